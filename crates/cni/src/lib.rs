@@ -1,0 +1,1 @@
+//! CNI, all versions: the plugins that runtimes execute, and foreign plugins that we execute.

@@ -1,0 +1,13 @@
+//! The verbs of Spoke.
+//!
+//! [`Engine`] is the one door: every front end turns what its runtime says into a [`Request`] and
+//! calls it. The engine decides (which address, who may have a port, what is left to undo) and
+//! does no I/O itself: the dataplane, foreign address sources and the store stand behind the
+//! ports in [`port`], which the binary wires.
+
+mod engine;
+pub mod port;
+mod request;
+
+pub use engine::Engine;
+pub use request::{Members, Request};

@@ -1,0 +1,11 @@
+//! What the engine asks of the outside world.
+
+mod driver;
+mod host;
+mod ipam;
+mod store;
+
+pub use driver::{Driver, Presence};
+pub use host::Host;
+pub use ipam::{Granted, Ipam, Offer};
+pub use store::{Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

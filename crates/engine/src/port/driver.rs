@@ -1,0 +1,35 @@
+//! The dataplane port.
+
+use model::{Attached, Attachment, Network, Result};
+
+/// Whether what a record describes is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The container still has its interface.
+    Alive,
+    /// Proved gone: its namespace and its interface no longer exist.
+    Gone,
+    /// Neither could be proved.
+    Doubtful,
+}
+
+/// Makes and unmakes what an attachment's record describes.
+///
+/// Everything that a driver makes is named after the attachment's identity or recorded in the
+/// attachment, so that [`Driver::detach`] needs nothing else and can be repeated at any time.
+pub trait Driver {
+    /// Makes every part of the attachment's wiring. On an error the caller detaches.
+    fn attach(&self, attachment: &Attachment) -> Result<Attached>;
+
+    /// Removes every part of the attachment's wiring; what is already gone is done.
+    fn detach(&self, attachment: &Attachment) -> Result<()>;
+
+    /// Compares the kernel with what the attachment should be and names the first difference.
+    fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()>;
+
+    /// Whether the container still has what the record describes.
+    fn presence(&self, attachment: &Attachment) -> Presence;
+
+    /// Removes what the network's attachments share, such as its bridge.
+    fn remove(&self, network: &Network) -> Result<()>;
+}

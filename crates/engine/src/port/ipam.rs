@@ -1,0 +1,53 @@
+//! The port to address sources other than the book.
+
+use std::net::IpAddr;
+
+use model::{Attachment, Dns, InterfaceAddress, Network, Result, Route};
+
+use crate::Members;
+
+/// What an address source of somebody else gives for an attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The addresses.
+    pub addresses: Vec<InterfaceAddress>,
+    /// The routes.
+    pub routes: Vec<Route>,
+    /// The resolver's configuration.
+    pub dns: Dns,
+}
+
+/// The answer to [`Ipam::lease`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// The leases that the book chose stand.
+    Chosen,
+    /// One that the book chose is held by somebody whom the book does not know.
+    Held {
+        /// The address.
+        address: IpAddr,
+        /// Who holds it, for a person to read.
+        by: String,
+    },
+    /// The source chose by itself.
+    Offered(Offer),
+}
+
+/// An address source beside the book: a `host-local` directory, or a foreign IPAM plugin.
+/// The attachment's [`model::Ipam`] says which.
+pub trait Ipam {
+    /// Claims the attachment's leases, or asks for addresses. The record is already committed.
+    fn lease(&self, attachment: &Attachment) -> Result<Granted>;
+
+    /// Gives back everything that the attachment's owner holds; nothing held is no error.
+    fn release(&self, attachment: &Attachment) -> Result<()>;
+
+    /// Whether the source still holds what the attachment has.
+    fn check(&self, attachment: &Attachment) -> Result<()>;
+
+    /// Gives back what attachments outside `valid` hold of the network's addresses.
+    fn gc(&self, network: &Network, valid: &Members) -> Result<()>;
+
+    /// Whether the source could give an address now.
+    fn status(&self, network: &Network) -> Result<()>;
+}

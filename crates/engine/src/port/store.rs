@@ -1,0 +1,169 @@
+//! The store port: records under keys, changed by compare-and-swap.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+use model::{
+    Attachment, AttachmentId, Claim, Cursor, Holder, Layer, Network, NetworkName, OwnerName,
+    PoolId, Protocol, Reservation, Result, Space,
+};
+
+/// The name of a record.
+///
+/// Durable keys outlive a reboot; the others are void once the kernel that they speak of is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A network that was created by a command. Durable.
+    Network(NetworkName),
+    /// A network as a runtime's configuration last described it.
+    Configured(NetworkName),
+    /// One layer of an attachment.
+    Attachment(AttachmentId, Layer),
+    /// A held address.
+    Lease(Space, IpAddr),
+    /// Where a pool's search goes on.
+    Cursor(PoolId),
+    /// The holders of a host port.
+    Port(Protocol, NonZeroU16),
+    /// An address kept back. Durable.
+    Reservation(Space, IpAddr),
+    /// The addresses that an owner gets again. Durable.
+    Sticky(NetworkName, OwnerName),
+}
+
+/// What is stored under a [`Key`] of the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Under [`Key::Network`] and [`Key::Configured`].
+    Network(Box<Network>),
+    /// Under [`Key::Attachment`].
+    Attachment(Box<Attachment>),
+    /// Under [`Key::Lease`].
+    Lease(Holder),
+    /// Under [`Key::Cursor`].
+    Cursor(Cursor),
+    /// Under [`Key::Port`]; never empty.
+    Port(Vec<Claim>),
+    /// Under [`Key::Reservation`].
+    Reservation(Reservation),
+    /// Under [`Key::Sticky`].
+    Sticky(Vec<IpAddr>),
+}
+
+/// A set of keys that can be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    /// Every [`Key::Network`].
+    Networks,
+    /// Every [`Key::Configured`].
+    Configured,
+    /// Every [`Key::Attachment`].
+    Attachments,
+    /// Every [`Key::Attachment`] of one network.
+    AttachmentsOf(NetworkName),
+    /// Every [`Key::Lease`] of one space.
+    Leases(Space),
+    /// Every [`Key::Lease`] of every space.
+    AllLeases,
+    /// Every [`Key::Port`].
+    Ports,
+    /// Every [`Key::Reservation`].
+    Reservations,
+    /// Every [`Key::Sticky`] of one network.
+    StickyOf(NetworkName),
+}
+
+/// Changes whenever a record is written; never the same again for the same key, not even after
+/// the record was deleted and made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Revision(pub u64);
+
+/// A record as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versioned {
+    /// The record.
+    pub record: Record,
+    /// Of which writing.
+    pub revision: Revision,
+}
+
+/// What must be true of a key for a transaction to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// There is no record.
+    Absent,
+    /// The record is still the one that was read.
+    At(Revision),
+}
+
+/// Changes that happen all or not at all, also when the process is killed on the way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Txn {
+    /// Checked first, in order.
+    pub expect: Vec<(Key, Expect)>,
+    /// Written in order; `None` deletes, and deleting what is absent is no error.
+    pub changes: Vec<(Key, Option<Record>)>,
+}
+
+/// Whether a transaction happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was written.
+    Done,
+    /// Nothing was written: this key was not as expected.
+    Lost(Key),
+}
+
+/// Where records are kept. Several processes use one store at the same time.
+pub trait Store {
+    /// The record under `key`.
+    fn get(&self, key: &Key) -> Result<Option<Versioned>>;
+
+    /// All records under `prefix`, in the order of their keys.
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>>;
+
+    /// Checks and writes in one step.
+    fn commit(&self, txn: &Txn) -> Result<Outcome>;
+}
+
+impl Txn {
+    /// A transaction that changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only if `key` is as expected.
+    #[must_use]
+    pub fn expect(mut self, key: Key, expect: Expect) -> Self {
+        self.expect.push((key, expect));
+        self
+    }
+
+    /// Writes `record`.
+    #[must_use]
+    pub fn put(mut self, key: Key, record: Record) -> Self {
+        self.changes.push((key, Some(record)));
+        self
+    }
+
+    /// Deletes the record.
+    #[must_use]
+    pub fn delete(mut self, key: Key) -> Self {
+        self.changes.push((key, None));
+        self
+    }
+}
+
+impl Key {
+    /// Whether the record outlives a reboot.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Key::Network(_) | Key::Reservation(..) | Key::Sticky(..) => true,
+            Key::Configured(_)
+            | Key::Attachment(..)
+            | Key::Lease(..)
+            | Key::Cursor(_)
+            | Key::Port(..) => false,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a front end asks for.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{
+    AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network, OwnerName, Sandbox,
+    Wiring,
+};
+
+/// One layer of an attachment, as a front end wants it made, compared or removed.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The network, as it is the same for all its attachments.
+    pub network: Network,
+    /// Which part of the attachment.
+    pub layer: Layer,
+    /// The container.
+    pub container: ContainerId,
+    /// The interface in the container.
+    pub ifname: IfName,
+    /// The container's lasting name, where the runtime tells one.
+    pub owner: Option<OwnerName>,
+    /// The container's namespace; none when it is already gone.
+    pub sandbox: Option<Sandbox>,
+    /// The network's wiring with what this container asked for: its ports, its hardware address.
+    pub wiring: Wiring,
+    /// The network's address source with what this container asked for.
+    pub ipam: Ipam,
+    /// Addresses that must be among those handed out.
+    pub wanted: Vec<IpAddr>,
+    /// Addresses that the attachment already has from an earlier layer or an earlier call.
+    pub addresses: Vec<InterfaceAddress>,
+}
+
+impl Request {
+    /// Whose it is.
+    pub fn id(&self) -> AttachmentId {
+        AttachmentId {
+            network: self.network.name.clone(),
+            container: self.container.clone(),
+            ifname: self.ifname.clone(),
+        }
+    }
+}
+
+/// The attachments of one network that a runtime still knows.
+pub type Members = BTreeSet<(ContainerId, IfName)>;

@@ -1,0 +1,1 @@
+//! The kernel dataplane: what to do (pure), and doing it.

@@ -1,0 +1,95 @@
+//! Link-layer and network addresses. IP addresses and prefixes are `std`'s and `ipnet`'s.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// An Ethernet address, written `02:42:ac:11:00:02`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mac([u8; 6]);
+
+impl Mac {
+    /// The address with these six octets.
+    pub const fn new(octets: [u8; 6]) -> Self {
+        Self(octets)
+    }
+
+    /// A locally administered unicast address from any six octets (IEEE 802-2014 §8.4).
+    pub const fn local(mut octets: [u8; 6]) -> Self {
+        octets[0] = (octets[0] | 0x02) & 0xfe;
+        Self(octets)
+    }
+
+    /// The six octets.
+    pub const fn octets(self) -> [u8; 6] {
+        self.0
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let invalid = || Error::invalid(format!("MAC address {text:?} is not six octets"));
+        let mut octets = [0; 6];
+        let mut parts = text.split([':', '-']);
+        for octet in &mut octets {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(invalid)?;
+            *octet = u8::from_str_radix(part, 16).map_err(|_| invalid())?;
+        }
+        match parts.next() {
+            None => Ok(Self(octets)),
+            Some(_) => Err(invalid()),
+        }
+    }
+}
+
+impl TryFrom<String> for Mac {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> Self {
+        mac.to_string()
+    }
+}
+
+/// The prefix that holds only `address`: /32 or /128.
+pub fn host_net(address: IpAddr) -> IpNet {
+    IpNet::from(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_and_prints() {
+        let mac: Mac = "02:42:AC-11:00:02".parse().unwrap();
+        assert_eq!(mac.to_string(), "02:42:ac:11:00:02");
+        for bad in ["", "02:42", "02:42:ac:11:00:02:03", "2:42:ac:11:00:02", "zz:42:ac:11:00:02"] {
+            assert!(bad.parse::<Mac>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn local_addresses_are_unicast() {
+        assert_eq!(Mac::local([0xff; 6]).octets()[0] & 0x03, 0x02);
+    }
+}

@@ -1,0 +1,94 @@
+//! What an attachment became: the answer to the runtime.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{IfName, Mac, Mtu};
+
+/// In which namespace an interface is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The host's.
+    Host,
+    /// The container's.
+    Sandbox,
+}
+
+/// An interface that belongs to an attachment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name in its namespace.
+    pub name: IfName,
+    /// Its hardware address.
+    pub mac: Option<Mac>,
+    /// Its MTU, where it was asked for.
+    pub mtu: Option<Mtu>,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// An address, and the interface that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceAddress {
+    /// With the prefix length of its subnet.
+    pub address: IpNet,
+    /// The gateway of its subnet.
+    pub gateway: Option<IpAddr>,
+    /// Which of the result's interfaces has it.
+    pub interface: Option<usize>,
+}
+
+/// A route in the container's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Where to.
+    pub dst: IpNet,
+    /// Through whom; the gateway of the same family where none is given.
+    pub via: Option<IpAddr>,
+    /// Path MTU in bytes (CNI 1.1.0).
+    pub mtu: Option<u32>,
+    /// Maximal segment size to advertise, in bytes (CNI 1.1.0).
+    pub advmss: Option<u32>,
+    /// Metric; lower is preferred (CNI 1.1.0).
+    pub priority: Option<u32>,
+    /// Routing table; the main one where none is given (CNI 1.1.0).
+    pub table: Option<u32>,
+    /// `rt_scope` of rtnetlink(7) (CNI 1.1.0).
+    pub scope: Option<u8>,
+}
+
+impl Route {
+    /// A route with nothing but its destination and next hop.
+    pub fn new(dst: IpNet, via: Option<IpAddr>) -> Self {
+        Self { dst, via, mtu: None, advmss: None, priority: None, table: None, scope: None }
+    }
+}
+
+/// What a container should resolve names with (resolv.conf(5)).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dns {
+    /// Servers in order of preference.
+    pub nameservers: Vec<String>,
+    /// The local domain.
+    pub domain: Option<String>,
+    /// Domains to search.
+    pub search: Vec<String>,
+    /// Options of the resolver.
+    pub options: Vec<String>,
+}
+
+/// What an attachment became.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Those in the host first.
+    pub interfaces: Vec<Interface>,
+    /// In the order of the pools that they came from.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Those of the container.
+    pub routes: Vec<Route>,
+    /// What it should resolve names with.
+    pub dns: Dns,
+}

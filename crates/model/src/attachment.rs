@@ -1,0 +1,181 @@
+//! One container's interface on one network: its identity, its record, its life.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{Attached, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam, Lease, Link};
+use crate::{Masquerade, NetworkName, OwnerName, Publish, Route, Tuning};
+
+/// Seconds since the Unix epoch, for showing only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+/// Who an attachment is: everything that it has in the kernel is named after this.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttachmentId {
+    /// The network.
+    pub network: NetworkName,
+    /// The container.
+    pub container: ContainerId,
+    /// The interface in the container.
+    pub ifname: IfName,
+}
+
+impl fmt::Display for AttachmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "container {} ({}) on network {}", self.container, self.ifname, self.network)
+    }
+}
+
+/// Which part of an attachment a record describes. A chain of plugins has one record each, so
+/// that each can be added and removed by its own process; type `spoke` has one for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// The interface, with everything that was asked for together with it.
+    Link,
+    /// Only addresses, for a main plugin that is not ours.
+    Address,
+    /// Only published ports.
+    Publish,
+    /// Only packet filtering.
+    Firewall,
+    /// Only tuning.
+    Tuning,
+}
+
+/// What the dataplane does for an attachment. Each part that is present is made on attach and
+/// undone on detach.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wiring {
+    /// The interface.
+    pub link: Option<Link>,
+    /// Source address translation of what it sends.
+    pub masquerade: Option<Masquerade>,
+    /// Its published ports.
+    pub publish: Option<Publish>,
+    /// Filtering of what it receives.
+    pub firewall: Option<Firewall>,
+    /// Tuning of its interface.
+    pub tuning: Option<Tuning>,
+}
+
+/// A network namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Where it can be opened.
+    pub path: PathBuf,
+    /// Its inode in the kernel's namespace file system: another namespace at the same path has
+    /// another one.
+    pub inode: u64,
+}
+
+/// Which front end an attachment came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// A CNI runtime that does not tell its name.
+    Cni,
+    /// Podman.
+    Podman,
+    /// The reference plugins, before us.
+    Reference,
+    /// Our command line.
+    Spoke,
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runtime::Cni => "cni",
+            Runtime::Podman => "podman",
+            Runtime::Reference => "reference",
+            Runtime::Spoke => "spoke",
+        })
+    }
+}
+
+/// A process of this boot; the start time tells it from a later one with the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Clock ticks from boot to its start (`/proc/PID/stat`, field 22).
+    pub start: u64,
+}
+
+/// Where an attachment stands. The record exists before its first side effect and until after
+/// the last one is undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Being made by this process; anybody's once that is dead.
+    Attaching {
+        /// The process at work.
+        by: Process,
+    },
+    /// Complete.
+    Attached(Attached),
+    /// Being removed; whoever comes next goes on.
+    Detaching,
+}
+
+/// The record of one layer of an attachment. Detaching needs nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Whose it is.
+    pub id: AttachmentId,
+    /// Which part of it this is.
+    pub layer: Layer,
+    /// Who asked for it.
+    pub runtime: Runtime,
+    /// The container's lasting name, where the runtime tells one.
+    pub owner: Option<OwnerName>,
+    /// When the attachment was begun.
+    pub since: Timestamp,
+    /// The container's namespace.
+    pub sandbox: Option<Sandbox>,
+    /// What the dataplane does for it.
+    pub wiring: Wiring,
+    /// Who hands out its addresses.
+    pub ipam: Ipam,
+    /// The addresses that the book holds for it.
+    pub leases: Vec<Lease>,
+    /// The addresses that its wiring is about, from whomever they come.
+    pub addresses: Vec<InterfaceAddress>,
+    /// The routes in its namespace.
+    pub routes: Vec<Route>,
+    /// What it should resolve names with.
+    pub dns: Dns,
+    /// Where it stands.
+    pub phase: Phase,
+}
+
+impl Attachment {
+    /// The first of its addresses of either family: where published ports lead.
+    pub fn first(&self, family: Family) -> Option<IpNet> {
+        self.addresses.iter().map(|held| held.address).find(|net| Family::of(net) == family)
+    }
+}
+
+/// An address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Of a prefix.
+    pub fn of(net: &IpNet) -> Self {
+        match net {
+            IpNet::V4(_) => Family::V4,
+            IpNet::V6(_) => Family::V6,
+        }
+    }
+}

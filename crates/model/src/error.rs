@@ -1,0 +1,138 @@
+//! One error type: a [`Kind`] to branch on, a sentence to show.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of everything that can fail in Spoke.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a front end branches on. Each front end maps every kind once, in one exhaustive match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The configuration or a parameter is wrong; the same call will fail again.
+    Invalid,
+    /// An option, verb or version that Spoke lacks.
+    Unsupported,
+    /// The network or container is unknown. Never returned by a deletion.
+    NotFound,
+    /// An address, a port or a name is taken; the sentence says by whom.
+    Conflict,
+    /// The pool is full.
+    Exhausted,
+    /// Busy, unreachable, or a race was lost: the same call may succeed later.
+    TryAgain,
+    /// The caller lacks a permission (EPERM, EACCES).
+    Denied,
+    /// The kernel refused for another reason; the sentence carries its own message.
+    Kernel,
+    /// An invariant of Spoke itself is broken.
+    Bug,
+}
+
+/// What failed, on which object, and what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    what: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` with its sentence.
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), source: None }
+    }
+
+    /// [`Kind::Invalid`].
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, what)
+    }
+
+    /// [`Kind::Unsupported`].
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, what)
+    }
+
+    /// [`Kind::NotFound`].
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, what)
+    }
+
+    /// [`Kind::Conflict`].
+    pub fn conflict(what: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, what)
+    }
+
+    /// [`Kind::Exhausted`].
+    pub fn exhausted(what: impl Into<String>) -> Self {
+        Self::new(Kind::Exhausted, what)
+    }
+
+    /// [`Kind::TryAgain`].
+    pub fn try_again(what: impl Into<String>) -> Self {
+        Self::new(Kind::TryAgain, what)
+    }
+
+    /// [`Kind::Bug`].
+    pub fn bug(what: impl Into<String>) -> Self {
+        Self::new(Kind::Bug, what)
+    }
+
+    /// An operating-system error of doing `what`: permissions are [`Kind::Denied`], the rest
+    /// [`Kind::Kernel`].
+    pub fn os(what: impl Into<String>, source: std::io::Error) -> Self {
+        let kind = match source.kind() {
+            std::io::ErrorKind::PermissionDenied => Kind::Denied,
+            _ => Kind::Kernel,
+        };
+        Self { kind, what: what.into(), source: Some(Box::new(source)) }
+    }
+
+    /// Adds the cause; it is shown after the sentence.
+    #[must_use]
+    pub fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// Puts what was being done in front of the sentence, keeping kind and cause.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.what = format!("{doing}: {}", self.what);
+        self
+    }
+
+    /// What to branch on.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| source.as_ref() as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_sentence_then_cause() {
+        let cause = std::io::Error::from_raw_os_error(13);
+        let error = Error::os("opening /run/spoke", cause).context("ADD");
+        assert_eq!(error.kind(), Kind::Denied);
+        assert!(error.to_string().starts_with("ADD: opening /run/spoke: Permission denied"));
+    }
+}

@@ -1,0 +1,32 @@
+//! The nouns of Spoke.
+//!
+//! Everything that crosses the engine is one of these types. They are made once, where a front
+//! end parses its wire, and hold nothing that is not valid: there is no string in here that
+//! stands for an address, a name or an option.
+
+mod address;
+mod attached;
+mod attachment;
+mod error;
+mod link;
+mod name;
+mod network;
+mod policy;
+mod pool;
+mod port;
+
+pub use address::{Mac, host_net};
+pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
+pub use attachment::{
+    Attachment, AttachmentId, Family, Layer, Phase, Process, Runtime, Sandbox, Timestamp, Wiring,
+};
+pub use error::{Error, Kind, Result};
+pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp};
+pub use name::{ContainerId, IfName, NetworkName, OwnerName, PluginName};
+pub use network::Network;
+pub use policy::{Backend, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};
+pub use pool::{
+    Cursor, ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Want,
+};
+pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish};

@@ -1,0 +1,159 @@
+//! Names, parsed once. Each type states its grammar; nothing else can be in it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Names longer than this are refused: every name must fit into a file name with room to spare.
+const LONGEST: usize = 200;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $valid:path) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<Self> {
+                $valid(text).map_err(|why| Error::invalid(format!("{} {text:?} {why}", $what)))?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of a network, unique on this host: `[A-Za-z0-9][A-Za-z0-9_.-]*` (CNI 1.0.0 §1).
+    NetworkName, "network name", identifier
+);
+name!(
+    /// What a runtime calls a container: `[A-Za-z0-9][A-Za-z0-9_.-]*` (CNI 1.0.0 §2).
+    ContainerId, "container id", identifier
+);
+name!(
+    /// The base name of a plugin's executable, never a path (CVE-2021-20206).
+    PluginName, "plugin type", identifier
+);
+name!(
+    /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`).
+    IfName, "interface name", interface
+);
+name!(
+    /// A name that outlives a container, such as the pod's or service's: what sticky addresses
+    /// are kept for. Printable, without white space.
+    OwnerName, "owner name", printable
+);
+
+fn identifier(text: &str) -> Result<(), &'static str> {
+    let mut bytes = text.bytes();
+    match bytes.next() {
+        None => return Err("is empty"),
+        Some(first) if !first.is_ascii_alphanumeric() => {
+            return Err("must start with a letter or digit");
+        }
+        Some(_) => {}
+    }
+    if !bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')) {
+        return Err("may hold only letters, digits, '_', '.' and '-'");
+    }
+    bounded(text)
+}
+
+fn interface(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("is empty");
+    }
+    if text.len() > 15 {
+        return Err("is longer than 15 bytes");
+    }
+    if text == "." || text == ".." {
+        return Err("is a directory");
+    }
+    let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+    if text.chars().any(forbidden) {
+        return Err("holds '/', ':' or white space");
+    }
+    Ok(())
+}
+
+fn printable(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("is empty");
+    }
+    if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("holds white space or control characters");
+    }
+    bounded(text)
+}
+
+fn bounded(text: &str) -> Result<(), &'static str> {
+    if text.len() > LONGEST { Err("is longer than 200 bytes") } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn refuses_what_could_be_a_path() {
+        for bad in ["", "/", "..", "a/b", "-x", ".hidden", "a b", "a\0"] {
+            assert!(bad.parse::<NetworkName>().is_err(), "{bad:?}");
+        }
+        for bad in ["", ".", "..", "a/b", "a:b", "a b", "a\tb", "sixteen-bytes-xx"] {
+            assert!(bad.parse::<IfName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn says_field_and_value() {
+        let error = "a/b".parse::<IfName>().unwrap_err();
+        assert_eq!(error.to_string(), "interface name \"a/b\" holds '/', ':' or white space");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".*") {
+            let _ = text.parse::<NetworkName>();
+            let _ = text.parse::<IfName>();
+            let _ = text.parse::<OwnerName>();
+        }
+
+        #[test]
+        fn round_trips(text in "[A-Za-z0-9][A-Za-z0-9_.-]{0,100}") {
+            let name: ContainerId = text.parse().unwrap();
+            prop_assert_eq!(String::from(name), text);
+        }
+    }
+}

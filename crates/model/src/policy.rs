@@ -1,0 +1,77 @@
+//! What is done with a container's packets, and how its interface is tuned.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{IfName, Mac, Mtu};
+
+/// Which of the kernel's packet filters holds the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Elements in the sets of our own table, over netlink.
+    Nftables,
+    /// Chains named as the reference plugins name them, by `iptables-restore`.
+    Iptables,
+}
+
+/// Hide the container's addresses behind the host's when its packets leave the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Masquerade {
+    /// Where the rules live.
+    pub backend: Backend,
+}
+
+/// Which packets may reach a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firewall {
+    /// Where the rules live.
+    pub backend: Backend,
+    /// From where packets are let in.
+    pub ingress: IngressPolicy,
+    /// The bridge that the container is on, where it is on one.
+    pub bridge: Option<IfName>,
+    /// The chain for the administrator's own rules, evaluated first (iptables only).
+    pub admin_chain: Option<String>,
+}
+
+/// From where a container can be reached (the reference plugin `firewall`, `ingressPolicy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IngressPolicy {
+    /// From everywhere.
+    Open,
+    /// Not from other bridges of this host that have this policy.
+    SameBridge,
+    /// Not from any other container of this policy, those on the same bridge aside.
+    Isolated,
+}
+
+/// A kernel parameter below `net.`, in the container's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sysctl {
+    /// Its path below `/proc/sys`, for example `net/ipv4/conf/eth0/rp_filter`; never `..`.
+    pub path: PathBuf,
+    /// What is written.
+    pub value: String,
+}
+
+/// How a container's interface is tuned, and what it was before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Kernel parameters, in the order in which they are written.
+    pub sysctls: Vec<Sysctl>,
+    /// A new hardware address.
+    pub mac: Option<Mac>,
+    /// A new MTU.
+    pub mtu: Option<Mtu>,
+    /// Promiscuous mode.
+    pub promiscuous: Option<bool>,
+    /// Reception of all multicast packets.
+    pub all_multicast: Option<bool>,
+    /// The length of the transmit queue in packets.
+    pub tx_queue: Option<u32>,
+    /// Where what was before is kept, as the reference plugin keeps it.
+    pub backup: Option<PathBuf>,
+}

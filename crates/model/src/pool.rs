@@ -1,0 +1,349 @@
+//! Where addresses come from, and who holds them.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::{AttachmentId, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime};
+
+/// Within one space no address is held twice, whichever network or runtime asks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Space {
+    /// Everything that this host routes: one book for all networks.
+    Host,
+    /// One network by itself: a link-layer segment that this host does not route.
+    Network(NetworkName),
+}
+
+/// A pool's name in the book: its network, and its place among the network's pools.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PoolId {
+    /// The network that the pool serves.
+    pub network: NetworkName,
+    /// 0 for the network's first pool.
+    pub index: u8,
+}
+
+/// Consecutive addresses of one subnet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Gives the prefix length of every address leased from the range.
+    pub subnet: IpNet,
+    /// The first address that may be leased.
+    pub first: IpAddr,
+    /// The last address that may be leased.
+    pub last: IpAddr,
+    /// Never leased to a container, and told to those that lease from the range.
+    pub gateway: Option<IpAddr>,
+}
+
+/// In which order a pool's free addresses are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The one after the last that was handed out, so that a freed address rests longest (CNI).
+    NextAfterLast,
+    /// The lowest that is free (libnetwork).
+    LowestFree,
+}
+
+/// Ranges of one address family, from which an attachment gets one address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The pool's name in the book.
+    pub id: PoolId,
+    /// Where its addresses must be unique.
+    pub space: Space,
+    /// Never empty, and all of one family.
+    pub ranges: Vec<Range>,
+    /// In which order its addresses are handed out.
+    pub order: Order,
+}
+
+/// Where a pool's search for a free address goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// For [`Order::NextAfterLast`] the last address handed out; for [`Order::LowestFree`] an
+    /// address below which none is free.
+    pub at: IpAddr,
+}
+
+/// Which address a caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Whichever the pool's order gives.
+    Any,
+    /// This one or none.
+    Exactly(IpAddr),
+}
+
+/// An address given to an attachment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Where the address is unique.
+    pub space: Space,
+    /// The pool that it came from; none where it was fixed by the configuration.
+    pub pool: Option<PoolId>,
+    /// The address, with the prefix length of its subnet.
+    pub address: IpNet,
+    /// The gateway of the range that it came from.
+    pub gateway: Option<IpAddr>,
+}
+
+/// The book's entry for a held address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// What is held.
+    pub lease: Lease,
+    /// The attachment that holds it.
+    pub attachment: AttachmentId,
+    /// The record of that attachment which frees it.
+    pub layer: Layer,
+    /// Who asked for it.
+    pub runtime: Runtime,
+    /// Since when it is held.
+    pub since: Timestamp,
+    /// The lasting name of its owner, where the runtime tells one.
+    pub owner: Option<OwnerName>,
+    /// Set while it is in doubt whether the holder still lives: since when. Never handed out.
+    pub quarantined: Option<Timestamp>,
+}
+
+/// An address kept back from [`Want::Any`], for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// Where the address is unique.
+    pub space: Space,
+    /// What is reserved.
+    pub address: IpAddr,
+    /// Who gets it when asking for any address; nobody where none is named.
+    pub owner: Option<OwnerName>,
+    /// The network in which the owner gets it.
+    pub network: Option<NetworkName>,
+}
+
+/// Who hands out a network's addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ipam {
+    /// Nobody: a network without addresses.
+    None,
+    /// The book.
+    Book {
+        /// An address from each.
+        pools: Vec<Pool>,
+    },
+    /// The book, and beside it the directory in which the reference plugin `host-local` keeps one
+    /// file per address, so that either can follow the other.
+    HostLocal {
+        /// An address from each.
+        pools: Vec<Pool>,
+        /// The directory of this network, for example `/var/lib/cni/networks/podman`.
+        directory: PathBuf,
+    },
+    /// The configuration names the addresses (the reference plugin `static`).
+    Fixed {
+        /// Each with its subnet's prefix length and gateway.
+        leases: Vec<Lease>,
+    },
+    /// Another program.
+    Foreign(ForeignIpam),
+}
+
+/// An IPAM plugin of somebody else, executed as the CNI specification says (CNI 1.1.0 §4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignIpam {
+    /// The executable's base name.
+    pub plugin: PluginName,
+    /// Where it is looked for, in order.
+    pub path: Vec<PathBuf>,
+    /// What it gets on standard input: the complete network configuration, opaque to us.
+    pub config: String,
+    /// `CNI_ARGS` as the runtime gave it.
+    pub args: String,
+}
+
+impl Range {
+    /// A range whose ends lie in `subnet`, in order.
+    pub fn new(
+        subnet: IpNet,
+        first: IpAddr,
+        last: IpAddr,
+        gateway: Option<IpAddr>,
+    ) -> Result<Self> {
+        for end in [first, last] {
+            if !subnet.contains(&end) {
+                return Err(Error::invalid(format!("address {end} is not in network {subnet}")));
+            }
+        }
+        if first > last {
+            return Err(Error::invalid(format!("range start {first} is after range end {last}")));
+        }
+        Ok(Self { subnet, first, last, gateway })
+    }
+
+    /// Whether `address` may be leased from this range (its gateway aside).
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.first.is_ipv4() == address.is_ipv4() && self.first <= address && address <= self.last
+    }
+
+    /// Whether the two ranges share an address.
+    pub fn overlaps(&self, other: &Range) -> bool {
+        self.contains(other.first) || self.contains(other.last) || other.contains(self.first)
+    }
+
+    /// How many addresses the range has, its gateway included; saturates.
+    pub fn size(&self) -> u128 {
+        (bits(self.last) - bits(self.first)).saturating_add(1)
+    }
+}
+
+impl Pool {
+    /// The range in which `address` lies.
+    pub fn range_of(&self, address: IpAddr) -> Option<&Range> {
+        self.ranges.iter().find(|range| range.contains(address))
+    }
+
+    /// The address that follows `address` in the pool, going round at the end.
+    pub fn after(&self, address: IpAddr) -> Option<IpAddr> {
+        let place = self.ranges.iter().position(|range| range.contains(address));
+        match place {
+            None => self.first(),
+            Some(place) if address < self.ranges[place].last => next(address),
+            Some(place) => self.ranges.get(place + 1).or(self.ranges.first()).map(|r| r.first),
+        }
+    }
+
+    /// The pool's first address.
+    pub fn first(&self) -> Option<IpAddr> {
+        self.ranges.first().map(|range| range.first)
+    }
+
+    /// Whether the pool never leases `address` because it is the gateway of one of its ranges.
+    pub fn is_gateway(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.gateway == Some(address))
+    }
+
+    /// How many addresses can be leased at once.
+    pub fn capacity(&self) -> u128 {
+        let whole: u128 = self.ranges.iter().fold(0, |sum, r| sum.saturating_add(r.size()));
+        let gateways = self.ranges.iter().filter(|r| r.gateway.is_some_and(|g| r.contains(g)));
+        whole.saturating_sub(gateways.count() as u128)
+    }
+
+    /// What an attachment is given when it leases `address`.
+    pub fn lease(&self, address: IpAddr) -> Result<Lease> {
+        let Some(range) = self.range_of(address) else {
+            let ranges: Vec<String> =
+                self.ranges.iter().map(|r| format!("{}-{}", r.first, r.last)).collect();
+            return Err(Error::invalid(format!(
+                "address {address} is not in the range {} of network {}",
+                ranges.join(","),
+                self.id.network
+            )));
+        };
+        let address = IpNet::new(address, range.subnet.prefix_len())
+            .map_err(|cause| Error::bug(format!("subnet {}", range.subnet)).because(cause))?;
+        Ok(Lease {
+            space: self.space.clone(),
+            pool: Some(self.id.clone()),
+            address,
+            gateway: range.gateway,
+        })
+    }
+}
+
+impl Ipam {
+    /// The pools of the book that it leases from.
+    pub fn pools(&self) -> &[Pool] {
+        match self {
+            Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => pools,
+            Ipam::None | Ipam::Fixed { .. } | Ipam::Foreign(_) => &[],
+        }
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}
+
+fn next(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pool(ranges: &[(&str, &str, &str)]) -> Pool {
+        let range = |(subnet, first, last): &(&str, &str, &str)| {
+            Range::new(subnet.parse().unwrap(), first.parse().unwrap(), last.parse().unwrap(), None)
+        };
+        Pool {
+            id: PoolId { network: "n".parse().unwrap(), index: 0 },
+            space: Space::Host,
+            ranges: ranges.iter().map(|r| range(r).unwrap()).collect(),
+            order: Order::NextAfterLast,
+        }
+    }
+
+    #[test]
+    fn goes_round_over_all_ranges() {
+        let pool = pool(&[
+            ("10.0.0.0/24", "10.0.0.1", "10.0.0.2"),
+            ("10.1.0.0/24", "10.1.0.9", "10.1.0.9"),
+        ]);
+        let mut at = pool.first().unwrap();
+        let mut seen = vec![at];
+        for _ in 0..3 {
+            at = pool.after(at).unwrap();
+            seen.push(at);
+        }
+        let seen: Vec<String> = seen.iter().map(ToString::to_string).collect();
+        assert_eq!(seen, ["10.0.0.1", "10.0.0.2", "10.1.0.9", "10.0.0.1"]);
+        assert_eq!(pool.capacity(), 3);
+    }
+
+    #[test]
+    fn refuses_ranges_that_lie_outside() {
+        let subnet: IpNet = "10.0.0.0/24".parse().unwrap();
+        let (inside, outside) = ("10.0.0.9".parse().unwrap(), "10.0.1.1".parse().unwrap());
+        assert!(Range::new(subnet, inside, outside, None).is_err());
+        assert!(Range::new(subnet, "10.0.0.10".parse().unwrap(), inside, None).is_err());
+    }
+
+    #[test]
+    fn the_last_address_of_the_family_ends_a_range() {
+        let pool = pool(&[("255.255.255.0/24", "255.255.255.254", "255.255.255.255")]);
+        let last = "255.255.255.255".parse().unwrap();
+        assert_eq!(pool.after(last), pool.first());
+    }
+
+    proptest! {
+        #[test]
+        fn after_visits_every_address_once(size in 1u32..300, start in 0u32..200) {
+            let first = std::net::Ipv4Addr::from(0x0a00_0000 + start);
+            let last = std::net::Ipv4Addr::from(0x0a00_0000 + start + size - 1);
+            let pool = pool(&[("10.0.0.0/16", &first.to_string(), &last.to_string())]);
+            let mut seen = std::collections::BTreeSet::new();
+            let mut at = pool.first().unwrap();
+            for _ in 0..size {
+                prop_assert!(seen.insert(at));
+                at = pool.after(at).unwrap();
+            }
+            prop_assert_eq!(at, pool.first().unwrap());
+            prop_assert_eq!(pool.capacity(), u128::from(size));
+        }
+    }
+}

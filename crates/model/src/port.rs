@@ -1,0 +1,147 @@
+//! Ports of the host that lead to a container.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttachmentId, Backend, Error, IfName, Result};
+
+/// A transport protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+    /// RFC 9260.
+    Sctp,
+}
+
+impl Protocol {
+    /// Its number in the IP header.
+    pub const fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+            Protocol::Sctp => 132,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Sctp => "sctp",
+        })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "tcp" => Ok(Protocol::Tcp),
+            "udp" => Ok(Protocol::Udp),
+            "sctp" => Ok(Protocol::Sctp),
+            _ => Err(Error::invalid(format!("protocol {text:?} is none of tcp, udp, sctp"))),
+        }
+    }
+}
+
+/// One port of the host that leads to one port of the container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortMap {
+    /// Only this address of the host; every one where none is given.
+    pub host: Option<IpAddr>,
+    /// On the host.
+    pub host_port: NonZeroU16,
+    /// In the container.
+    pub container_port: NonZeroU16,
+    /// Of both.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for PortMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host {
+            Some(IpAddr::V6(host)) => write!(f, "[{host}]:")?,
+            Some(host) => write!(f, "{host}:")?,
+            None => {}
+        }
+        write!(f, "{}->{}/{}", self.host_port, self.container_port, self.protocol)
+    }
+}
+
+/// A container's published ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publish {
+    /// Where the rules live.
+    pub backend: Backend,
+    /// What is published.
+    pub ports: Vec<PortMap>,
+    /// Rewrite the source of packets that a container sends to its own published port.
+    pub snat: bool,
+    /// Rewrite the source of every packet to a published port.
+    pub masquerade_all: bool,
+    /// The host's interface behind which the container is, where it is known.
+    pub behind: Option<IfName>,
+    /// The iptables back end's own options.
+    pub iptables: IptablesPublish,
+}
+
+/// Options of the reference plugin `portmap` that only iptables has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IptablesPublish {
+    /// Matches added to each IPv4 rule.
+    pub conditions_v4: Vec<String>,
+    /// Matches added to each IPv6 rule.
+    pub conditions_v6: Vec<String>,
+    /// The bit of the packet mark that asks for masquerading; 13 where none is given.
+    pub mark_bit: Option<u8>,
+    /// A chain of somebody else that sets the mark.
+    pub set_mark_chain: Option<String>,
+}
+
+/// The book's entry for a host port: one per address of the host that is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The address of the host; every one where none is given.
+    pub host: Option<IpAddr>,
+    /// Who holds it.
+    pub holder: AttachmentId,
+}
+
+impl Claim {
+    /// Whether both cannot hold the same port: they name the same address, or one names all.
+    pub fn clashes(&self, host: Option<IpAddr>) -> bool {
+        match (self.host, host) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_clashes_with_each() {
+        let holder = AttachmentId {
+            network: "n".parse().unwrap(),
+            container: "c".parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        };
+        let one: IpAddr = "10.0.0.1".parse().unwrap();
+        let other: IpAddr = "10.0.0.2".parse().unwrap();
+        let claim = |host| Claim { host, holder: holder.clone() };
+        assert!(claim(None).clashes(Some(one)) && claim(Some(one)).clashes(None));
+        assert!(claim(Some(one)).clashes(Some(one)) && !claim(Some(one)).clashes(Some(other)));
+    }
+}

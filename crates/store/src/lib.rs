@@ -1,0 +1,1 @@
+//! Where records are kept: embedded files for one host, memory for tests.
