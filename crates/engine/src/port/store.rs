@@ -108,8 +108,8 @@ pub struct Txn {
 /// Whether a transaction happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was written.
-    Done,
+    /// Everything was written; every record that the transaction put has this revision.
+    Done(Revision),
     /// Nothing was written: this key was not as expected.
     Lost(Key),
 }
