@@ -5,9 +5,19 @@
 //! does no I/O itself: the dataplane, foreign address sources and the store stand behind the
 //! ports in [`port`], which the binary wires.
 
+mod attach;
+mod book;
+mod check;
+mod choose;
+mod claim;
+mod detach;
 mod engine;
+mod gc;
+mod network;
 pub mod port;
 mod request;
+mod view;
 
 pub use engine::Engine;
+pub use gc::{Finding, Garbage, Mode, Remedy};
 pub use request::{Members, Request};

@@ -5,7 +5,7 @@ mod host;
 mod ipam;
 mod store;
 
-pub use driver::{Driver, Presence};
+pub use driver::{Driver, Presence, Stray};
 pub use host::Host;
 pub use ipam::{Granted, Ipam, Offer};
 pub use store::{Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

@@ -21,4 +21,6 @@ pub struct Network {
     pub routes: Vec<Route>,
     /// What attachments should resolve names with.
     pub dns: Dns,
+    /// Whether an attachment whose owner has a lasting name gets the same addresses each time.
+    pub sticky: bool,
 }

@@ -57,7 +57,8 @@ impl FromStr for Protocol {
 /// One port of the host that leads to one port of the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortMap {
-    /// Only this address of the host; every one where none is given.
+    /// Only this address of the host (`0.0.0.0` and `::`: all of the family); every one where
+    /// none is given.
     pub host: Option<IpAddr>,
     /// On the host.
     pub host_port: NonZeroU16,
@@ -118,10 +119,14 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether both cannot hold the same port: they name the same address, or one names all.
+    /// Whether both cannot hold the same port: they name the same address, or one names all
+    /// addresses or (as `0.0.0.0` and `::` do) all of the other's family.
     pub fn clashes(&self, host: Option<IpAddr>) -> bool {
         match (self.host, host) {
-            (Some(ours), Some(theirs)) => ours == theirs,
+            (Some(ours), Some(theirs)) if ours.is_ipv4() == theirs.is_ipv4() => {
+                ours == theirs || ours.is_unspecified() || theirs.is_unspecified()
+            }
+            (Some(_), Some(_)) => false,
             (None, _) | (_, None) => true,
         }
     }
@@ -143,5 +148,7 @@ mod tests {
         let claim = |host| Claim { host, holder: holder.clone() };
         assert!(claim(None).clashes(Some(one)) && claim(Some(one)).clashes(None));
         assert!(claim(Some(one)).clashes(Some(one)) && !claim(Some(one)).clashes(Some(other)));
+        let (all_v4, all_v6) = ("0.0.0.0".parse().unwrap(), "::".parse().unwrap());
+        assert!(claim(Some(all_v4)).clashes(Some(one)) && !claim(Some(all_v6)).clashes(Some(one)));
     }
 }

@@ -1,6 +1,6 @@
 //! The dataplane port.
 
-use model::{Attached, Attachment, Network, Result};
+use model::{Attached, Attachment, IfName, Network, Result};
 
 /// Whether what a record describes is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,15 @@ pub enum Presence {
     Gone,
     /// Neither could be proved.
     Doubtful,
+}
+
+/// Something of ours in the kernel that no record speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// A host interface that Spoke made.
+    Link(IfName),
+    /// Packet filter elements with this owner mark.
+    Elements(String),
 }
 
 /// Makes and unmakes what an attachment's record describes.
@@ -32,4 +41,10 @@ pub trait Driver {
 
     /// Removes what the network's attachments share, such as its bridge.
     fn remove(&self, network: &Network) -> Result<()>;
+
+    /// What Spoke made in the kernel that belongs to none of the `known` attachments.
+    fn strays(&self, known: &[Attachment]) -> Result<Vec<Stray>>;
+
+    /// Removes it.
+    fn remove_stray(&self, stray: &Stray) -> Result<()>;
 }

@@ -1,0 +1,123 @@
+//! Typed reading of the store: what is under which key, or the invariant that is broken.
+
+use std::net::IpAddr;
+
+use model::{
+    Attachment, AttachmentId, Claim, Cursor, Error, Holder, Layer, Network, NetworkName, OwnerName,
+    PoolId, Reservation, Result, Space,
+};
+
+use crate::Engine;
+use crate::port::{Expect, Key, Prefix, Record, Revision, Versioned};
+
+/// A record and the writing of it that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Read<T> {
+    pub(crate) value: T,
+    pub(crate) revision: Revision,
+}
+
+fn misplaced(key: &Key) -> Error {
+    Error::bug(format!("the store holds something else under {key:?}"))
+}
+
+macro_rules! reader {
+    ($name:ident, $variant:ident, $value:ty) => {
+        fn $name(key: &Key, versioned: Versioned) -> Result<Read<$value>> {
+            match versioned.record {
+                Record::$variant(value) => {
+                    Ok(Read { value: value.into(), revision: versioned.revision })
+                }
+                _ => Err(misplaced(key)),
+            }
+        }
+    };
+}
+
+reader!(attachment, Attachment, Box<Attachment>);
+reader!(network, Network, Box<Network>);
+reader!(holder, Lease, Holder);
+reader!(cursor, Cursor, Cursor);
+reader!(claims, Port, Vec<Claim>);
+reader!(reservation, Reservation, Reservation);
+reader!(sticky, Sticky, Vec<IpAddr>);
+
+impl Engine<'_> {
+    fn read<T>(
+        &self,
+        key: &Key,
+        parse: impl FnOnce(&Key, Versioned) -> Result<Read<T>>,
+    ) -> Result<Option<Read<T>>> {
+        self.store.get(key)?.map(|versioned| parse(key, versioned)).transpose()
+    }
+
+    fn read_all<T>(
+        &self,
+        prefix: &Prefix,
+        parse: impl Fn(&Key, Versioned) -> Result<Read<T>>,
+    ) -> Result<Vec<Read<T>>> {
+        let found = self.store.list(prefix)?;
+        found.into_iter().map(|(key, versioned)| parse(&key, versioned)).collect()
+    }
+
+    pub(crate) fn record_of(
+        &self,
+        id: &AttachmentId,
+        layer: Layer,
+    ) -> Result<Option<Read<Box<Attachment>>>> {
+        self.read(&Key::Attachment(id.clone(), layer), attachment)
+    }
+
+    pub(crate) fn records(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Attachment>>>> {
+        self.read_all(prefix, attachment)
+    }
+
+    pub(crate) fn holder_of(&self, space: &Space, address: IpAddr) -> Result<Option<Read<Holder>>> {
+        self.read(&Key::Lease(space.clone(), address), holder)
+    }
+
+    pub(crate) fn holders_in(&self, prefix: &Prefix) -> Result<Vec<Read<Holder>>> {
+        self.read_all(prefix, holder)
+    }
+
+    pub(crate) fn cursor_of(&self, pool: &PoolId) -> Result<Option<Read<Cursor>>> {
+        self.read(&Key::Cursor(pool.clone()), cursor)
+    }
+
+    pub(crate) fn claims_of(&self, key: &Key) -> Result<Option<Read<Vec<Claim>>>> {
+        self.read(key, claims)
+    }
+
+    pub(crate) fn reservation_of(
+        &self,
+        space: &Space,
+        address: IpAddr,
+    ) -> Result<Option<Read<Reservation>>> {
+        self.read(&Key::Reservation(space.clone(), address), reservation)
+    }
+
+    pub(crate) fn reservations_in(&self, prefix: &Prefix) -> Result<Vec<Read<Reservation>>> {
+        self.read_all(prefix, reservation)
+    }
+
+    pub(crate) fn sticky_of(
+        &self,
+        network: &NetworkName,
+        owner: &OwnerName,
+    ) -> Result<Option<Read<Vec<IpAddr>>>> {
+        self.read(&Key::Sticky(network.clone(), owner.clone()), sticky)
+    }
+
+    pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {
+        self.read(key, network)
+    }
+
+    pub(crate) fn networks_in(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Network>>>> {
+        self.read_all(prefix, network)
+    }
+}
+
+/// What a transaction must insist on so that a record which was read (or was absent) still is.
+pub(crate) fn unchanged<T>(read: Option<&Read<T>>) -> Expect {
+    read.map_or(Expect::Absent, |read| Expect::At(read.revision))
+}

@@ -1,0 +1,83 @@
+//! Checking: is the attachment still what it became?
+
+use model::{Attached, Attachment, Error, Network, Phase, Result};
+
+use crate::port::Prefix;
+use crate::{Engine, Request};
+
+impl Engine<'_> {
+    /// Compares the kernel and the book with what was attached, and names the first difference.
+    pub fn check(&self, request: &Request, attached: &Attached) -> Result<()> {
+        let attachment = match self.record_of(&request.id(), request.layer)? {
+            Some(read) => self.check_record(*read.value)?,
+            None => self.assumed(request, attached),
+        };
+        self.driver.check(&attachment, attached)?;
+        self.ipam.check(&attachment)
+    }
+
+    fn check_record(&self, attachment: Attachment) -> Result<Attachment> {
+        if !matches!(attachment.phase, Phase::Attached(_)) {
+            return Err(Error::not_found(format!("{} is not completely attached", attachment.id)));
+        }
+        for lease in &attachment.leases {
+            let address = lease.address.addr();
+            let holder = self.holder_of(&lease.space, address)?;
+            if holder.is_none_or(|read| read.value.attachment != attachment.id) {
+                return Err(Error::not_found(format!(
+                    "the book does not hold {address} for {}; detach and attach it again",
+                    attachment.id
+                )));
+            }
+        }
+        Ok(attachment)
+    }
+
+    /// What the reference plugins attached has no record of ours.
+    fn assumed(&self, request: &Request, attached: &Attached) -> Attachment {
+        Attachment {
+            id: request.id(),
+            layer: request.layer,
+            runtime: model::Runtime::Reference,
+            owner: request.owner.clone(),
+            since: self.host.now(),
+            sandbox: request.sandbox.clone(),
+            wiring: request.wiring.clone(),
+            ipam: request.ipam.clone(),
+            leases: Vec::new(),
+            addresses: match request.addresses.is_empty() {
+                true => attached.addresses.clone(),
+                false => request.addresses.clone(),
+            },
+            routes: request.network.routes.clone(),
+            dns: request.network.dns.clone(),
+            phase: Phase::Attached(attached.clone()),
+        }
+    }
+
+    /// Whether the network could take another attachment now: each of its pools has a free
+    /// address, and its address source is ready.
+    pub fn status(&self, network: &Network) -> Result<()> {
+        for pool in network.ipam.pools() {
+            let held = self.holders_in(&Prefix::Leases(pool.space.clone()))?;
+            let inside = |address| pool.range_of(address).is_some() && !pool.is_gateway(address);
+            let taken = held.iter().filter(|read| inside(read.value.lease.address.addr())).count();
+            let reserved = self.reservations_in(&Prefix::Reservations)?;
+            let kept = reserved.iter().filter(|read| {
+                read.value.space == pool.space
+                    && inside(read.value.address)
+                    && held.iter().all(|held| held.value.lease.address.addr() != read.value.address)
+            });
+            let used = (taken + kept.count()) as u128;
+            if used >= pool.capacity() {
+                return Err(Error::exhausted(format!(
+                    "all {} addresses of network {} are taken; `spoke ipam show {}` says by whom",
+                    pool.capacity(),
+                    network.name,
+                    network.name
+                )));
+            }
+        }
+        self.ipam.status(network)
+    }
+}

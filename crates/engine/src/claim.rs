@@ -1,0 +1,81 @@
+//! Host ports: who may have one. Decided in the book, so that a second runtime is told by whom a
+//! port is held instead of taking it over.
+
+use std::collections::BTreeMap;
+
+use model::{Attachment, AttachmentId, Claim, Error, Kind, PortMap, Result};
+
+use crate::Engine;
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Record, Txn};
+
+fn key_of(map: &PortMap) -> Key {
+    Key::Port(map.protocol, map.host_port)
+}
+
+fn ports(attachment: &Attachment) -> &[PortMap] {
+    attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
+}
+
+impl Engine<'_> {
+    /// Adds the claims for every port that the attachment publishes.
+    pub(crate) fn claim_ports(&self, attachment: &Attachment, mut txn: Txn) -> Result<Txn> {
+        let mut wanted: BTreeMap<Key, Vec<&PortMap>> = BTreeMap::new();
+        for map in ports(attachment) {
+            wanted.entry(key_of(map)).or_default().push(map);
+        }
+        for (key, maps) in wanted {
+            let read = self.claims_of(&key)?;
+            let mut claims = others(read.as_ref(), &attachment.id);
+            for map in maps {
+                if let Some(claim) = claims.iter().find(|claim| claim.clashes(map.host)) {
+                    return Err(taken(map, &claim.holder));
+                }
+                claims.push(Claim { host: map.host, holder: attachment.id.clone() });
+            }
+            txn = txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Port(claims));
+        }
+        Ok(txn)
+    }
+
+    /// Drops every claim of the attachment.
+    pub(crate) fn disclaim_ports(&self, attachment: &Attachment, mut txn: Txn) -> Result<Txn> {
+        let mut keys: Vec<Key> = ports(attachment).iter().map(key_of).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            let Some(read) = self.claims_of(&key)? else { continue };
+            let claims = others(Some(&read), &attachment.id);
+            txn = txn.expect(key.clone(), unchanged(Some(&read)));
+            txn = match claims.is_empty() {
+                true => txn.delete(key),
+                false => txn.put(key, Record::Port(claims)),
+            };
+        }
+        Ok(txn)
+    }
+
+    /// The attachment that keeps the request from its ports, if one does.
+    pub(crate) fn port_holder(&self, attachment: &Attachment) -> Result<Option<AttachmentId>> {
+        for map in ports(attachment) {
+            let read = self.claims_of(&key_of(map))?;
+            let clash = |claim: &Claim| claim.clashes(map.host);
+            if let Some(claim) = others(read.as_ref(), &attachment.id).into_iter().find(clash) {
+                return Ok(Some(claim.holder));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn others(read: Option<&Read<Vec<Claim>>>, id: &AttachmentId) -> Vec<Claim> {
+    let claims = read.map_or(&[][..], |read| &read.value);
+    claims.iter().filter(|claim| claim.holder != *id).cloned().collect()
+}
+
+fn taken(map: &PortMap, holder: &AttachmentId) -> Error {
+    Error::new(
+        Kind::Conflict,
+        format!("host port {}/{} ({map}) is held by {holder}", map.host_port, map.protocol),
+    )
+}

@@ -1,0 +1,158 @@
+//! Garbage: what a runtime no longer knows, and what nobody can know any more.
+
+use model::{Attachment, AttachmentId, Holder, Kind, Lease, Network, Phase, Result};
+
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
+use crate::{Engine, Members};
+
+/// Something that was found to belong to nobody, or perhaps to nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is.
+    pub what: Garbage,
+    /// What was done about it, or would be.
+    pub remedy: Remedy,
+}
+
+/// What can be left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Garbage {
+    /// An attachment whose process died on the way, or whose container is gone.
+    Attachment(AttachmentId),
+    /// An attachment of which nobody can prove that its container is gone.
+    Doubtful(AttachmentId),
+    /// A held address without an attachment.
+    Lease(Box<Lease>),
+    /// Something in the kernel.
+    Stray(Stray),
+}
+
+/// What is done about garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It goes.
+    Free,
+    /// Its addresses are not handed out until it is known.
+    Quarantine,
+}
+
+/// Whether findings are acted upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Only report.
+    DryRun,
+    /// Report and mend.
+    Mend,
+}
+
+impl Engine<'_> {
+    /// Removes every attachment of the network that is not listed, all layers of it. Goes on after
+    /// an error and reports them all.
+    pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
+        let mut failures = Vec::new();
+        for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
+            let id = &read.value.id;
+            let listed = valid.contains(&(id.container.clone(), id.ifname.clone()));
+            if listed || self.is_being_attached(&read.value) {
+                continue;
+            }
+            failures.extend(self.detach_record(read).err());
+        }
+        failures.extend(self.ipam.gc(network, valid).err());
+        all_of(failures)
+    }
+
+    fn is_being_attached(&self, attachment: &Attachment) -> bool {
+        match &attachment.phase {
+            Phase::Attaching { by } => self.host.is_running(by),
+            Phase::Attached(_) | Phase::Detaching => false,
+        }
+    }
+
+    /// Finds what has no owner any more and, in [`Mode::Mend`], frees what is proved to be dead
+    /// and quarantines what is in doubt. Never frees what may be alive.
+    pub fn reconcile(&self, mode: Mode) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let mut failures = Vec::new();
+        let mut known = Vec::new();
+        for read in self.records(&Prefix::Attachments)? {
+            let id = read.value.id.clone();
+            if self.is_gone(&read.value) {
+                findings.push(Finding { what: Garbage::Attachment(id), remedy: Remedy::Free });
+                if mode == Mode::Mend {
+                    failures.extend(self.detach_record(read).err());
+                }
+                continue;
+            }
+            if self.is_doubtful(&read.value) {
+                findings.push(Finding { what: Garbage::Doubtful(id), remedy: Remedy::Quarantine });
+                if mode == Mode::Mend {
+                    failures.extend(self.quarantine(&read.value).err());
+                }
+            }
+            known.push(*read.value);
+        }
+        self.orphaned_leases(mode, &mut findings)?;
+        for stray in self.driver.strays(&known)? {
+            if mode == Mode::Mend {
+                failures.extend(self.driver.remove_stray(&stray).err());
+            }
+            findings.push(Finding { what: Garbage::Stray(stray), remedy: Remedy::Free });
+        }
+        all_of(failures).map(|()| findings)
+    }
+
+    fn is_doubtful(&self, attachment: &Attachment) -> bool {
+        matches!(attachment.phase, Phase::Attached(_))
+            && self.driver.presence(attachment) == Presence::Doubtful
+    }
+
+    /// Marks the addresses, so that whoever looks sees why they are not handed out.
+    fn quarantine(&self, attachment: &Attachment) -> Result<()> {
+        for lease in &attachment.leases {
+            let Some(read) = self.holder_of(&lease.space, lease.address.addr())? else { continue };
+            if read.value.quarantined.is_some() {
+                continue;
+            }
+            let key = Key::Lease(lease.space.clone(), lease.address.addr());
+            let holder = Holder { quarantined: Some(self.host.now()), ..read.value.clone() };
+            let expect = unchanged(Some(&read));
+            self.store
+                .commit(&Txn::new().expect(key.clone(), expect).put(key, Record::Lease(holder)))?;
+        }
+        Ok(())
+    }
+
+    fn orphaned_leases(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
+        for read in self.holders_in(&Prefix::AllLeases)? {
+            if self.record_of(&read.value.attachment, read.value.layer)?.is_some() {
+                continue;
+            }
+            let freed = mode == Mode::DryRun || self.free_orphan(&read)?;
+            if freed {
+                let what = Garbage::Lease(Box::new(read.value.lease));
+                findings.push(Finding { what, remedy: Remedy::Free });
+            }
+        }
+        Ok(())
+    }
+
+    /// An attach that began since then has written the lease anew, and keeps it.
+    fn free_orphan(&self, read: &Read<Holder>) -> Result<bool> {
+        let lease = &read.value.lease;
+        let key = Key::Lease(lease.space.clone(), lease.address.addr());
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
+        Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
+    }
+}
+
+/// One error for all: the first one's kind, every sentence.
+fn all_of(failures: Vec<model::Error>) -> Result<()> {
+    let kind = failures.first().map_or(Kind::Bug, model::Error::kind);
+    let sentences: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    match sentences.is_empty() {
+        true => Ok(()),
+        false => Err(model::Error::new(kind, sentences.join("; "))),
+    }
+}

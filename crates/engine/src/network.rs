@@ -1,0 +1,135 @@
+//! Networks: declared by a command, or described by a runtime's configuration.
+
+use model::{Attachment, Error, Layer, Network, NetworkName, Result};
+
+use crate::book::{Read, unchanged};
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+use crate::{Engine, Request};
+
+impl Engine<'_> {
+    /// Declares a network. Fails with `Conflict` where its name is taken or one of its subnets
+    /// overlaps that of another network.
+    pub fn create_network(&self, network: &Network) -> Result<()> {
+        if let Some(other) = self.overlapping(network)? {
+            return Err(other);
+        }
+        let key = Key::Network(network.name.clone());
+        let txn = Txn::new()
+            .expect(key.clone(), Expect::Absent)
+            .put(key, Record::Network(Box::new(network.clone())));
+        match self.store.commit(&txn)? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => {
+                Err(Error::conflict(format!("a network named {} already exists", network.name)))
+            }
+        }
+    }
+
+    fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
+        for other in self.networks()? {
+            for (ours, theirs) in network
+                .ipam
+                .pools()
+                .iter()
+                .flat_map(|ours| other.ipam.pools().iter().map(move |theirs| (ours, theirs)))
+            {
+                let clash = ours.space == theirs.space
+                    && ours.ranges.iter().any(|a| theirs.ranges.iter().any(|b| a.overlaps(b)));
+                if clash {
+                    return Ok(Some(Error::conflict(format!(
+                        "subnet {} overlaps network {} ({})",
+                        ours.ranges[0].subnet, other.name, other.runtime
+                    ))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every network that is declared, or that a configuration described on this boot.
+    pub fn networks(&self) -> Result<Vec<Network>> {
+        let mut networks: Vec<Network> =
+            self.networks_in(&Prefix::Networks)?.into_iter().map(|read| *read.value).collect();
+        for read in self.networks_in(&Prefix::Configured)? {
+            if networks.iter().all(|network| network.name != read.value.name) {
+                networks.push(*read.value);
+            }
+        }
+        networks.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(networks)
+    }
+
+    /// The network of this name.
+    pub fn network(&self, name: &NetworkName) -> Result<Network> {
+        for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
+            if let Some(read) = self.network_under(&key)? {
+                return Ok(*read.value);
+            }
+        }
+        Err(Error::not_found(format!("no network {name}; `spoke network ls` lists them")))
+    }
+
+    /// Removes a network with what its attachments share. Refused while it has attachments, unless
+    /// `detach_all`.
+    pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
+        let network = self.network(name)?;
+        let records = self.records(&Prefix::AttachmentsOf(name.clone()))?;
+        match records.first() {
+            Some(read) if !detach_all => {
+                return Err(Error::conflict(format!(
+                    "network {name} still has {} attachments, {} among them",
+                    records.len(),
+                    read.value.id
+                )));
+            }
+            Some(_) | None => {}
+        }
+        for read in records {
+            self.detach_record(read)?;
+        }
+        self.driver.remove(&network)?;
+        let mut txn =
+            Txn::new().delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
+        for pool in network.ipam.pools() {
+            txn = txn.delete(Key::Cursor(pool.id.clone()));
+        }
+        self.store.commit(&txn).map(|_| ())
+    }
+
+    /// Adds to an attach what outlasts it: the network as it is described now, and which addresses
+    /// its owner gets again.
+    pub(crate) fn remember(
+        &self,
+        request: &Request,
+        attachment: &Attachment,
+        mut txn: Txn,
+    ) -> Result<Txn> {
+        if request.layer == Layer::Link {
+            let key = Key::Configured(request.network.name.clone());
+            let known = self.network_under(&key)?;
+            if !is_described(known.as_ref(), &request.network) {
+                txn = txn
+                    .expect(key.clone(), unchanged(known.as_ref()))
+                    .put(key, Record::Network(Box::new(request.network.clone())));
+            }
+        }
+        match &request.owner {
+            Some(owner) if request.network.sticky && !attachment.leases.is_empty() => {
+                let known = self.sticky_of(&request.network.name, owner)?;
+                let kept = known.map(|read| read.value).unwrap_or_default();
+                if attachment.leases.iter().any(|lease| !kept.contains(&lease.address.addr())) {
+                    txn = self.keep(&request.network.name, owner, &attachment.leases, txn);
+                }
+            }
+            Some(_) | None => {}
+        }
+        Ok(txn)
+    }
+}
+
+fn is_described(known: Option<&Read<Box<Network>>>, network: &Network) -> bool {
+    known.is_some_and(|read| {
+        let known = &*read.value;
+        *known == Network { since: known.since, ..network.clone() }
+    })
+}

@@ -1,0 +1,111 @@
+//! Looking at the book, and the few things that a person changes in it by hand.
+
+use std::net::IpAddr;
+
+use model::{
+    Attachment, Claim, Error, Holder, NetworkName, OwnerName, Protocol, Reservation, Result, Space,
+};
+
+use crate::Engine;
+use crate::port::{Key, Outcome, Prefix, Record, Txn};
+
+impl Engine<'_> {
+    /// Every record of every attachment, in the order of their identities.
+    pub fn attachments(&self) -> Result<Vec<Attachment>> {
+        Ok(self.records(&Prefix::Attachments)?.into_iter().map(|read| *read.value).collect())
+    }
+
+    /// Every held address.
+    pub fn holders(&self) -> Result<Vec<Holder>> {
+        Ok(self.holders_in(&Prefix::AllLeases)?.into_iter().map(|read| read.value).collect())
+    }
+
+    /// Every address that is kept back.
+    pub fn reservations(&self) -> Result<Vec<Reservation>> {
+        let reserved = self.reservations_in(&Prefix::Reservations)?;
+        Ok(reserved.into_iter().map(|read| read.value).collect())
+    }
+
+    /// Every host port that is taken, with its holders.
+    pub fn ports(&self) -> Result<Vec<(Protocol, u16, Vec<Claim>)>> {
+        let mut ports = Vec::new();
+        for (key, versioned) in self.store.list(&Prefix::Ports)? {
+            if let (Key::Port(protocol, port), Record::Port(claims)) = (key, versioned.record) {
+                ports.push((protocol, port.get(), claims));
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Who holds the address.
+    pub fn holder(&self, space: &Space, address: IpAddr) -> Result<Option<Holder>> {
+        Ok(self.holder_of(space, address)?.map(|read| read.value))
+    }
+
+    /// Keeps an address back: for an owner with a lasting name in a network, or for nobody. An
+    /// address that is held stays with its holder until that is detached.
+    pub fn reserve(
+        &self,
+        space: &Space,
+        address: IpAddr,
+        owner: Option<(NetworkName, OwnerName)>,
+    ) -> Result<()> {
+        let key = Key::Reservation(space.clone(), address);
+        let reservation = Reservation {
+            space: space.clone(),
+            address,
+            owner: owner.as_ref().map(|(_, owner)| owner.clone()),
+            network: owner.as_ref().map(|(network, _)| network.clone()),
+        };
+        let mut txn = Txn::new()
+            .expect(key.clone(), crate::port::Expect::Absent)
+            .put(key, Record::Reservation(reservation));
+        if let Some((network, owner)) = owner {
+            let kept = self.sticky_of(&network, &owner)?;
+            let sticky = Key::Sticky(network, owner);
+            let mut addresses = kept.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+            addresses.push(address);
+            let expect = crate::book::unchanged(kept.as_ref());
+            txn = txn.expect(sticky.clone(), expect).put(sticky, Record::Sticky(addresses));
+        }
+        match self.store.commit(&txn)? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => Err(Error::conflict(format!("{address} is already reserved"))),
+        }
+    }
+
+    /// Ends a reservation. An address that is not reserved is no error.
+    pub fn unreserve(&self, space: &Space, address: IpAddr) -> Result<()> {
+        let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
+        let mut txn = Txn::new().delete(Key::Reservation(space.clone(), address));
+        if let (Some(network), Some(owner)) = (read.value.network, read.value.owner) {
+            let kept = self.sticky_of(&network, &owner)?;
+            let mut addresses = kept.map(|read| read.value).unwrap_or_default();
+            addresses.retain(|kept| *kept != address);
+            let sticky = Key::Sticky(network, owner);
+            txn = match addresses.is_empty() {
+                true => txn.delete(sticky),
+                false => txn.put(sticky, Record::Sticky(addresses)),
+            };
+        }
+        self.store.commit(&txn).map(|_| ())
+    }
+
+    /// Takes an address away from its holder by detaching that, every layer of it.
+    pub fn evict(&self, holder: &Holder) -> Result<()> {
+        let prefix = Prefix::AttachmentsOf(holder.attachment.network.clone());
+        for read in self.records(&prefix)? {
+            if read.value.id == holder.attachment {
+                self.detach_record(read)?;
+            }
+        }
+        let address = holder.lease.address.addr();
+        let key = Key::Lease(holder.lease.space.clone(), address);
+        match self.holder_of(&holder.lease.space, address)? {
+            Some(read) if read.value.attachment == holder.attachment => {
+                self.store.commit(&Txn::new().delete(key)).map(|_| ())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
