@@ -1,0 +1,384 @@
+//! One synchronous netlink socket.
+//!
+//! The kernel works a batch off inside the `send` call, so its answers are in the queue when that
+//! returns: they are fetched without waiting, and only an empty queue is waited for, never longer
+//! than [`PATIENCE`].
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{bind, recvfrom, send, socket_with, sockopt};
+
+use crate::outcome::{Failure, Outcome, refused};
+use crate::sys::{SocketOption, enable};
+use crate::wire::{Batch, DONE, DUMP_INTERRUPTED, ERROR, MULTI, Message, Messages};
+
+/// The longest wait for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What the kernel sizes the datagrams of a dump by (`netlink_dump`), and fits everything else.
+const BUFFER: usize = 32 * 1024;
+/// Nothing longer is received.
+const LARGEST: usize = 1 << 20;
+/// Batches from this length on need a larger send buffer than `net.core.wmem_default`.
+const SENDABLE: usize = 128 * 1024;
+/// `NETLINK_ROUTE`, whose number is zero.
+const ROUTE: Option<Protocol> = None;
+/// How often a dump that changed under our hands is taken again.
+const ATTEMPTS: usize = 8;
+
+/// A socket of one netlink protocol, in the namespace where it was made.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    protocol: Option<Protocol>,
+    sequence: u32,
+    strict: bool,
+    buffer: Vec<u8>,
+}
+
+/// When an exchange is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// At the result of the message with this index.
+    Acknowledged(usize),
+    /// At the first answer.
+    Answered,
+    /// At the end of the dump.
+    Done,
+}
+
+/// How an exchange ended.
+enum End {
+    /// As it should.
+    Complete(Outcome),
+    /// The answer was inconsistent or did not fit: the same question again.
+    Again,
+}
+
+impl Socket {
+    /// For links, addresses, routes and neighbours (rtnetlink(7)).
+    ///
+    /// # Errors
+    /// Where the process may not open more files.
+    pub fn route() -> Result<Self> {
+        let socket = Self::open(ROUTE)?;
+        enable(&socket.fd, SocketOption::ExtAck).map_err(|errno| refused(OPENING, errno))?;
+        Ok(socket)
+    }
+
+    /// For nftables and connection tracking. Closing it after something was deleted in nftables
+    /// blocks for an RCU grace period.
+    ///
+    /// # Errors
+    /// Where the kernel lacks nfnetlink, or the process may not open more files.
+    pub fn netfilter() -> Result<Self> {
+        let socket = Self::open(Some(NETFILTER))?;
+        for option in [SocketOption::ExtAck, SocketOption::CapAck] {
+            enable(&socket.fd, option).map_err(|errno| refused(OPENING, errno))?;
+        }
+        Ok(socket)
+    }
+
+    #[allow(dead_code)]
+    /// Receives rtnetlink's notifications of `groups` (a mask of `RTMGRP_*`).
+    pub(crate) fn notified(groups: u32) -> Result<Self> {
+        let socket = Self::open(ROUTE)?;
+        bind(&socket.fd, &SocketAddrNetlink::new(0, groups))
+            .map_err(|errno| refused("subscribing to the kernel's notifications", errno))?;
+        Ok(socket)
+    }
+
+    fn open(protocol: Option<Protocol>) -> Result<Self> {
+        let fd =
+            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
+                .map_err(|errno| refused(OPENING, errno))?;
+        Ok(Self { fd, protocol, sequence: 0, strict: false, buffer: Vec::new() })
+    }
+
+    /// Sends all messages in one system call; the last one is acknowledged, unless the batch asks
+    /// for the acknowledgement of an earlier one. Without messages nothing happens.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] if no answer comes or answers were lost; refused messages are not
+    /// errors but in the [`Outcome`].
+    pub fn send(&mut self, batch: &mut Batch) -> Result<Outcome> {
+        self.exchange(batch, |_| {})
+    }
+
+    /// As [`Socket::send`], and shows `each` what the kernel answers besides results: what it
+    /// made, if asked with [`crate::wire::ECHO`].
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub fn exchange(
+        &mut self,
+        batch: &mut Batch,
+        mut each: impl FnMut(&Message<'_>),
+    ) -> Result<Outcome> {
+        let Some(last) = batch.acknowledged() else { return Ok(Outcome::default()) };
+        match self.converse(batch, Until::Acknowledged(last), &mut each)? {
+            End::Complete(outcome) => Ok(outcome),
+            End::Again => Err(lost(batch)),
+        }
+    }
+
+    /// Asks for one object, in a batch of one message; `None` if the kernel answers one of
+    /// `absent`.
+    ///
+    /// # Errors
+    /// As [`Socket::send`]; a refusal; an answer that `read` cannot read.
+    pub fn get<T>(
+        &mut self,
+        batch: &mut Batch,
+        absent: &[Errno],
+        mut read: impl FnMut(&Message<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        for _ in 0..ATTEMPTS {
+            let mut found = None;
+            let mut each = |message: &Message<'_>| found = read(message);
+            let End::Complete(outcome) = self.converse(batch, Until::Answered, &mut each)? else {
+                continue;
+            };
+            if outcome.failures().iter().any(|failure| absent.contains(&failure.errno)) {
+                return Ok(None);
+            }
+            outcome.into_result()?;
+            return found.map(Some).ok_or_else(|| unreadable(batch));
+        }
+        Err(lost(batch))
+    }
+
+    /// Asks for everything of a kind, in a batch of one message with [`crate::wire::DUMP`], and
+    /// keeps what `read` makes something of; nothing if the kernel answers one of `absent`. A
+    /// dump that changed while it was taken is taken again.
+    ///
+    /// # Errors
+    /// As [`Socket::send`]; a refusal; [`model::Kind::TryAgain`] if it keeps changing.
+    pub fn dump<T>(
+        &mut self,
+        batch: &mut Batch,
+        absent: &[Errno],
+        mut read: impl FnMut(&Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        self.check_strictly()?;
+        for _ in 0..ATTEMPTS {
+            let mut found = Vec::new();
+            let mut each = |message: &Message<'_>| found.extend(read(message));
+            let End::Complete(outcome) = self.converse(batch, Until::Done, &mut each)? else {
+                continue;
+            };
+            if outcome.failures().iter().any(|failure| absent.contains(&failure.errno)) {
+                return Ok(Vec::new());
+            }
+            outcome.into_result()?;
+            return Ok(found);
+        }
+        Err(lost(batch))
+    }
+
+    #[allow(dead_code)]
+    /// The notifications of the next datagram; `None` after `deadline`.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] if notifications were lost.
+    pub(crate) fn notifications(&mut self, deadline: Instant) -> Result<Option<Messages<'_>>> {
+        let about = "reading the kernel's notifications";
+        loop {
+            match self.receive() {
+                Ok(Received::Datagram(length)) => {
+                    return Ok(Some(Messages::new(self.buffer.get(..length).unwrap_or_default())));
+                }
+                Ok(Received::Foreign) => {}
+                Ok(Received::Truncated) => return Err(refused(about, Errno::NOBUFS)),
+                Err(Errno::AGAIN) if self.readable(deadline)? => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(refused(about, errno)),
+            }
+        }
+    }
+
+    /// Only dumps are filtered by what this switches on, so only they pay the call.
+    fn check_strictly(&mut self) -> Result<()> {
+        if self.protocol == ROUTE && !self.strict {
+            enable(&self.fd, SocketOption::StrictCheck)
+                .map_err(|errno| refused("asking the kernel to filter dumps", errno))?;
+            self.strict = true;
+        }
+        Ok(())
+    }
+
+    fn converse(
+        &mut self,
+        batch: &mut Batch,
+        until: Until,
+        each: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<End> {
+        let first = self.transmit(batch)?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut talk = Talk { first, until, outcome: Outcome::default(), again: false };
+        loop {
+            match self.receive() {
+                Ok(Received::Datagram(length)) => {
+                    let datagram = self.buffer.get(..length).unwrap_or_default();
+                    if Messages::new(datagram).any(|message| talk.hear(&message, batch, each)) {
+                        return Ok(talk.end());
+                    }
+                }
+                Ok(Received::Foreign) => {}
+                Ok(Received::Truncated) | Err(Errno::NOBUFS) => talk.again = true,
+                Err(Errno::AGAIN) if talk.is_stalled() => return Ok(talk.end()),
+                Err(Errno::AGAIN) => {
+                    if !self.readable(deadline)? {
+                        return Err(silent(batch));
+                    }
+                }
+                Err(errno) => return Err(refused(batch.about(0).to_owned(), errno)),
+            }
+        }
+    }
+
+    /// Sends `batch`; returns its first sequence number.
+    fn transmit(&mut self, batch: &mut Batch) -> Result<u32> {
+        if batch.is_too_long() {
+            let what = format!("{}: an attribute is longer than 65535 bytes", batch.about(0));
+            return Err(Error::bug(what));
+        }
+        let first = self.sequence.wrapping_add(1);
+        let count = u32::try_from(batch.count()).unwrap_or(u32::MAX);
+        self.sequence = self.sequence.wrapping_add(count);
+        let bytes = batch.seal(first);
+        if bytes.len() > SENDABLE {
+            // Without the right to exceed net.core.wmem_max, the send below says what is wrong.
+            let _ = sockopt::set_socket_send_buffer_size_force(&self.fd, 2 * bytes.len());
+        }
+        loop {
+            match send(&self.fd, bytes, SendFlags::empty()) {
+                Ok(_) => return Ok(first),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(refused(batch.about(0).to_owned(), errno)),
+            }
+        }
+    }
+
+    /// Takes one datagram, without waiting.
+    fn receive(&mut self) -> Result<Received, Errno> {
+        if self.buffer.is_empty() {
+            self.buffer.resize(BUFFER, 0);
+        }
+        let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        let (_, length, from) = recvfrom(&self.fd, self.buffer.as_mut_slice(), flags)?;
+        let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+        if from.is_none_or(|from| from.pid() != 0) {
+            return Ok(Received::Foreign);
+        }
+        if length > self.buffer.len() {
+            self.buffer.resize(length.min(LARGEST), 0);
+            return Ok(Received::Truncated);
+        }
+        Ok(Received::Datagram(length))
+    }
+
+    /// Waits until there is something to receive; `false` after `deadline`.
+    fn readable(&self, deadline: Instant) -> Result<bool> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
+            let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(refused("waiting for the kernel", errno)),
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+const OPENING: &str = "opening a netlink socket";
+
+/// One receive.
+enum Received {
+    /// This many bytes of the buffer.
+    Datagram(usize),
+    /// Not from the kernel.
+    Foreign,
+    /// It did not fit; the next one of its size will.
+    Truncated,
+}
+
+/// The answers to one batch.
+struct Talk {
+    first: u32,
+    until: Until,
+    outcome: Outcome,
+    again: bool,
+}
+
+impl Talk {
+    /// Takes one message in; whether it was the last one.
+    fn hear(
+        &mut self,
+        message: &Message<'_>,
+        batch: &Batch,
+        each: &mut dyn FnMut(&Message<'_>),
+    ) -> bool {
+        let offset = usize::try_from(message.sequence.wrapping_sub(self.first));
+        let Some(index) = offset.ok().filter(|index| *index < batch.count()) else {
+            return false;
+        };
+        self.again |= message.flags & DUMP_INTERRUPTED != 0;
+        match message.kind {
+            ERROR | DONE => self.hear_result(message, batch, index),
+            _ => {
+                each(message);
+                self.until == Until::Answered && message.flags & MULTI == 0
+            }
+        }
+    }
+
+    fn hear_result(&mut self, message: &Message<'_>, batch: &Batch, index: usize) -> bool {
+        if let Some(failure) = Failure::read(message, batch, index) {
+            self.outcome.push(failure);
+        }
+        match self.until {
+            Until::Acknowledged(last) => index == last,
+            Until::Answered | Until::Done => true,
+        }
+    }
+
+    /// Whether an empty queue means that nothing more will come: where the kernel gives up a
+    /// whole batch, it answers the first message only.
+    fn is_stalled(&self) -> bool {
+        self.again || !self.outcome.failures().is_empty()
+    }
+
+    fn end(self) -> End {
+        if self.again && self.outcome.failures().is_empty() {
+            return End::Again;
+        }
+        End::Complete(self.outcome)
+    }
+}
+
+fn lost(batch: &Batch) -> Error {
+    Error::try_again(format!("{}: the kernel's answers were lost or kept changing", batch.about(0)))
+}
+
+fn silent(batch: &Batch) -> Error {
+    let seconds = PATIENCE.as_secs();
+    Error::try_again(format!("{}: the kernel did not answer for {seconds} s", batch.about(0)))
+}
+
+fn unreadable(batch: &Batch) -> Error {
+    Error::new(model::Kind::Kernel, format!("{}: the answer cannot be read", batch.about(0)))
+}
