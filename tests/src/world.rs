@@ -1,0 +1,118 @@
+//! A private host for one test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::Plugins;
+
+const SCRIPT: &str = include_str!("world.sh");
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A host of one's own: processes, network, `/run`, and a copy-on-write view of the real file
+/// system with the plugins at [`Plugins::MOUNT`]. Dropping it kills whatever runs in it.
+#[derive(Debug)]
+pub struct World {
+    first: Child,
+    pid: u32,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Exit status; 128 + n for signal n.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl World {
+    /// A fresh world whose plugin directory is `plugins`.
+    pub fn new(plugins: &Plugins) -> Self {
+        let mut first = Command::new("unshare")
+            .args(["--mount", "--net", "--pid", "--fork", "--propagation", "private"])
+            .args(["bash", "-c", SCRIPT, "world"])
+            .arg(plugins.dir())
+            .env("PATH", PATH)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare starts (scripts/setup test)");
+        let mut line = String::new();
+        let said = first.stdout.as_mut().expect("piped");
+        BufReader::new(said).read_line(&mut line).expect("the world speaks");
+        let pid = line.trim().parse().expect("the world is up (root, overlay and tmpfs needed)");
+        Self { first, pid }
+    }
+
+    /// A command in this world, with a clean environment.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.pid.to_string(), "--mount", "--net", "--pid"])
+            .arg("--")
+            .arg(program.as_ref())
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", "/root")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// What a shell script in this world prints.
+    ///
+    /// # Panics
+    /// When it fails, with all that it said.
+    #[track_caller]
+    pub fn sh(&self, script: &str) -> String {
+        let output = self.try_sh(script);
+        assert_eq!(output.status, 0, "{script}\n{}{}", output.stdout, output.stderr);
+        output.stdout
+    }
+
+    /// How a shell script in this world ends.
+    pub fn try_sh(&self, script: &str) -> Output {
+        output(self.command("/bin/bash").args(["-euc", script]), "")
+    }
+
+    /// A file of this world, as seen from outside.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.pid))
+    }
+
+    /// A new network namespace of this world; returns its path inside.
+    #[track_caller]
+    pub fn netns(&self, name: &str) -> String {
+        self.sh(&format!("ip netns add {name}"));
+        format!("/run/netns/{name}")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.first.stdin.take());
+        let _ = self.first.wait();
+    }
+}
+
+/// Runs `command` with `input` and waits for it.
+pub(crate) fn output(command: &mut Command, input: &str) -> Output {
+    use std::os::unix::process::ExitStatusExt;
+
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut stdin = child.stdin.take().expect("piped");
+    let fed = input.to_owned();
+    // A program need not read what it is given: a broken pipe is no failure.
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(fed.as_bytes())));
+    let done = child.wait_with_output().expect("the command ends");
+    feeder.join().expect("the feeder ends");
+    Output {
+        status: done.status.code().unwrap_or_else(|| 128 + done.status.signal().unwrap_or(0)),
+        stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
