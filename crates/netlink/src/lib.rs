@@ -1,10 +1,15 @@
 //! The kernel's wire: the only crate that talks to it, and the only one with unsafe code.
 
+mod netns;
 mod outcome;
+pub mod probe;
+pub mod process;
 mod socket;
 mod sys;
+pub mod sysctl;
 pub mod wire;
 
+pub use netns::Netns;
 pub use outcome::{Failure, Outcome};
 pub use rustix::io::Errno;
 pub use socket::{PATIENCE, Socket};

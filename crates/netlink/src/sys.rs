@@ -39,3 +39,11 @@ pub(crate) fn enable(socket: impl AsFd, option: SocketOption) -> Result<(), Errn
 fn last() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
+
+/// Which kind of namespace `namespace` is: one of `CLONE_NEW*` (ioctl_nsfs(2)).
+#[allow(unsafe_code)]
+pub(crate) fn namespace_type(namespace: impl AsFd) -> Result<libc::c_int, Errno> {
+    // SAFETY: the descriptor is borrowed for the whole call, and NS_GET_NSTYPE takes no argument.
+    let kind = unsafe { libc::ioctl(namespace.as_fd().as_raw_fd(), libc::NS_GET_NSTYPE) };
+    if kind < 0 { Err(last()) } else { Ok(kind) }
+}

@@ -1,0 +1,97 @@
+//! Whether a port of the host is free.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use model::{Protocol, Result};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
+
+use crate::outcome::refused;
+
+/// What a process that wanted to bind a port would meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Nobody has it.
+    Free,
+    /// Another socket has it.
+    Taken,
+}
+
+/// Tries to bind `port` of `address`, or of every address of both families, without listening. A
+/// protocol, family or address that this host lacks cannot be taken.
+///
+/// # Errors
+/// [`model::Kind::Denied`] for a privileged port; [`model::Kind::Kernel`].
+pub fn port(protocol: Protocol, address: Option<IpAddr>, port: u16) -> Result<Port> {
+    let every = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+    let tried = address.as_ref().map_or(every.as_slice(), std::slice::from_ref);
+    for address in tried {
+        let target = SocketAddr::new(*address, port);
+        match try_bind(protocol, target) {
+            Ok(()) => {}
+            Err(Errno::ADDRINUSE) => return Ok(Port::Taken),
+            Err(
+                Errno::AFNOSUPPORT
+                | Errno::PROTONOSUPPORT
+                | Errno::SOCKTNOSUPPORT
+                | Errno::ADDRNOTAVAIL,
+            ) => {}
+            Err(errno) => return Err(refused(format!("binding {target}/{protocol}"), errno)),
+        }
+    }
+    Ok(Port::Free)
+}
+
+fn try_bind(protocol: Protocol, target: SocketAddr) -> Result<(), Errno> {
+    let family = if target.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let (kind, number) = match protocol {
+        Protocol::Tcp => (SocketType::STREAM, ipproto::TCP),
+        Protocol::Udp => (SocketType::DGRAM, ipproto::UDP),
+        Protocol::Sctp => (SocketType::STREAM, ipproto::SCTP),
+    };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, Some(number))?;
+    if target.is_ipv6() {
+        // Both families are tried, each by itself.
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if protocol == Protocol::Tcp {
+        // Connections in TIME_WAIT hold no port against a listener; another listener still does.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    bind(&socket, &target)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let number = listener.local_addr().unwrap().port();
+        let local = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert_eq!(port(Protocol::Tcp, local, number).unwrap(), Port::Taken);
+        assert_eq!(port(Protocol::Tcp, None, number).unwrap(), Port::Taken);
+        let other = Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77)));
+        assert_eq!(port(Protocol::Tcp, other, number).unwrap(), Port::Free);
+        let foreign = Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+        assert_eq!(port(Protocol::Tcp, foreign, number).unwrap(), Port::Free);
+    }
+
+    #[test]
+    fn udp_of_either_family_is_found() {
+        let v6 = UdpSocket::bind("[::1]:0");
+        let v4 = UdpSocket::bind("127.0.0.1:0");
+        for socket in [v4, v6].into_iter().flatten() {
+            let number = socket.local_addr().unwrap().port();
+            assert_eq!(port(Protocol::Udp, None, number).unwrap(), Port::Taken);
+        }
+    }
+
+    #[test]
+    fn a_protocol_that_is_not_there_takes_nothing() {
+        assert_eq!(port(Protocol::Sctp, None, 39_999).unwrap(), Port::Free);
+    }
+}
