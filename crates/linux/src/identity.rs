@@ -1,0 +1,95 @@
+//! Names in the kernel, as a function of whose they are: nothing has to be remembered to be
+//! removed.
+
+use model::{AttachmentId, Error, IfName, Layer, Mac, Result};
+use sha2::{Digest, Sha256};
+
+/// Marks every host interface that Spoke makes (`IFLA_GROUP`): "spok".
+pub const GROUP: u32 = 0x7370_6f6b;
+
+/// The names and addresses that follow from an attachment's identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    digest: [u8; 32],
+}
+
+impl Identity {
+    /// Of an attachment.
+    pub fn of(id: &AttachmentId) -> Self {
+        let mut hash = Sha256::new();
+        for part in [id.network.as_str(), id.container.as_str(), id.ifname.as_str()] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        Self { digest: hash.finalize().into() }
+    }
+
+    /// The host's end of its veth pair: `veth` and 44 bits.
+    pub fn host_link(&self) -> Result<IfName> {
+        format!("veth{}", self.hex(11)).parse().map_err(|_: Error| Error::bug("veth name"))
+    }
+
+    /// The mark of its packet filter elements in `layer`: each layer's can be removed alone.
+    pub fn mark(&self, layer: Layer) -> String {
+        let layer = match layer {
+            Layer::Link => "link",
+            Layer::Address => "address",
+            Layer::Publish => "publish",
+            Layer::Firewall => "firewall",
+            Layer::Tuning => "tuning",
+        };
+        format!("{}/{layer}", self.hex(32))
+    }
+
+    /// The hardware address of the container's interface, where none is asked for.
+    pub fn mac(&self) -> Mac {
+        self.mac_at(16)
+    }
+
+    /// The hardware address of the host's end.
+    pub fn host_mac(&self) -> Mac {
+        self.mac_at(24)
+    }
+
+    fn mac_at(&self, at: usize) -> Mac {
+        let mut octets = [0; 6];
+        octets.copy_from_slice(&self.digest[at..at + 6]);
+        Mac::local(octets)
+    }
+
+    fn hex(&self, digits: usize) -> String {
+        let mut text: String = self.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        text.truncate(digits);
+        text
+    }
+}
+
+/// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
+pub fn bridge_mac(bridge: &IfName) -> Mac {
+    let digest = Sha256::digest(bridge.as_str().as_bytes());
+    let mut octets = [0; 6];
+    octets.copy_from_slice(&digest[..6]);
+    Mac::local(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(network: &str, container: &str) -> AttachmentId {
+        AttachmentId {
+            network: network.parse().unwrap(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn names_differ_where_identities_do() {
+        let (one, other) = (Identity::of(&id("a", "bc")), Identity::of(&id("ab", "c")));
+        assert_ne!(one.host_link().unwrap(), other.host_link().unwrap());
+        assert_ne!(one.mac(), one.host_mac());
+        assert_ne!(one.mark(Layer::Link), one.mark(Layer::Publish));
+        assert_eq!(one, Identity::of(&id("a", "bc")));
+    }
+}

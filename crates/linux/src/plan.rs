@@ -1,0 +1,179 @@
+//! What is to be done, as data. Planning reads nothing and changes nothing: it turns a record and
+//! the facts that were gathered into steps.
+
+mod bridge;
+mod loopback;
+mod ptp;
+mod route;
+
+use std::net::IpAddr;
+
+use model::{
+    Attached, Attachment, Error, Family, IfName, InterfaceAddress, IpNet, LinkKind, Mac, Mtu,
+    Result, Route,
+};
+
+/// What must be known about the host before an attachment can be planned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The device that has the bridge's name, if there is one.
+    pub bridge: Option<BridgeFacts>,
+}
+
+/// An existing device with the name of a wanted bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeFacts {
+    /// Whether it is a bridge at all.
+    pub is_bridge: bool,
+    /// Whether it is up.
+    pub is_up: bool,
+    /// Whether it is promiscuous.
+    pub promiscuous: bool,
+    /// Its hardware address.
+    pub mac: Option<Mac>,
+    /// Its addresses.
+    pub addresses: Vec<IpNet>,
+}
+
+/// One change of one namespace. Each treats "already there" and "already gone" as done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Makes a bridge, up.
+    Bridge {
+        /// Its name.
+        name: IfName,
+        /// Its hardware address, for good.
+        mac: Mac,
+        /// Its MTU.
+        mtu: Option<Mtu>,
+    },
+    /// Makes the pair that connects a container.
+    Veth(Veth),
+    /// Sets a link up.
+    Up(IfName),
+    /// Sets a link down.
+    Down(IfName),
+    /// Sets promiscuous mode.
+    Promiscuous(IfName),
+    /// Adds an address, without duplicate address detection.
+    Address(IfName, IpNet),
+    /// Removes an address.
+    DropAddress(IfName, IpNet),
+    /// Adds a route through a link; `via` is final here.
+    Route(IfName, Route),
+    /// Removes a route through a link.
+    DropRoute(IfName, IpNet),
+    /// Writes a kernel parameter, given below `/proc/sys`. One that the kernel lacks is passed
+    /// over where it only improves things.
+    Sysctl {
+        /// For example `net/ipv4/ip_forward`.
+        path: String,
+        /// What is written.
+        value: &'static str,
+        /// Whether it may be missing.
+        optional: bool,
+    },
+}
+
+/// A pair of devices, one end in the host and one in the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Veth {
+    /// The host's end.
+    pub host: IfName,
+    /// Its hardware address.
+    pub host_mac: Mac,
+    /// The container's end.
+    pub peer: IfName,
+    /// Its hardware address.
+    pub peer_mac: Mac,
+    /// Of both.
+    pub mtu: Option<Mtu>,
+    /// The bridge that the host's end is a port of.
+    pub master: Option<IfName>,
+    /// Whether the port sends packets back to where they came from.
+    pub hairpin: bool,
+}
+
+/// The steps of attaching one link, and what comes of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In the host's namespace.
+    pub host: Vec<Step>,
+    /// In the container's, after the host's.
+    pub sandbox: Vec<Step>,
+    /// In the host's again, once the container's are done.
+    pub after: Vec<Step>,
+    /// The result.
+    pub attached: Attached,
+}
+
+/// The plan that makes the attachment's link.
+pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
+    let Some(link) = &attachment.wiring.link else {
+        return Err(Error::bug(format!("{} has no link to plan", attachment.id)));
+    };
+    match &link.kind {
+        LinkKind::Bridge(bridge) => bridge::plan(attachment, link, bridge, facts),
+        LinkKind::Ptp(_) => ptp::plan(attachment, link),
+        LinkKind::Loopback => loopback::plan(),
+    }
+}
+
+/// The first address of a prefix after its network address: the gateway where none is named.
+fn first_address(net: &IpNet) -> Option<IpAddr> {
+    match net.network() {
+        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
+    }
+}
+
+/// The destination of a default route.
+fn everything(family: Family) -> IpNet {
+    match family {
+        Family::V4 => IpNet::V4(model::Ipv4Net::default()),
+        Family::V6 => IpNet::V6(model::Ipv6Net::default()),
+    }
+}
+
+/// Addresses and routes of a container's interface.
+fn configure(ifname: &IfName, addresses: &[InterfaceAddress], routes: &[Route]) -> Vec<Step> {
+    let mut steps = vec![Step::Up(ifname.clone())];
+    let address = |held: &InterfaceAddress| Step::Address(ifname.clone(), held.address);
+    steps.extend(addresses.iter().map(address));
+    steps.extend(route::steps(ifname, routes, addresses));
+    steps
+}
+
+fn is_v4(address: &InterfaceAddress) -> bool {
+    Family::of(&address.address) == Family::V4
+}
+
+/// Kernel parameters of a container's interface, before it has addresses.
+fn interface_sysctls(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
+    let set = |path: String, value| Step::Sysctl { path, value, optional: true };
+    let mut steps = vec![set(format!("net/ipv4/conf/{ifname}/arp_notify"), "1")];
+    if addresses.iter().any(|address| !is_v4(address)) {
+        steps.push(set("net/ipv6/conf/lo/disable_ipv6".into(), "0"));
+        steps.push(set(format!("net/ipv6/conf/{ifname}/disable_ipv6"), "0"));
+        steps.push(set(format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
+        steps.push(set(format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"));
+    }
+    steps
+}
+
+/// Let the host forward packets of the families that the addresses have.
+fn forwarding(addresses: &[InterfaceAddress]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if addresses.iter().any(is_v4) {
+        let path = "net/ipv4/ip_forward".to_owned();
+        steps.push(Step::Sysctl { path, value: "1", optional: false });
+    }
+    if addresses.iter().any(|address| !is_v4(address)) {
+        let path = "net/ipv6/conf/all/forwarding".to_owned();
+        steps.push(Step::Sysctl { path, value: "1", optional: false });
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! A port of a bridge in the host.
+
+use model::{
+    Attached, Attachment, Bridge, Error, Family, Gateway, Interface, InterfaceAddress, IpNet, Link,
+    Place, Result, Route,
+};
+
+use super::{BridgeFacts, Facts, Plan, Step, Veth};
+use crate::identity::{Identity, bridge_mac};
+
+/// Where the container's interface stands in the result: after the bridge and the host's end.
+const CONTAINER: usize = 2;
+
+pub(super) fn plan(
+    attachment: &Attachment,
+    link: &Link,
+    bridge: &Bridge,
+    facts: &Facts,
+) -> Result<Plan> {
+    let identity = Identity::of(&attachment.id);
+    let addresses = with_gateways(attachment, bridge);
+    let routes = with_default(attachment, bridge, &addresses);
+    let veth = Veth {
+        host: identity.host_link()?,
+        host_mac: identity.host_mac(),
+        peer: attachment.id.ifname.clone(),
+        peer_mac: link.mac.unwrap_or_else(|| identity.mac()),
+        mtu: link.mtu,
+        master: Some(bridge.name.clone()),
+        hairpin: bridge.hairpin,
+    };
+    let mut host = ensure(bridge, link, facts)?;
+    let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
+    let interfaces = interfaces(bridge, &veth, bridge_mac);
+    let mut sandbox = super::interface_sysctls(&veth.peer, &addresses);
+    sandbox.extend(super::configure(&veth.peer, &addresses, &routes));
+    if bridge.gateway != Gateway::None {
+        host.extend(gateway_addresses(bridge, facts, &addresses)?);
+        host.extend(super::forwarding(&addresses));
+    }
+    host.push(Step::Veth(veth));
+    let attached = Attached { interfaces, addresses, routes, dns: attachment.dns.clone() };
+    Ok(Plan { host, sandbox, after: Vec::new(), attached })
+}
+
+fn interfaces(bridge: &Bridge, veth: &Veth, mac: Option<model::Mac>) -> Vec<Interface> {
+    let interface = |name: &model::IfName, mac, place| Interface {
+        name: name.clone(),
+        mac: Some(mac),
+        mtu: None,
+        place,
+    };
+    let mac = mac.unwrap_or_else(|| bridge_mac(&bridge.name));
+    vec![
+        interface(&bridge.name, mac, Place::Host),
+        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&veth.peer, veth.peer_mac, Place::Sandbox),
+    ]
+}
+
+/// Makes the bridge, or brings an existing one into the state that is asked for.
+fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
+    let name = &bridge.name;
+    let mut steps = Vec::new();
+    match &facts.bridge {
+        Some(BridgeFacts { is_bridge: false, .. }) => {
+            return Err(Error::invalid(format!("{name:?} already exists but is not a bridge")));
+        }
+        Some(there) if !there.is_up => steps.push(Step::Up(name.clone())),
+        Some(_) => {}
+        None => {
+            let mac = bridge_mac(name);
+            steps.push(Step::Bridge { name: name.clone(), mac, mtu: link.mtu });
+            // A container must not give the host a route (CVE-2020-10749).
+            let path = format!("net/ipv6/conf/{name}/accept_ra");
+            steps.push(Step::Sysctl { path, value: "0", optional: true });
+        }
+    }
+    if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
+        steps.push(Step::Promiscuous(name.clone()));
+    }
+    Ok(steps)
+}
+
+/// A bridge that is a gateway needs an address on each of its subnets.
+fn with_gateways(attachment: &Attachment, bridge: &Bridge) -> Vec<InterfaceAddress> {
+    let complete = |held: &InterfaceAddress| {
+        let own = match bridge.gateway {
+            Gateway::None => None,
+            Gateway::Address | Gateway::Default => super::first_address(&held.address),
+        };
+        InterfaceAddress {
+            address: held.address,
+            gateway: held.gateway.or(own),
+            interface: Some(CONTAINER),
+        }
+    };
+    attachment.addresses.iter().map(complete).collect()
+}
+
+/// The container's routes, with a default route through the bridge where it is asked for and the
+/// address source gave none.
+fn with_default(
+    attachment: &Attachment,
+    bridge: &Bridge,
+    addresses: &[InterfaceAddress],
+) -> Vec<Route> {
+    let mut routes = attachment.routes.clone();
+    if bridge.gateway != Gateway::Default {
+        return routes;
+    }
+    for family in [Family::V4, Family::V6] {
+        let all = super::everything(family);
+        let mut ours = addresses.iter().filter(|held| Family::of(&held.address) == family);
+        let gateway = ours.find_map(|held| held.gateway);
+        let has_default = routes.iter().any(|route| route.dst == all);
+        if let (Some(gateway), false) = (gateway, has_default) {
+            routes.push(Route::new(all, Some(gateway)));
+        }
+    }
+    routes
+}
+
+/// Gives the bridge its gateway addresses. Another address of the same family is in the way,
+/// unless it may be replaced (or, in IPv6, lies in another subnet).
+fn gateway_addresses(
+    bridge: &Bridge,
+    facts: &Facts,
+    addresses: &[InterfaceAddress],
+) -> Result<Vec<Step>> {
+    let there = facts.bridge.as_ref().map_or(&[][..], |there| &there.addresses);
+    let mut steps = Vec::new();
+    for held in addresses {
+        let Some(gateway) = held.gateway else { continue };
+        let wanted = IpNet::new(gateway, held.address.prefix_len())
+            .map_err(|cause| Error::bug("gateway prefix").because(cause))?;
+        if there.contains(&wanted) {
+            continue;
+        }
+        for other in there.iter().filter(|other| is_in_the_way(other, &wanted)) {
+            if !bridge.force_address {
+                return Err(Error::conflict(format!(
+                    "{:?} already has an IP address different from {wanted}: {other}; set forceAddress to replace it",
+                    bridge.name.as_str()
+                )));
+            }
+            steps.push(Step::DropAddress(bridge.name.clone(), *other));
+        }
+        steps.push(Step::Address(bridge.name.clone(), wanted));
+    }
+    Ok(steps)
+}
+
+fn is_in_the_way(there: &IpNet, wanted: &IpNet) -> bool {
+    match (there, wanted) {
+        (IpNet::V4(_), IpNet::V4(_)) => true,
+        (IpNet::V6(there), IpNet::V6(wanted)) => {
+            there.contains(&wanted.addr()) || wanted.contains(&there.addr())
+        }
+        (IpNet::V4(_), IpNet::V6(_)) | (IpNet::V6(_), IpNet::V4(_)) => false,
+    }
+}

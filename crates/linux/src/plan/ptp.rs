@@ -1,0 +1,88 @@
+//! The host itself at the other end: no shared segment, everything is routed.
+
+use model::{
+    Attached, Attachment, Interface, InterfaceAddress, IpNet, Link, Place, Result, Route, host_net,
+};
+
+use super::{Plan, Step, Veth};
+use crate::identity::Identity;
+
+/// Where the container's interface stands in the result: after the host's end.
+const CONTAINER: usize = 1;
+
+/// `RT_SCOPE_LINK`: reached without a router.
+const LINK: u8 = 253;
+
+pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
+    let identity = Identity::of(&attachment.id);
+    let veth = Veth {
+        host: identity.host_link()?,
+        host_mac: identity.host_mac(),
+        peer: attachment.id.ifname.clone(),
+        peer_mac: link.mac.unwrap_or_else(|| identity.mac()),
+        mtu: link.mtu,
+        master: None,
+        hairpin: false,
+    };
+    let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(with_gateway).collect();
+    let interface = |name: &model::IfName, mac, place| Interface {
+        name: name.clone(),
+        mac: Some(mac),
+        mtu: None,
+        place,
+    };
+    let interfaces = vec![
+        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&veth.peer, veth.peer_mac, Place::Sandbox),
+    ];
+    let mut sandbox = super::interface_sysctls(&veth.peer, &addresses);
+    sandbox.extend(super::configure(&veth.peer, &addresses, &[]));
+    for held in &addresses {
+        sandbox.extend(through_gateway(&veth.peer, held));
+    }
+    sandbox.extend(super::route::steps(&veth.peer, &attachment.routes, &addresses));
+    let mut after = Vec::new();
+    for held in &addresses {
+        after.extend(host_side(&veth.host, held));
+    }
+    let mut host = super::forwarding(&addresses);
+    host.push(Step::Veth(veth));
+    let attached = Attached {
+        interfaces,
+        addresses,
+        routes: attachment.routes.clone(),
+        dns: attachment.dns.clone(),
+    };
+    Ok(Plan { host, sandbox, after, attached })
+}
+
+fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {
+    InterfaceAddress {
+        address: held.address,
+        gateway: held.gateway.or_else(|| super::first_address(&held.address)),
+        interface: Some(CONTAINER),
+    }
+}
+
+/// The container keeps its prefix but reaches even its neighbours through the host.
+fn through_gateway(ifname: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
+    let Some(gateway) = held.gateway else { return Vec::new() };
+    let subnet = held.address.trunc();
+    let to_gateway = Route { scope: Some(LINK), ..Route::new(host_net(gateway), None) };
+    let mut steps = Vec::new();
+    if subnet.prefix_len() < subnet.max_prefix_len() {
+        steps.push(Step::DropRoute(ifname.clone(), subnet));
+    }
+    steps.push(Step::Route(ifname.clone(), to_gateway));
+    if subnet.prefix_len() < subnet.max_prefix_len() {
+        steps.push(Step::Route(ifname.clone(), Route::new(subnet, Some(gateway))));
+    }
+    steps
+}
+
+fn host_side(host: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
+    let Some(gateway) = held.gateway else { return Vec::new() };
+    let to_container: IpNet = host_net(held.address.addr());
+    let route = Route { scope: Some(LINK), ..Route::new(to_container, None) };
+    vec![Step::Address(host.clone(), host_net(gateway)), Step::Route(host.clone(), route)]
+}

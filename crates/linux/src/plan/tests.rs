@@ -1,0 +1,181 @@
+//! What is planned, as tables: one line a step.
+
+use model::{
+    Attachment, AttachmentId, Bridge, Dns, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase,
+    Process, Ptp, Runtime, Timestamp, Wiring,
+};
+
+use super::*;
+
+fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
+    InterfaceAddress {
+        address: net.parse().unwrap(),
+        gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+        interface: None,
+    }
+}
+
+fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
+    let link = Link { kind, mac: None, mtu: Mtu::new(1400) };
+    Attachment {
+        id: AttachmentId {
+            network: "front".parse().unwrap(),
+            container: "web".parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        },
+        layer: Layer::Link,
+        runtime: Runtime::Cni,
+        owner: None,
+        since: Timestamp(0),
+        sandbox: None,
+        wiring: Wiring { link: Some(link), ..Wiring::default() },
+        ipam: Ipam::None,
+        leases: Vec::new(),
+        addresses,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+    }
+}
+
+fn bridge(gateway: Gateway) -> LinkKind {
+    LinkKind::Bridge(Bridge {
+        name: "cni0".parse().unwrap(),
+        gateway,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+    })
+}
+
+fn there(addresses: &[&str]) -> Facts {
+    let addresses = addresses.iter().map(|net| net.parse().unwrap()).collect();
+    Facts {
+        bridge: Some(BridgeFacts {
+            is_bridge: true,
+            is_up: true,
+            promiscuous: false,
+            mac: None,
+            addresses,
+        }),
+    }
+}
+
+fn lines(plan: &Plan) -> String {
+    let line = |place, steps: &[Step]| -> Vec<String> {
+        steps.iter().map(|step| format!("{place}: {}", show(step))).collect()
+    };
+    [line("host", &plan.host), line("sandbox", &plan.sandbox), line("after", &plan.after)]
+        .concat()
+        .join("\n")
+}
+
+fn show(step: &Step) -> String {
+    match step {
+        Step::Bridge { name, mac, mtu } => {
+            format!("bridge {name} {mac} mtu {}", mtu.map_or("-".into(), |mtu| mtu.to_string()))
+        }
+        Step::Veth(veth) => format!(
+            "veth {} {} master {} peer {} {}",
+            veth.host,
+            veth.host_mac,
+            veth.master.as_ref().map_or("-", |master| master.as_str()),
+            veth.peer,
+            veth.peer_mac
+        ),
+        Step::Up(name) => format!("up {name}"),
+        Step::Down(name) => format!("down {name}"),
+        Step::Promiscuous(name) => format!("promiscuous {name}"),
+        Step::Address(name, net) => format!("address {net} on {name}"),
+        Step::DropAddress(name, net) => format!("drop address {net} of {name}"),
+        Step::Route(name, route) => format!(
+            "route {} via {} on {name}",
+            route.dst,
+            route.via.map_or("-".into(), |via| via.to_string())
+        ),
+        Step::DropRoute(name, net) => format!("drop route {net} on {name}"),
+        Step::Sysctl { path, value, .. } => format!("sysctl {path} = {value}"),
+    }
+}
+
+#[test]
+fn the_first_container_of_a_gateway_bridge() {
+    let addresses = vec![address("10.1.0.2/24", None), address("fd00:1::2/64", None)];
+    let plan = attach(&attachment(bridge(Gateway::Default), addresses), &Facts::default());
+    insta::assert_snapshot!(lines(&plan.unwrap()), @r"
+    host: bridge cni0 16:d5:c9:f9:b7:b0 mtu 1400
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
+    host: address 10.1.0.1/24 on cni0
+    host: address fd00:1::1/64 on cni0
+    host: sysctl net/ipv4/ip_forward = 1
+    host: sysctl net/ipv6/conf/all/forwarding = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    sandbox: sysctl net/ipv6/conf/lo/disable_ipv6 = 0
+    sandbox: sysctl net/ipv6/conf/eth0/disable_ipv6 = 0
+    sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
+    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
+    sandbox: up eth0
+    sandbox: address 10.1.0.2/24 on eth0
+    sandbox: address fd00:1::2/64 on eth0
+    sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0
+    sandbox: route ::/0 via fd00:1::1 on eth0
+    ");
+}
+
+#[test]
+fn a_later_container_changes_nothing_shared() {
+    let addresses = vec![address("10.1.0.3/24", Some("10.1.0.1"))];
+    let facts = there(&["10.1.0.1/24"]);
+    let plan = attach(&attachment(bridge(Gateway::Address), addresses), &facts);
+    insta::assert_snapshot!(lines(&plan.unwrap()), @r"
+    host: sysctl net/ipv4/ip_forward = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    sandbox: up eth0
+    sandbox: address 10.1.0.3/24 on eth0
+    ");
+}
+
+#[test]
+fn another_address_on_the_bridge_is_in_the_way() {
+    let addresses = vec![address("10.1.0.3/24", None)];
+    let mut wanted = attachment(bridge(Gateway::Address), addresses);
+    let error = attach(&wanted, &there(&["10.9.0.1/24"])).unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Conflict);
+    let Some(link) = &mut wanted.wiring.link else { unreachable!() };
+    if let LinkKind::Bridge(bridge) = &mut link.kind {
+        bridge.force_address = true;
+    }
+    let plan = attach(&wanted, &there(&["10.9.0.1/24"])).unwrap();
+    assert!(plan.host.contains(&Step::DropAddress(
+        "cni0".parse().unwrap(),
+        "10.9.0.1/24".parse().unwrap()
+    )));
+}
+
+#[test]
+fn a_device_that_is_no_bridge_is_refused() {
+    let mut facts = there(&[]);
+    facts.bridge.as_mut().unwrap().is_bridge = false;
+    let error = attach(&attachment(bridge(Gateway::None), Vec::new()), &facts).unwrap_err();
+    assert!(error.to_string().contains("already exists but is not a bridge"), "{error}");
+}
+
+#[test]
+fn ptp_routes_everything_through_the_host() {
+    let addresses = vec![address("10.1.0.2/24", None)];
+    let plan = attach(&attachment(LinkKind::Ptp(Ptp {}), addresses), &Facts::default());
+    insta::assert_snapshot!(lines(&plan.unwrap()), @r"
+    host: sysctl net/ipv4/ip_forward = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 3a:2a:e8:03:9c:8c
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    sandbox: up eth0
+    sandbox: address 10.1.0.2/24 on eth0
+    sandbox: drop route 10.1.0.0/24 on eth0
+    sandbox: route 10.1.0.1/32 via - on eth0
+    sandbox: route 10.1.0.0/24 via 10.1.0.1 on eth0
+    after: address 10.1.0.1/32 on vethc636e6306dc
+    after: route 10.1.0.2/32 via - on vethc636e6306dc
+    ");
+}
