@@ -1,0 +1,198 @@
+//! A host in memory: the store's own memory implementation, and a dataplane that remembers what
+//! it was told.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use engine::port::{Driver, Granted, Host, Ipam as IpamPort, Presence, Stray};
+use engine::{Engine, Members, Request};
+use model::*;
+use store::Memory;
+
+#[derive(Default)]
+pub(crate) struct Dataplane {
+    pub(crate) made: RefCell<BTreeSet<AttachmentId>>,
+    pub(crate) gone: RefCell<BTreeSet<AttachmentId>>,
+    pub(crate) fails: Cell<bool>,
+}
+
+impl Driver for Dataplane {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        self.made.borrow_mut().insert(attachment.id.clone());
+        match self.fails.get() {
+            true => Err(Error::new(Kind::Kernel, "the dataplane fails")),
+            false => {
+                Ok(Attached { addresses: attachment.addresses.clone(), ..Attached::default() })
+            }
+        }
+    }
+
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.made.borrow_mut().remove(&attachment.id);
+        Ok(())
+    }
+
+    fn check(&self, attachment: &Attachment, _: &Attached) -> Result<()> {
+        match self.made.borrow().contains(&attachment.id) {
+            true => Ok(()),
+            false => Err(Error::not_found(format!("{} is missing", attachment.id))),
+        }
+    }
+
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        match self.gone.borrow().contains(&attachment.id) {
+            true => Presence::Gone,
+            false => Presence::Alive,
+        }
+    }
+
+    fn remove(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+        Ok(Vec::new())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A directory in which somebody else holds some addresses.
+#[derive(Default)]
+pub(crate) struct Directory {
+    pub(crate) held: RefCell<BTreeSet<IpAddr>>,
+}
+
+impl IpamPort for Directory {
+    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        let held = self.held.borrow();
+        let mut leased = attachment.leases.iter().map(|lease| lease.address.addr());
+        Ok(match leased.find(|address| held.contains(address)) {
+            Some(address) => Granted::Held { address, by: "somebody else".into() },
+            None => Granted::Chosen,
+        })
+    }
+
+    fn release(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+        Ok(())
+    }
+
+    fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) struct Machine {
+    pub(crate) me: Cell<Process>,
+    pub(crate) dead: RefCell<BTreeSet<u32>>,
+}
+
+impl Host for Machine {
+    fn me(&self) -> Process {
+        self.me.get()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000)
+    }
+
+    fn is_running(&self, process: &Process) -> bool {
+        !self.dead.borrow().contains(&process.pid)
+    }
+
+    fn wait_for_end(&self, process: &Process, _: Duration) -> bool {
+        !self.is_running(process)
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Memory,
+    pub(crate) dataplane: Dataplane,
+    pub(crate) directory: Directory,
+    pub(crate) machine: Machine,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Memory::new(),
+            dataplane: Dataplane::default(),
+            directory: Directory::default(),
+            machine: Machine {
+                me: Cell::new(Process { pid: 1, start: 1 }),
+                dead: RefCell::default(),
+            },
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine::new(&self.store, &self.dataplane, &self.directory, &self.machine)
+    }
+
+    /// From now on another process works; the one before is dead.
+    pub(crate) fn die(&self) {
+        let me = self.machine.me.get();
+        self.machine.dead.borrow_mut().insert(me.pid);
+        self.machine.me.set(Process { pid: me.pid + 1, start: 1 });
+    }
+}
+
+pub(crate) fn pool(network: &str, subnet: &str, order: Order) -> Pool {
+    let subnet: IpNet = subnet.parse().unwrap();
+    let hosts: Vec<IpAddr> = subnet.hosts().collect();
+    let range = Range::new(subnet, hosts[0], hosts[hosts.len() - 1], Some(hosts[0])).unwrap();
+    Pool {
+        id: PoolId { network: network.parse().unwrap(), index: 0 },
+        space: Space::Host,
+        ranges: vec![range],
+        order,
+    }
+}
+
+pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
+    Network {
+        name: name.parse().unwrap(),
+        runtime: Runtime::Cni,
+        since: Timestamp(0),
+        wiring: Wiring::default(),
+        ipam,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }
+}
+
+pub(crate) fn request(network: &Network, container: &str) -> Request {
+    Request {
+        network: network.clone(),
+        layer: Layer::Link,
+        container: container.parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+        owner: None,
+        sandbox: None,
+        wiring: network.wiring.clone(),
+        ipam: network.ipam.clone(),
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+    }
+}
+
+pub(crate) fn book(subnet: &str) -> Network {
+    network("front", Ipam::Book { pools: vec![pool("front", subnet, Order::NextAfterLast)] })
+}
+
+pub(crate) fn ip(attachment: &Attachment) -> String {
+    attachment.leases[0].address.addr().to_string()
+}
