@@ -1,0 +1,20 @@
+//! nftables over netlink, without executing anything (`linux/netfilter/nf_tables.h`).
+//!
+//! A [`Transaction`] changes tables, chains, sets, rules and elements: all of it or nothing. The
+//! functions that list ask for what is there. What is written looks to nft(8) as if it had been
+//! written by nft(8) itself, comments included.
+
+mod abi;
+mod expression;
+mod list;
+mod object;
+mod transaction;
+
+pub use expression::{Conntrack, Expression, Meta, Nat, Register, Verdict};
+pub use list::{
+    Chain, Rule, Shape, chain_exists, chains, elements, find, generation, rules, tables,
+};
+pub use object::{
+    Base, ChainKind, Comment, Element, Family, Field, Hook, Policy, Set, Table, Tuple,
+};
+pub use transaction::{Place, Transaction};

@@ -1,0 +1,93 @@
+//! Numbers of `linux/netfilter/nfnetlink.h` and `nf_tables.h`, and of nft's own user data.
+
+/// `NFNL_SUBSYS_NFTABLES`.
+const SUBSYSTEM: u16 = 10;
+
+/// `nlmsg_type` of an nftables message.
+pub(crate) const fn kind(message: u16) -> u16 {
+    SUBSYSTEM << 8 | message
+}
+
+/// `struct nfgenmsg`: family, version, resource.
+pub(crate) const fn header(family: u8, resource: u16) -> [u8; 4] {
+    let [high, low] = resource.to_be_bytes();
+    [family, 0, high, low]
+}
+
+/// Length of `struct nfgenmsg`.
+pub(crate) const HEADER: usize = 4;
+/// `NFNL_MSG_BATCH_BEGIN`.
+pub(crate) const BATCH_BEGIN: u16 = 16;
+/// `NFNL_MSG_BATCH_END`.
+pub(crate) const BATCH_END: u16 = 17;
+/// The resource of a batch: the subsystem it is for.
+pub(crate) const BATCH_RESOURCE: u16 = SUBSYSTEM;
+/// `NFNL_BATCH_GENID`.
+pub(crate) const BATCH_GENERATION: u16 = 1;
+
+pub(crate) const NEWTABLE: u16 = 0;
+pub(crate) const GETTABLE: u16 = 1;
+pub(crate) const DELTABLE: u16 = 2;
+pub(crate) const NEWCHAIN: u16 = 3;
+pub(crate) const GETCHAIN: u16 = 4;
+pub(crate) const DELCHAIN: u16 = 5;
+pub(crate) const NEWRULE: u16 = 6;
+pub(crate) const GETRULE: u16 = 7;
+pub(crate) const DELRULE: u16 = 8;
+pub(crate) const NEWSET: u16 = 9;
+pub(crate) const NEWSETELEM: u16 = 12;
+pub(crate) const GETSETELEM: u16 = 13;
+pub(crate) const DELSETELEM: u16 = 14;
+pub(crate) const NEWGEN: u16 = 15;
+pub(crate) const GETGEN: u16 = 16;
+
+pub(crate) const GEN_ID: u16 = 1;
+
+pub(crate) const TABLE_NAME: u16 = 1;
+pub(crate) const TABLE_FLAGS: u16 = 2;
+pub(crate) const TABLE_USERDATA: u16 = 6;
+
+pub(crate) const CHAIN_TABLE: u16 = 1;
+pub(crate) const CHAIN_NAME: u16 = 3;
+pub(crate) const CHAIN_HOOK: u16 = 4;
+pub(crate) const CHAIN_POLICY: u16 = 5;
+pub(crate) const CHAIN_TYPE: u16 = 7;
+pub(crate) const HOOK_NUMBER: u16 = 1;
+pub(crate) const HOOK_PRIORITY: u16 = 2;
+
+pub(crate) const RULE_TABLE: u16 = 1;
+pub(crate) const RULE_CHAIN: u16 = 2;
+pub(crate) const RULE_HANDLE: u16 = 3;
+pub(crate) const RULE_EXPRESSIONS: u16 = 4;
+pub(crate) const RULE_USERDATA: u16 = 7;
+
+pub(crate) const SET_TABLE: u16 = 1;
+pub(crate) const SET_NAME: u16 = 2;
+pub(crate) const SET_FLAGS: u16 = 3;
+pub(crate) const SET_KEY_TYPE: u16 = 4;
+pub(crate) const SET_KEY_LEN: u16 = 5;
+pub(crate) const SET_DATA_TYPE: u16 = 6;
+pub(crate) const SET_DATA_LEN: u16 = 7;
+pub(crate) const SET_ID: u16 = 10;
+/// `NFT_SET_MAP`.
+pub(crate) const SET_IS_MAP: u32 = 8;
+
+pub(crate) const ELEMENTS_TABLE: u16 = 1;
+pub(crate) const ELEMENTS_SET: u16 = 2;
+pub(crate) const ELEMENTS_LIST: u16 = 3;
+pub(crate) const ELEMENT_KEY: u16 = 1;
+pub(crate) const ELEMENT_DATA: u16 = 2;
+pub(crate) const ELEMENT_USERDATA: u16 = 6;
+
+/// `NFTA_LIST_ELEM`.
+pub(crate) const LIST_ELEMENT: u16 = 1;
+pub(crate) const EXPRESSION_NAME: u16 = 1;
+pub(crate) const EXPRESSION_DATA: u16 = 2;
+
+pub(crate) const DATA_VALUE: u16 = 1;
+pub(crate) const DATA_VERDICT: u16 = 2;
+pub(crate) const VERDICT_CODE: u16 = 1;
+pub(crate) const VERDICT_CHAIN: u16 = 2;
+
+/// `NFTNL_UDATA_TABLE_COMMENT`, `_RULE_COMMENT` and `_SET_ELEM_COMMENT` of libnftnl.
+pub(crate) const USERDATA_COMMENT: u8 = 0;

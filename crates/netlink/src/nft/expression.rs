@@ -1,0 +1,281 @@
+//! What a rule is made of.
+
+use std::borrow::Cow;
+
+use super::abi::{
+    DATA_VALUE, DATA_VERDICT, EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, VERDICT_CHAIN,
+    VERDICT_CODE,
+};
+use super::object::Family;
+use crate::wire::Request;
+
+/// One of sixteen 32-bit registers (`NFT_REG32_*`); a longer value takes the following ones too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register(u8);
+
+impl Register {
+    /// The first one.
+    pub const FIRST: Self = Self(0);
+
+    /// `NFT_REG32_00`.
+    const BASE: u32 = 8;
+
+    /// The one behind a value of `words` 32-bit words that begins here; the last register where
+    /// there are no more.
+    #[must_use]
+    pub const fn behind(self, words: u8) -> Self {
+        let next = self.0.saturating_add(words);
+        Self(if next > 15 { 15 } else { next })
+    }
+
+    fn number(self) -> u32 {
+        Self::BASE + u32::from(self.0)
+    }
+}
+
+/// What is known about a packet besides its bytes (`NFT_META_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meta {
+    /// The interface that it came in through, 16 bytes.
+    InputName,
+    /// The interface that it goes out through, 16 bytes.
+    OutputName,
+    /// [`Family::Ipv4`] or [`Family::Ipv6`], 1 byte.
+    Family,
+    /// The transport protocol, 1 byte.
+    Protocol,
+}
+
+impl Meta {
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Meta::InputName => 6,
+            Meta::OutputName => 7,
+            Meta::Family => 15,
+            Meta::Protocol => 16,
+        }
+    }
+}
+
+/// What is known about a packet's connection (`NFT_CT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conntrack {
+    /// A bit for the packet's place in it: 2 established, 4 related, 8 new.
+    State,
+    /// `IPS_*` bits.
+    Status,
+}
+
+/// Which address is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nat {
+    /// The destination.
+    Destination,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// This base chain has nothing against it.
+    Accept,
+    /// It is gone.
+    Drop,
+    /// Go on behind the jump that led here.
+    Return,
+    /// Go on in this chain, and come back.
+    Jump(&'a str),
+}
+
+impl Verdict<'_> {
+    pub(crate) const fn code(self) -> i32 {
+        match self {
+            Verdict::Drop => 0,
+            Verdict::Accept => 1,
+            Verdict::Jump(_) => -3,
+            Verdict::Return => -5,
+        }
+    }
+}
+
+/// One step of a rule. Where a step does not match, the rule ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression<'a> {
+    /// Loads what is known about the packet.
+    Meta(Meta, Register),
+    /// Loads bytes of the network header.
+    Network {
+        /// From which byte on.
+        offset: u32,
+        /// How many.
+        length: u32,
+        /// Where to.
+        into: Register,
+    },
+    /// Loads the destination port from the transport header.
+    DestinationPort(Register),
+    /// Loads what is known about the connection, 4 bytes.
+    Conntrack(Conntrack, Register),
+    /// Loads what the destination address is to this host (`RTN_*`), 4 bytes.
+    DestinationType(Register),
+    /// Keeps only these bits.
+    Mask(Register, Cow<'a, [u8]>),
+    /// Matches if the register has this value.
+    Equal(Register, Cow<'a, [u8]>),
+    /// Matches if the register has another value.
+    Unequal(Register, Cow<'a, [u8]>),
+    /// Matches if this set has the key.
+    In(&'a str, Register),
+    /// Matches if this set does not have the key.
+    NotIn(&'a str, Register),
+    /// Matches if this map has the key, and loads what it leads to.
+    Map {
+        /// The map's name.
+        name: &'a str,
+        /// Where the key is.
+        key: Register,
+        /// Where to.
+        into: Register,
+    },
+    /// Translates to the address and port in these registers.
+    Nat {
+        /// What is translated.
+        kind: Nat,
+        /// Of which packets.
+        family: Family,
+        /// Where the address is.
+        address: Register,
+        /// Where the port is.
+        port: Register,
+    },
+    /// Translates the source to the address of the interface that the packet goes out through.
+    Masquerade,
+    /// Counts.
+    Counter,
+    /// A match of iptables.
+    Extension {
+        /// Its name.
+        name: &'a str,
+        /// The version of its structure.
+        revision: u32,
+        /// Its structure.
+        info: Cow<'a, [u8]>,
+    },
+    /// Ends the rule with a verdict.
+    Verdict(Verdict<'a>),
+}
+
+/// Of the destination port, in the headers of all protocols that have one.
+const PORT_OFFSET: u32 = 2;
+/// `NFT_PAYLOAD_NETWORK_HEADER`.
+const NETWORK: u32 = 1;
+/// `NFT_PAYLOAD_TRANSPORT_HEADER`.
+const TRANSPORT: u32 = 2;
+
+impl Expression<'_> {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Expression::Meta(..) => "meta",
+            Expression::Network { .. } | Expression::DestinationPort(_) => "payload",
+            Expression::Conntrack(..) => "ct",
+            Expression::DestinationType(_) => "fib",
+            Expression::Mask(..) => "bitwise",
+            Expression::Equal(..) | Expression::Unequal(..) => "cmp",
+            Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
+            Expression::Nat { .. } => "nat",
+            Expression::Masquerade => "masq",
+            Expression::Counter => "counter",
+            Expression::Extension { .. } => "match",
+            Expression::Verdict(_) => "immediate",
+        }
+    }
+
+    /// Appends this one to a list of expressions.
+    pub(crate) fn write(&self, list: &mut Request<'_>) {
+        list.nest(LIST_ELEMENT, |expression| {
+            expression.text(EXPRESSION_NAME, self.name());
+            expression.nest(EXPRESSION_DATA, |data| self.write_data(data));
+        });
+    }
+
+    fn write_data(&self, to: &mut Request<'_>) {
+        match self {
+            Expression::Meta(key, into) => {
+                to.be32(2, key.number()).be32(1, into.number());
+            }
+            Expression::Network { offset, length, into } => {
+                payload(to, NETWORK, [*offset, *length], *into);
+            }
+            Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
+            Expression::Conntrack(key, into) => {
+                let key = match key {
+                    Conntrack::State => 0,
+                    Conntrack::Status => 2,
+                };
+                to.be32(2, key).be32(1, into.number());
+            }
+            // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about.
+            Expression::DestinationType(into) => {
+                to.be32(3, 2).be32(2, 3).be32(1, into.number());
+            }
+            Expression::Mask(register, mask) => bitwise(to, *register, mask),
+            Expression::Equal(register, value) => compare(to, *register, 0, value),
+            Expression::Unequal(register, value) => compare(to, *register, 1, value),
+            Expression::In(set, key) => {
+                to.text(1, set).be32(2, key.number());
+            }
+            Expression::NotIn(set, key) => {
+                to.text(1, set).be32(2, key.number()).be32(5, 1);
+            }
+            Expression::Map { name, key, into } => {
+                to.text(1, name).be32(2, key.number()).be32(3, into.number());
+            }
+            Expression::Nat { kind: Nat::Destination, family, address, port } => {
+                to.be32(1, 1).be32(2, u32::from(family.number()));
+                to.be32(3, address.number()).be32(5, port.number());
+            }
+            Expression::Masquerade => {}
+            Expression::Counter => {
+                to.be64(1, 0).be64(2, 0);
+            }
+            Expression::Extension { name, revision, info } => {
+                to.text(1, name).be32(2, *revision).attribute(3, info);
+            }
+            Expression::Verdict(verdict) => immediate(to, *verdict),
+        }
+    }
+}
+
+fn payload(to: &mut Request<'_>, base: u32, [offset, length]: [u32; 2], into: Register) {
+    to.be32(1, into.number()).be32(2, base).be32(3, offset).be32(4, length);
+}
+
+fn bitwise(to: &mut Request<'_>, register: Register, mask: &[u8]) {
+    let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+    to.be32(1, register.number()).be32(2, register.number()).be32(3, length);
+    to.nest(4, |data| {
+        data.attribute(DATA_VALUE, mask);
+    });
+    to.nest(5, |data| {
+        data.attribute(DATA_VALUE, &vec![0; mask.len()]);
+    });
+}
+
+fn compare(to: &mut Request<'_>, register: Register, operator: u32, value: &[u8]) {
+    to.be32(1, register.number()).be32(2, operator);
+    to.nest(3, |data| {
+        data.attribute(DATA_VALUE, value);
+    });
+}
+
+/// `NFT_REG_VERDICT` is register zero.
+fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
+    to.be32(1, 0);
+    to.nest(2, |data| {
+        data.nest(DATA_VERDICT, |inner| {
+            inner.attribute(VERDICT_CODE, &verdict.code().to_be_bytes());
+            if let Verdict::Jump(chain) = verdict {
+                inner.text(VERDICT_CHAIN, chain);
+            }
+        });
+    });
+}

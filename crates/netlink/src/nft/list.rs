@@ -1,0 +1,287 @@
+//! Questions: what is in the ruleset. Everything that comes back is bounded by the datagrams that
+//! it comes in, and what cannot be read is left out.
+
+use model::{Kind, Result};
+
+use super::abi::{self, HEADER, header, kind};
+use super::expression::{Expression, Meta, Verdict};
+use super::object::{Base, Comment, Element, Family, Table};
+use crate::wire::{Attributes, Batch, DUMP, Message, Request};
+use crate::{Errno, Socket};
+
+/// A chain that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Of which family its table is.
+    pub family: Family,
+    /// In which table it is.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+    /// What makes it a base chain, if it is one.
+    pub base: Option<Base>,
+}
+
+/// A rule that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its number in its table.
+    pub handle: u64,
+    /// What it does, as far as it is told apart here.
+    pub shape: Vec<Shape>,
+    /// What it says about itself.
+    pub comment: Option<Comment>,
+}
+
+/// One step of a rule that is there, without its registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// [`Expression::Meta`] of the interface that the packet came in through.
+    InputName,
+    /// [`Expression::Meta`] of the interface that the packet goes out through.
+    OutputName,
+    /// [`Expression::Equal`].
+    Equal(Vec<u8>),
+    /// [`Expression::Extension`], with its structure.
+    Extension(String, Vec<u8>),
+    /// [`Expression::Counter`].
+    Counter,
+    /// [`Verdict::Accept`].
+    Accept,
+    /// Anything else, by the kernel's name for it.
+    Other(String),
+}
+
+impl Shape {
+    /// What `expression` will be seen as.
+    pub fn of(expression: &Expression<'_>) -> Self {
+        match expression {
+            Expression::Meta(Meta::InputName, _) => Shape::InputName,
+            Expression::Meta(Meta::OutputName, _) => Shape::OutputName,
+            Expression::Equal(_, value) => Shape::Equal(value.to_vec()),
+            Expression::Extension { name, info, .. } => {
+                Shape::Extension((*name).to_owned(), info.to_vec())
+            }
+            Expression::Counter => Shape::Counter,
+            Expression::Verdict(Verdict::Accept) => Shape::Accept,
+            other => Shape::Other(other.name().to_owned()),
+        }
+    }
+
+    fn read(expression: &Attributes<'_>) -> Option<Self> {
+        let name = expression.find_kind(abi::EXPRESSION_NAME)?.text()?;
+        let data = expression.find_kind(abi::EXPRESSION_DATA).map(|data| data.nested());
+        let known = data.and_then(|data| Self::read_known(name, &data));
+        Some(known.unwrap_or_else(|| Shape::Other(name.to_owned())))
+    }
+
+    fn read_known(name: &str, data: &Attributes<'_>) -> Option<Self> {
+        match name {
+            "counter" => Some(Shape::Counter),
+            "meta" => match data.find_kind(2)?.be32()? {
+                key if key == Meta::InputName.number() => Some(Shape::InputName),
+                key if key == Meta::OutputName.number() => Some(Shape::OutputName),
+                _ => None,
+            },
+            "cmp" if data.find_kind(2)?.be32()? == 0 => {
+                let value = data.find_kind(3)?.nested().find_kind(abi::DATA_VALUE)?.value;
+                Some(Shape::Equal(value.to_vec()))
+            }
+            "match" => {
+                let extension = data.find_kind(1)?.text()?.to_owned();
+                Some(Shape::Extension(extension, data.find_kind(3)?.value.to_vec()))
+            }
+            "immediate" => {
+                let verdict = data.find_kind(2)?.nested().find_kind(abi::DATA_VERDICT)?.nested();
+                let code = verdict.find_kind(abi::VERDICT_CODE)?.be32()?.cast_signed();
+                (code == Verdict::Accept.code()).then_some(Shape::Accept)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The number of transactions that this namespace's ruleset has seen (for
+/// [`super::Transaction::of_generation`]).
+///
+/// # Errors
+/// As [`Socket::get`].
+pub fn generation(socket: &mut Socket) -> Result<u32> {
+    let mut batch = Batch::new();
+    let about = "asking for the generation of the nftables ruleset";
+    batch.request(kind(abi::GETGEN), 0, about).bytes(&header(0, 0));
+    let read = |message: &Message<'_>| {
+        (message.kind == kind(abi::NEWGEN))
+            .then(|| message.attributes(HEADER).find_kind(abi::GEN_ID)?.be32())
+            .flatten()
+    };
+    let missing = || model::Error::new(Kind::Kernel, format!("{about}: there is none"));
+    socket.get(&mut batch, &[], read)?.ok_or_else(missing)
+}
+
+/// The names of a family's tables, with their comments.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn tables(socket: &mut Socket, family: Family) -> Result<Vec<(String, Option<Comment>)>> {
+    let about = format!("listing the nftables tables of family {family}");
+    dump(
+        socket,
+        abi::GETTABLE,
+        (family, about),
+        |_| {},
+        |message| {
+            let table = message.attributes(HEADER);
+            let userdata = table.find_kind(abi::TABLE_USERDATA);
+            let comment = userdata.and_then(|userdata| Comment::read(userdata.value));
+            Some((table.find_kind(abi::TABLE_NAME)?.text()?.to_owned(), comment))
+        },
+    )
+}
+
+/// A family's chains, in all tables.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn chains(socket: &mut Socket, family: Family) -> Result<Vec<Chain>> {
+    let about = format!("listing the nftables chains of family {family}");
+    dump(
+        socket,
+        abi::GETCHAIN,
+        (family, about),
+        |_| {},
+        |message| {
+            let chain = message.attributes(HEADER);
+            Some(Chain {
+                family: Family::from_number(*message.payload.first()?)?,
+                table: chain.find_kind(abi::CHAIN_TABLE)?.text()?.to_owned(),
+                name: chain.find_kind(abi::CHAIN_NAME)?.text()?.to_owned(),
+                base: Base::read(&chain),
+            })
+        },
+    )
+}
+
+/// Whether a table has a chain of this name.
+///
+/// # Errors
+/// As [`Socket::get`].
+pub fn chain_exists(socket: &mut Socket, table: Table<'_>, name: &str) -> Result<bool> {
+    let mut batch = Batch::new();
+    let about = format!("looking for chain {name} in {table}");
+    let mut request = batch.request(kind(abi::GETCHAIN), 0, about);
+    request.bytes(&header(table.family.number(), 0));
+    request.text(abi::CHAIN_TABLE, table.name).text(abi::CHAIN_NAME, name);
+    Ok(socket.get(&mut batch, &[Errno::NOENT], |_| Some(()))?.is_some())
+}
+
+/// The rules of a chain, in their order; none if it is not there.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn rules(socket: &mut Socket, table: Table<'_>, chain: &str) -> Result<Vec<Rule>> {
+    let about = format!("listing the rules of chain {chain} in {table}");
+    let ask = |request: &mut Request<'_>| {
+        request.text(abi::RULE_TABLE, table.name).text(abi::RULE_CHAIN, chain);
+    };
+    dump(socket, abi::GETRULE, (table.family, about), ask, |message| {
+        let rule = message.attributes(HEADER);
+        let list = rule.find_kind(abi::RULE_EXPRESSIONS).map(|list| list.nested());
+        let shape = list.map(|list| list.filter_map(|one| Shape::read(&one.nested())).collect());
+        let userdata = rule.find_kind(abi::RULE_USERDATA);
+        // Older kernels dump every chain, whatever is asked for.
+        let ours = rule.find_kind(abi::RULE_CHAIN)?.text() == Some(chain)
+            && rule.find_kind(abi::RULE_TABLE)?.text() == Some(table.name);
+        let rule = Rule {
+            handle: rule.find_kind(abi::RULE_HANDLE)?.be64()?,
+            shape: shape.unwrap_or_default(),
+            comment: userdata.and_then(|userdata| Comment::read(userdata.value)),
+        };
+        ours.then_some(rule)
+    })
+}
+
+/// The elements of a set or map; none if it is not there.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn elements(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<Element>> {
+    let about = format!("listing the elements of set {set} in {table}");
+    let ask = |request: &mut Request<'_>| {
+        request.text(abi::ELEMENTS_TABLE, table.name).text(abi::ELEMENTS_SET, set);
+    };
+    let lists = dump(socket, abi::GETSETELEM, (table.family, about), ask, |message| {
+        Some(read_elements(message))
+    })?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+/// Those of `keys` (a set and an element, of which only the key counts) that are there, as
+/// (index in `keys`, element). All questions go out in one send.
+///
+/// # Errors
+/// As [`Socket::send`], and a refusal other than that there is no such element, set or table.
+pub fn find(
+    socket: &mut Socket,
+    table: Table<'_>,
+    keys: &[(&str, &Element)],
+) -> Result<Vec<(usize, Element)>> {
+    let mut batch = Batch::new();
+    for (set, element) in keys {
+        let about = format!("looking for an element in set {set} of {table}");
+        let mut request = batch.request(kind(abi::GETSETELEM), 0, about);
+        request.bytes(&header(table.family.number(), 0));
+        request.text(abi::ELEMENTS_TABLE, table.name).text(abi::ELEMENTS_SET, set);
+        Element { key: element.key.clone(), data: None, comment: None }.write(&mut request);
+    }
+    let mut found = Vec::new();
+    let outcome = socket.exchange(&mut batch, |message| {
+        let set = message.attributes(HEADER).find_kind(abi::ELEMENTS_SET);
+        let Some(set) = set.and_then(|set| set.text()) else { return };
+        for element in read_elements(message) {
+            let same = |(name, asked): &(&str, &Element)| *name == set && asked.key == element.key;
+            found.extend(keys.iter().position(same).map(|index| (index, element)));
+        }
+    })?;
+    outcome.except(Errno::NOENT).into_result()?;
+    Ok(found)
+}
+
+fn read_elements(message: &Message<'_>) -> Vec<Element> {
+    let list = message.attributes(HEADER).find_kind(abi::ELEMENTS_LIST);
+    let elements = list.map(|list| list.nested()).into_iter().flatten();
+    elements.filter_map(|element| Element::read(&element.nested())).collect()
+}
+
+fn dump<T>(
+    socket: &mut Socket,
+    message: u16,
+    (family, about): (Family, String),
+    ask: impl Fn(&mut Request<'_>),
+    read: impl FnMut(&Message<'_>) -> Option<T>,
+) -> Result<Vec<T>> {
+    let mut batch = Batch::new();
+    let mut request = batch.request(kind(message), DUMP, about);
+    request.bytes(&header(family.number(), 0));
+    ask(&mut request);
+    socket.dump(&mut batch, &[Errno::NOENT], read)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::Messages;
+
+    proptest! {
+        #[test]
+        fn any_answer_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
+            for message in Messages::new(&bytes) {
+                let _ = read_elements(&message);
+                let _ = Shape::read(&message.attributes(HEADER));
+            }
+            let _ = Shape::read(&Attributes::new(&bytes));
+        }
+    }
+}
