@@ -1,1 +1,7 @@
 //! CNI, all versions: the plugins that runtimes execute, and foreign plugins that we execute.
+//!
+//! [`run`] is a plugin from its environment and standard input to its standard output and exit
+//! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
+//! CNI knows beside the book. [`wire`] is the protocol.
+
+pub mod wire;

@@ -1,0 +1,20 @@
+//! CNI's wire: environment, configuration, results and errors of every version.
+//!
+//! What stands here knows neither engine nor kernel, and serves whoever is called as a plugin and
+//! whoever calls one. Nothing in it panics, whatever it reads.
+
+mod args;
+mod config;
+mod environment;
+mod failure;
+mod node;
+mod success;
+mod version;
+
+pub use args::Args;
+pub use config::{Configuration, Document, LONGEST};
+pub use environment::{Command, Environment};
+pub use failure::Failure;
+pub use node::{Node, Object};
+pub use success::{Interface, Ip, Success, parse_dns, parse_routes};
+pub use version::Version;

@@ -1,0 +1,233 @@
+//! The network configuration on standard input.
+
+use std::io::{self, Read};
+
+use model::{ContainerId, Error, IfName, NetworkName};
+use serde_json::{Map, Value};
+
+use engine::Members;
+
+use super::node::Object;
+use super::{Failure, Node, Success, Version};
+
+/// A configuration longer than this is refused, in bytes.
+pub const LONGEST: u64 = 1 << 20;
+
+/// A JSON object that was read, not yet known to be a configuration.
+#[derive(Clone, Debug)]
+pub struct Document {
+    map: Map<String, Value>,
+    text: String,
+}
+
+/// A configuration with the fields that every one must have.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    document: Document,
+    name: NetworkName,
+    version: Version,
+}
+
+impl Document {
+    /// Reads to the end of `input`, at most [`LONGEST`] bytes.
+    pub fn read(input: &mut dyn Read) -> Result<Self, Failure> {
+        let mut bytes = Vec::new();
+        let read = |error: io::Error| {
+            Failure::new(Failure::IO, format!("error reading from stdin: {error}"))
+        };
+        input.take(LONGEST + 1).read_to_end(&mut bytes).map_err(read)?;
+        if bytes.len() as u64 > LONGEST {
+            let msg = format!("the network configuration is longer than {LONGEST} bytes");
+            return Err(Failure::new(Failure::IO, msg));
+        }
+        Self::parse(&bytes)
+    }
+
+    /// The object in `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::new(Failure::DECODE, format!("error unmarshall network config: {why}"))
+        };
+        let text = std::str::from_utf8(bytes).map_err(|why| wrong(&why))?;
+        match serde_json::from_str(text).map_err(|why| wrong(&why))? {
+            Value::Object(map) => Ok(Self { map, text: text.to_owned() }),
+            other => Err(wrong(&format!("{} is not an object", super::node::shown(&other)))),
+        }
+    }
+
+    /// The object itself.
+    pub fn root(&self) -> Object<'_> {
+        Object::new("", &self.map)
+    }
+
+    /// The field `name`, present and valid.
+    pub fn name(&self) -> Result<NetworkName, Failure> {
+        let decode = |error: Error| Failure::new(Failure::DECODE, error.to_string());
+        let Some(name) = self.root().text("name").map_err(decode)? else {
+            return Err(Failure::new(Failure::CONFIGURATION, "missing network name"));
+        };
+        name.parse().map_err(|_| {
+            Failure::new(Failure::CONFIGURATION, "invalid characters found in network name")
+                .details(name)
+        })
+    }
+
+    /// The field `cniVersion` as it is written; empty where it is absent.
+    pub fn version_text(&self) -> Result<&str, Failure> {
+        let version = self.root().text("cniVersion").map_err(|error| {
+            let msg = format!("decoding version from network config: {error}");
+            Failure::new(Failure::DECODE, msg)
+        })?;
+        Ok(version.unwrap_or_default())
+    }
+
+    /// The field `cniVersion`, if it is one that is supported.
+    pub fn version(&self) -> Result<Version, Failure> {
+        let text = self.version_text()?;
+        Version::parse(text).ok_or_else(|| {
+            let supported: Vec<String> =
+                Version::ALL.iter().map(|version| format!("{:?}", version.as_str())).collect();
+            Failure::new(Failure::VERSION, "incompatible CNI versions")
+                .details(format!("config is {text:?}, plugin supports [{}]", supported.join(" ")))
+        })
+    }
+}
+
+impl Configuration {
+    /// The configuration in `bytes`, with a valid name and a supported version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+        Self::of(Document::parse(bytes)?)
+    }
+
+    /// The configuration that `document` is.
+    pub fn of(document: Document) -> Result<Self, Failure> {
+        let (name, version) = (document.name()?, document.version()?);
+        Ok(Self { document, name, version })
+    }
+
+    /// The network's name.
+    pub fn name(&self) -> &NetworkName {
+        &self.name
+    }
+
+    /// The version in which the result is wanted.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// All fields.
+    pub fn root(&self) -> Object<'_> {
+        self.document.root()
+    }
+
+    /// As it came.
+    pub fn text(&self) -> &str {
+        &self.document.text
+    }
+
+    /// `prevResult`, if there is one.
+    pub fn previous(&self) -> Result<Option<Success>, Error> {
+        let Some(node) = self.root().get("prevResult") else { return Ok(None) };
+        let parsed = Success::parse(&node.object()?, self.version);
+        parsed.map(Some).map_err(|error| error.context("could not parse prevResult"))
+    }
+
+    /// The object `runtimeConfig`, the arguments that belong to the plugin's capabilities.
+    pub fn runtime(&self) -> Result<Option<Object<'_>>, Error> {
+        self.root().object("runtimeConfig")
+    }
+
+    /// The object `args.cni`.
+    pub fn args(&self) -> Result<Option<Object<'_>>, Error> {
+        match self.root().object("args")? {
+            Some(args) => args.object("cni"),
+            None => Ok(None),
+        }
+    }
+
+    /// The attachments that GC must keep; `None` where the runtime does not say, which is not the
+    /// same as none. The older key of libcni counts where the specified one is absent.
+    pub fn valid_attachments(&self) -> Result<Option<Members>, Error> {
+        let root = self.root();
+        let key = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+        let Some(node) = key.iter().find_map(|key| root.get(key)) else { return Ok(None) };
+        node.list()?.iter().map(member).collect::<Result<Members, Error>>().map(Some)
+    }
+}
+
+fn member(node: &Node<'_>) -> Result<(ContainerId, IfName), Error> {
+    let object = node.object()?;
+    let missing = |key: &str| node.wrong(format!("which has no {key:?}"));
+    Ok((
+        object.parse("containerID")?.ok_or_else(|| missing("containerID"))?,
+        object.parse("ifname")?.ok_or_else(|| missing("ifname"))?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn refuses_in_the_order_and_words_of_the_reference() {
+        let said = |text: &str| Configuration::parse(text.as_bytes()).unwrap_err();
+        for (text, code, msg) in [
+            ("x", 6, "error unmarshall network config:"),
+            ("", 6, "error unmarshall network config:"),
+            ("[]", 6, "error unmarshall network config: [] is not an object"),
+            ("{}", 7, "missing network name"),
+            (r#"{"name":"a/b"}"#, 7, "invalid characters found in network name"),
+            (r#"{"name":5}"#, 6, "\"name\" is 5"),
+            (r#"{"name":"n","cniVersion":"1.0"}"#, 1, "incompatible CNI versions"),
+            (r#"{"name":"n","cniVersion":5}"#, 6, "decoding version from network config:"),
+        ] {
+            let failure = said(text);
+            assert_eq!(failure.code, code, "{text}");
+            assert!(failure.msg.starts_with(msg), "{text}: {}", failure.msg);
+        }
+        assert_eq!(
+            said(r#"{"name":"n","cniVersion":"1.0"}"#).details,
+            "config is \"1.0\", plugin supports [\"0.1.0\" \"0.2.0\" \"0.3.0\" \"0.3.1\" \
+             \"0.4.0\" \"1.0.0\" \"1.1.0\"]"
+        );
+    }
+
+    #[test]
+    fn a_configuration_is_bounded() {
+        let long = vec![b' '; LONGEST as usize + 1];
+        assert_eq!(Document::read(&mut long.as_slice()).unwrap_err().code, Failure::IO);
+        let deep = "[".repeat(100_000);
+        assert_eq!(Document::parse(deep.as_bytes()).unwrap_err().code, Failure::DECODE);
+    }
+
+    #[test]
+    fn no_list_is_not_an_empty_list() {
+        let members = |fields: &str| {
+            let text = format!(r#"{{"name":"n","cniVersion":"1.1.0"{fields}}}"#);
+            Configuration::parse(text.as_bytes()).unwrap().valid_attachments()
+        };
+        assert_eq!(members("").unwrap(), None);
+        assert_eq!(members(r#","cni.dev/valid-attachments":[]"#).unwrap(), Some(Members::new()));
+        let one = r#","cni.dev/attachments":[{"containerID":"c","ifname":"eth0"}]"#;
+        assert_eq!(members(one).unwrap().unwrap().len(), 1);
+        assert!(members(r#","cni.dev/attachments":[{"containerID":"c"}]"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Configuration::parse(&bytes);
+        }
+
+        #[test]
+        fn never_panics_on_objects(value in "[\\[\\]{}\":,a-z0-9/.]{0,60}") {
+            let text = format!(
+                r#"{{"name":"n","prevResult":{value},"cni.dev/attachments":{value}}}"#
+            );
+            if let Ok(config) = Configuration::parse(text.as_bytes()) {
+                let _ = (config.previous(), config.valid_attachments(), config.args());
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Between a result and the model.
+
+use model::{Attached, Attachment, Error, IfName, InterfaceAddress, Mac, Mtu, Place, Result};
+
+use super::{Interface, Ip, Success};
+
+impl Success {
+    /// The result that tells of `attached`; interfaces of the container are in `netns`.
+    pub fn of(attached: &Attached, netns: &str) -> Self {
+        let interface = |it: &model::Interface| Interface {
+            name: it.name.to_string(),
+            mac: it.mac.map(|mac| mac.to_string()).unwrap_or_default(),
+            mtu: it.mtu.map(Mtu::bytes),
+            sandbox: match it.place {
+                Place::Host => String::new(),
+                Place::Sandbox => netns.to_owned(),
+            },
+            socket_path: String::new(),
+            pci_id: String::new(),
+        };
+        Self {
+            interfaces: attached.interfaces.iter().map(interface).collect(),
+            ips: attached.addresses.iter().map(ip).collect(),
+            routes: attached.routes.clone(),
+            dns: attached.dns.clone(),
+        }
+    }
+
+    /// The abbreviated result of an IPAM plugin: what the record says, without interfaces.
+    pub fn of_leases(attachment: &Attachment) -> Self {
+        let without_interface = |held| Ip { interface: None, ..ip(held) };
+        Self {
+            interfaces: Vec::new(),
+            ips: attachment.addresses.iter().map(without_interface).collect(),
+            routes: attachment.routes.clone(),
+            dns: attachment.dns.clone(),
+        }
+    }
+
+    /// What the result says, for a comparison with the kernel. An interface whose name the kernel
+    /// would not take is not one that we made.
+    pub fn attached(&self) -> Result<Attached> {
+        let mut attached =
+            Attached { routes: self.routes.clone(), dns: self.dns.clone(), ..Attached::default() };
+        let mut places = Vec::new();
+        for interface in &self.interfaces {
+            let Ok(name) = interface.name.parse::<IfName>() else {
+                places.push(None);
+                continue;
+            };
+            places.push(Some(attached.interfaces.len()));
+            attached.interfaces.push(model::Interface {
+                name,
+                mac: mac(interface)?,
+                mtu: interface.mtu.and_then(Mtu::new),
+                place: match interface.sandbox.is_empty() {
+                    true => Place::Host,
+                    false => Place::Sandbox,
+                },
+            });
+        }
+        for ip in &self.ips {
+            let place = ip.interface.and_then(|place| usize::try_from(place).ok());
+            attached.addresses.push(InterfaceAddress {
+                address: ip.address,
+                gateway: ip.gateway,
+                interface: place.and_then(|place| places.get(place).copied().flatten()),
+            });
+        }
+        Ok(attached)
+    }
+
+    /// Every address.
+    pub fn addresses(&self) -> Vec<InterfaceAddress> {
+        self.ips.iter().map(address).collect()
+    }
+
+    /// The addresses of the container's interface `ifname`. One that is on no known interface may
+    /// be its own.
+    pub fn addresses_of(&self, ifname: &IfName) -> Vec<InterfaceAddress> {
+        let elsewhere = |ip: &&Ip| {
+            let place = ip.interface.and_then(|place| usize::try_from(place).ok());
+            let interface = place.and_then(|place| self.interfaces.get(place));
+            interface.is_some_and(|it| it.name != ifname.as_str() || it.sandbox.is_empty())
+        };
+        self.ips.iter().filter(|ip| !elsewhere(ip)).map(address).collect()
+    }
+
+    /// The first interface of the host: the bridge, or the host's end of a pair.
+    pub fn host_side(&self) -> Option<IfName> {
+        let first = self.interfaces.iter().find(|interface| interface.sandbox.is_empty())?;
+        first.name.parse().ok()
+    }
+}
+
+fn ip(held: &InterfaceAddress) -> Ip {
+    Ip {
+        address: held.address,
+        gateway: held.gateway,
+        interface: held.interface.and_then(|place| i64::try_from(place).ok()),
+    }
+}
+
+fn address(ip: &Ip) -> InterfaceAddress {
+    InterfaceAddress { address: ip.address, gateway: ip.gateway, interface: None }
+}
+
+fn mac(interface: &Interface) -> Result<Option<Mac>> {
+    if interface.mac.is_empty() {
+        return Ok(None);
+    }
+    let doing = |error: Error| error.context(format!("interface {:?}", interface.name));
+    interface.mac.parse().map(Some).map_err(doing)
+}
