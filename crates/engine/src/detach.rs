@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, Error, Phase, Result, Runtime};
+use model::{Attachment, AttachmentId, Error, Layer, Phase, Result, Runtime};
 
 use crate::book::{Read, unchanged};
 use crate::port::{Key, Outcome, Presence, Record, Txn};
@@ -136,16 +136,19 @@ impl Engine<'_> {
         match &attachment.phase {
             Phase::Attaching { by } => *by != self.host.me() && !self.host.is_running(by),
             Phase::Detaching => true,
-            Phase::Attached(_) => self.driver.presence(attachment) == Presence::Gone,
+            Phase::Attached(_) => self.presence(attachment) == Presence::Gone,
+        }
+    }
+
+    /// Of a container that has a link of ours, the link proves most: it decides for every layer.
+    pub(crate) fn presence(&self, attachment: &Attachment) -> Presence {
+        match self.record_of(&attachment.id, Layer::Link) {
+            Ok(Some(link)) => self.driver.presence(&link.value),
+            Ok(None) | Err(_) => self.driver.presence(attachment),
         }
     }
 }
 
 /// Every layer, the link last: the others refer to it.
-const LAYERS: [model::Layer; 5] = [
-    model::Layer::Tuning,
-    model::Layer::Firewall,
-    model::Layer::Publish,
-    model::Layer::Link,
-    model::Layer::Address,
-];
+const LAYERS: [Layer; 5] =
+    [Layer::Tuning, Layer::Firewall, Layer::Publish, Layer::Link, Layer::Address];

@@ -1,6 +1,6 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
-use model::{Attachment, AttachmentId, Holder, Kind, Lease, Network, Phase, Result};
+use model::{Attachment, AttachmentId, Holder, Kind, Layer, Lease, Network, Phase, Result};
 
 use crate::book::{Read, unchanged};
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
@@ -76,7 +76,10 @@ impl Engine<'_> {
         let mut findings = Vec::new();
         let mut failures = Vec::new();
         let mut known = Vec::new();
-        for read in self.records(&Prefix::Attachments)? {
+        let mut records = self.records(&Prefix::Attachments)?;
+        // A link proves the death of the other layers, so it goes last.
+        records.sort_by_key(|read| read.value.layer == Layer::Link);
+        for read in records {
             let id = read.value.id.clone();
             if self.is_gone(&read.value) {
                 findings.push(Finding { what: Garbage::Attachment(id), remedy: Remedy::Free });
@@ -105,7 +108,7 @@ impl Engine<'_> {
 
     fn is_doubtful(&self, attachment: &Attachment) -> bool {
         matches!(attachment.phase, Phase::Attached(_))
-            && self.driver.presence(attachment) == Presence::Doubtful
+            && self.presence(attachment) == Presence::Doubtful
     }
 
     /// Marks the addresses, so that whoever looks sees why they are not handed out.
