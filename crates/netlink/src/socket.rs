@@ -84,7 +84,6 @@ impl Socket {
         Ok(socket)
     }
 
-    #[allow(dead_code)]
     /// Receives rtnetlink's notifications of `groups` (a mask of `RTMGRP_*`).
     pub(crate) fn notified(groups: u32) -> Result<Self> {
         let socket = Self::open(ROUTE)?;
@@ -181,12 +180,11 @@ impl Socket {
         Err(lost(batch))
     }
 
-    #[allow(dead_code)]
-    /// The notifications of the next datagram; `None` after `deadline`.
+    /// The notifications of the next datagram; `None` if there is none yet.
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] if notifications were lost.
-    pub(crate) fn notifications(&mut self, deadline: Instant) -> Result<Option<Messages<'_>>> {
+    pub(crate) fn notifications(&mut self) -> Result<Option<Messages<'_>>> {
         let about = "reading the kernel's notifications";
         loop {
             match self.receive() {
@@ -195,7 +193,6 @@ impl Socket {
                 }
                 Ok(Received::Foreign) => {}
                 Ok(Received::Truncated) => return Err(refused(about, Errno::NOBUFS)),
-                Err(Errno::AGAIN) if self.readable(deadline)? => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(errno) => return Err(refused(about, errno)),
             }

@@ -1,6 +1,6 @@
 //! The system calls that `rustix` does not wrap.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -46,4 +46,63 @@ pub(crate) fn namespace_type(namespace: impl AsFd) -> Result<libc::c_int, Errno>
     // SAFETY: the descriptor is borrowed for the whole call, and NS_GET_NSTYPE takes no argument.
     let kind = unsafe { libc::ioctl(namespace.as_fd().as_raw_fd(), libc::NS_GET_NSTYPE) };
     if kind < 0 { Err(last()) } else { Ok(kind) }
+}
+
+/// What [`fork`] returned in.
+pub(crate) enum Side {
+    /// The new process. It must end with [`exit`], whatever happens.
+    Child,
+    /// The calling process.
+    Parent,
+}
+
+/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// child.
+#[allow(unsafe_code)]
+pub(crate) fn fork() -> Result<Side, Errno> {
+    // SAFETY: the child is a copy of a process with one thread, so that no lock is held by a
+    // thread that it lacks; `reap` demands that. Where there are more threads, the C library
+    // makes its allocator usable in the child, and nothing else that `reap` does there locks.
+    match unsafe { libc::fork() } {
+        0 => Ok(Side::Child),
+        pid if pid > 0 => Ok(Side::Parent),
+        _ => Err(last()),
+    }
+}
+
+/// Ends the process at once: no destructor, no exit handler, nothing flushed twice.
+#[allow(unsafe_code)]
+pub(crate) fn exit() -> ! {
+    // SAFETY: ends the process, whatever its state.
+    unsafe { libc::_exit(0) }
+}
+
+/// Closes every file of a process that was just forked, except `kept`. Whatever owns the others
+/// must not be used or dropped any more.
+pub(crate) fn close_all_but(kept: &mut [RawFd]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept {
+        let fd = u32::try_from(*fd).unwrap_or(0);
+        if fd > first {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX);
+}
+
+#[allow(unsafe_code)]
+fn close_range(first: u32, last: u32) {
+    // SAFETY: closing has no precondition on memory; that the owners of these descriptors are
+    // never used again is what `close_all_but` demands of the child that it is for.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, last, 0) == 0 {
+            return;
+        }
+        // Before Linux 5.9.
+        for fd in first..=last.min(4096) {
+            libc::close(fd.cast_signed());
+        }
+    }
 }
