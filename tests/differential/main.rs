@@ -1,1 +1,91 @@
+//! The same configuration given to the reference plugins and to Spoke's, each in a fresh world:
+//! exit code, result and the state of the world after every step have to be the same.
+//!
+//! `SPOKE_TEST_PLUGINS=reference` compares the reference with itself (the table's own proof),
+//! `=previous` with the release before (what a real difference looks like), `SPOKE_TEST_ROW=text`
+//! only the rows whose name contains the text.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod row;
+mod run;
+mod table;
+
+use row::Row;
+use tests::Plugins;
+
+/// Compares every row and tells all differences at once.
+fn compare(rows: &[Row]) {
+    let (reference, subject) = (Plugins::reference(), Plugins::subject());
+    let wanted = std::env::var("SPOKE_TEST_ROW").unwrap_or_default();
+    let mut failures = Vec::new();
+    for row in rows.iter().filter(|row| row.name.contains(&wanted)) {
+        let differences = run::differences(row, &reference, &subject);
+        if !differences.is_empty() {
+            failures.push(format!("{}\n    {}", row.name, differences.join("\n    ")));
+        }
+    }
+    assert!(failures.is_empty(), "{} rows differ\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn loopback() {
+    compare(&table::loopback::rows());
+}
+
+#[test]
+fn bridge() {
+    compare(&table::bridge::rows());
+}
+
+#[test]
+fn bridge_masquerade() {
+    compare(&table::bridge::masquerade());
+}
+
+#[test]
+fn ptp() {
+    compare(&table::ptp::rows());
+}
+
+#[test]
+fn host_local() {
+    compare(&table::ipam::host_local());
+}
+
+#[test]
+fn static_addresses() {
+    compare(&table::ipam::fixed());
+}
+
+#[test]
+fn portmap() {
+    compare(&table::chained::portmap());
+}
+
+#[test]
+fn firewall() {
+    compare(&table::chained::firewall());
+}
+
+#[test]
+fn tuning() {
+    compare(&table::chained::tuning());
+}
+
+#[test]
+fn versions() {
+    compare(&table::protocol::versions());
+}
+
+#[test]
+fn bad_input() {
+    compare(&table::protocol::bad_input());
+}
+
+#[test]
+fn the_table_is_large_and_its_names_are_unique() {
+    let names: Vec<_> = table::all().into_iter().map(|row| row.name).collect();
+    let unique: std::collections::BTreeSet<_> = names.iter().collect();
+    assert!(names.len() >= 60, "{} rows", names.len());
+    assert_eq!(unique.len(), names.len());
+}

@@ -1,1 +1,1 @@
-
+//! Real runtimes on the plugins under test.

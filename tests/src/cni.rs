@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{Output, World, output};
 use crate::Plugins;
+use crate::world::{Output, World, output};
 
 /// One attachment's side of the protocol: who and where, and what the runtime remembers.
 #[derive(Clone, Debug)]
 pub struct Cni<'a> {
-    world: &'a World,
+    /// Where all of it is.
+    pub world: &'a World,
     /// `CNI_CONTAINERID`.
     pub container: String,
     /// `CNI_NETNS`.
@@ -43,7 +44,8 @@ impl Answer {
     #[track_caller]
     pub fn json(&self) -> Option<Value> {
         let text = self.output.stdout.trim();
-        let parse = |text| serde_json::from_str(text).unwrap_or_else(|_| panic!("not JSON: {self:?}"));
+        let parse =
+            |text| serde_json::from_str(text).unwrap_or_else(|_| panic!("not JSON: {self:?}"));
         (!text.is_empty()).then(|| parse(text))
     }
 }
@@ -82,6 +84,13 @@ impl<'a> Cni<'a> {
         Answer { output: output(&mut command, stdin) }
     }
 
+    /// Executes one plugin with exactly this environment and standard input.
+    pub fn raw(&self, plugin: &str, env: &[(&str, &str)], stdin: &str) -> Answer {
+        let mut command = self.world.command(format!("{}/{plugin}", Plugins::MOUNT));
+        command.envs(env.iter().copied());
+        Answer { output: output(&mut command, stdin) }
+    }
+
     /// ADD of every plugin of `list` in order; stops at the first refusal. Remembers the result.
     pub fn add(&mut self, list: &Value) -> Vec<Answer> {
         let mut answers = Vec::new();
@@ -114,7 +123,12 @@ impl<'a> Cni<'a> {
         self.each(list, verb, plugins(list).iter())
     }
 
-    fn each<'p>(&self, list: &Value, verb: &str, plugins: impl Iterator<Item = &'p Value>) -> Vec<Answer> {
+    fn each<'p>(
+        &self,
+        list: &Value,
+        verb: &str,
+        plugins: impl Iterator<Item = &'p Value>,
+    ) -> Vec<Answer> {
         let mut answers = Vec::new();
         for plugin in plugins {
             answers.push(self.call(list, plugin, verb, self.result.as_ref()));
@@ -142,7 +156,8 @@ impl<'a> Cni<'a> {
             config["prevResult"] = previous.clone();
         }
         let announced = |key: &String| plugin["capabilities"][key] == json!(true);
-        let given = self.runtime.as_object().into_iter().flatten().filter(|(key, _)| announced(key));
+        let given =
+            self.runtime.as_object().into_iter().flatten().filter(|(key, _)| announced(key));
         for (key, value) in given {
             config["runtimeConfig"][key] = value.clone();
         }

@@ -18,7 +18,14 @@ impl Plugins {
 
     /// The names under which runtimes call Spoke.
     pub const NAMES: [&str; 9] = [
-        "bridge", "firewall", "host-local", "loopback", "portmap", "ptp", "spoke", "static",
+        "bridge",
+        "firewall",
+        "host-local",
+        "loopback",
+        "portmap",
+        "ptp",
+        "spoke",
+        "static",
         "tuning",
     ];
 

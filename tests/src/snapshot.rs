@@ -89,7 +89,7 @@ impl Snapshot {
             });
             let name = text("ifname");
             clean_link(&mut link);
-            lines.push(format!("{name} {link}"));
+            flatten(&name, &link, &mut lines);
         }
         lines
     }
@@ -109,22 +109,67 @@ fn array(body: &str) -> Vec<Value> {
 /// Removes what the kernel counts, times or numbers by itself.
 fn clean_link(link: &mut Value) {
     const LINK: [&str; 22] = [
-        "ifindex", "ifname", "link", "link_index", "link_netnsid", "stats", "stats64", "min_mtu",
-        "max_mtu", "num_tx_queues", "num_rx_queues", "gso_max_size", "gso_max_segs", "tso_max_size",
-        "tso_max_segs", "gro_max_size", "gso_ipv4_max_size", "gro_ipv4_max_size", "operstate",
-        "qdisc", "linkmode", "permaddr",
+        "ifindex",
+        "ifname",
+        "link",
+        "link_index",
+        "link_netnsid",
+        "stats",
+        "stats64",
+        "min_mtu",
+        "max_mtu",
+        "num_tx_queues",
+        "num_rx_queues",
+        "gso_max_size",
+        "gso_max_segs",
+        "tso_max_size",
+        "tso_max_segs",
+        "gro_max_size",
+        "gso_ipv4_max_size",
+        "gro_ipv4_max_size",
+        "operstate",
+        "qdisc",
+        "linkmode",
+        "permaddr",
     ];
     const DATA: [&str; 20] = [
-        "hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "bridge_id", "root_id",
-        "root_port", "state", "id", "no", "designated_bridge", "designated_root", "designated_port",
-        "designated_cost", "message_age_timer", "forward_delay_timer", "hold_timer",
-        "config_pending", "root_path_cost", "topology_change",
+        "hello_timer",
+        "tcn_timer",
+        "topology_change_timer",
+        "gc_timer",
+        "bridge_id",
+        "root_id",
+        "root_port",
+        "state",
+        "id",
+        "no",
+        "designated_bridge",
+        "designated_root",
+        "designated_port",
+        "designated_cost",
+        "message_age_timer",
+        "forward_delay_timer",
+        "hold_timer",
+        "config_pending",
+        "root_path_cost",
+        "topology_change",
     ];
     remove(link, &LINK);
     remove(&mut link["linkinfo"]["info_data"], &DATA);
     remove(&mut link["linkinfo"]["info_slave_data"], &DATA);
     if let Some(flags) = link["flags"].as_array_mut() {
         flags.retain(|flag| !matches!(flag.as_str(), Some("LOWER_UP" | "NO-CARRIER" | "M-DOWN")));
+    }
+}
+
+/// One line per attribute, so that a difference is short.
+fn flatten(name: &str, value: &Value, lines: &mut Vec<String>) {
+    match value.as_object() {
+        Some(parts) => {
+            parts.iter().for_each(|(key, part)| flatten(&format!("{name} {key}"), part, lines))
+        }
+        None if value.is_null() => {}
+        None => lines.push(format!("{name} {value}")),
     }
 }
 
@@ -140,7 +185,10 @@ fn addresses(body: &str) -> Vec<String> {
     for link in array(body) {
         for address in link["addr_info"].as_array().into_iter().flatten() {
             let mut address = address.clone();
-            remove(&mut address, &["valid_life_time", "preferred_life_time", "tentative", "nodad", "dadfailed"]);
+            remove(
+                &mut address,
+                &["valid_life_time", "preferred_life_time", "tentative", "nodad", "dadfailed"],
+            );
             if address["scope"] != "link" {
                 lines.push(format!("{} {address}", link["ifname"].as_str().unwrap_or_default()));
             }

@@ -1,0 +1,116 @@
+//! Doing a row's steps in two worlds, and comparing what was said and what is there.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tests::{Answer, Cni, Names, Plugins, Snapshot, World, report};
+
+use crate::row::{Differs, Row, Step};
+
+/// Where we differ on purpose everywhere.
+const EVERYWHERE: &[Differs] = &[Differs {
+    why: "an error names its cniVersion, as the specification demands; the reference leaves it out",
+    lines: &["error.cniVersion"],
+}];
+
+/// What is different without a reason in the table, and reasons that explain nothing any more.
+pub(crate) fn differences(row: &Row, reference: &Plugins, subject: &Plugins) -> Vec<String> {
+    let (theirs, ours) = std::thread::scope(|both| {
+        let theirs = both.spawn(|| observe(row, reference));
+        (theirs.join().expect("the reference's world"), observe(row, subject))
+    });
+    let excuses: &[Differs] = if subject.are_ours() { &row.differs } else { &[] };
+    let mut used = BTreeSet::new();
+    let mut lines = Vec::new();
+    for ((step, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+        for line in report(theirs, ours) {
+            let line = format!("{step}: {line}");
+            let fits = |excuse: &&Differs| excuse.lines.iter().any(|part| line.contains(part));
+            if let Some(excuse) = excuses.iter().find(fits) {
+                used.insert(excuse.why);
+            } else if !(subject.are_ours()
+                && (code_is_better(row, &line) || EVERYWHERE.iter().any(|e| fits(&e))))
+            {
+                lines.push(line);
+            }
+        }
+    }
+    let stale = excuses.iter().filter(|excuse| !used.contains(excuse.why));
+    lines.extend(stale.map(|excuse| format!("no longer different: {}", excuse.why)));
+    lines
+}
+
+/// Where the reference says only 999, the table says our code.
+fn code_is_better(row: &Row, line: &str) -> bool {
+    row.code.is_some_and(|ours| {
+        let vague = line.contains(": - ") && line.ends_with("error.code: 999");
+        vague || line.ends_with(&format!("error.code: {ours}"))
+    })
+}
+
+/// The step's name, what was answered and what the world holds then.
+type Observed = Vec<(String, BTreeSet<String>)>;
+
+fn observe(row: &Row, plugins: &Plugins) -> Observed {
+    let world = World::new(plugins);
+    if !row.before.is_empty() {
+        world.sh(row.before);
+    }
+    let mut cni = Cni::new(&world);
+    cni.args = row.args.into();
+    cni.runtime = row.runtime.clone();
+    let given = format!("{} {} {}", row.list, row.args, row.runtime);
+    let mut observed = Vec::new();
+    for (number, step) in row.steps.iter().enumerate() {
+        let answers = perform(&world, &mut cni, row, step);
+        let snapshot = Snapshot::of(&world);
+        let names = Names::of(&snapshot, &given);
+        let mut lines = names.comparable(&snapshot);
+        for (number, answer) in answers.iter().enumerate() {
+            said(number, answer, &names, &mut lines);
+        }
+        observed.push((format!("{} {}", number + 1, step.name()), lines));
+    }
+    observed
+}
+
+fn perform(world: &World, cni: &mut Cni<'_>, row: &Row, step: &Step) -> Vec<Answer> {
+    let list = &row.list;
+    match step {
+        Step::Add => cni.add(list),
+        Step::Check => cni.check(list),
+        Step::Del => cni.del(list),
+        Step::AddOther(id) => {
+            let runtime = cni.runtime.clone();
+            let mut other = Cni { args: cni.args.clone(), runtime, ..Cni::container(world, id) };
+            other.add(list)
+        }
+        Step::DelWithoutNetns => Cni { netns: String::new(), ..cni.clone() }.del(list),
+        Step::DelAfterNetns => {
+            world.sh(&format!("ip netns del {}", cni.container));
+            cni.del(list)
+        }
+        Step::DelWithoutResult => Cni { result: None, ..cni.clone() }.del(list),
+        Step::Ask(verb) => cni.ask(list, verb),
+        Step::Sh(script) => {
+            world.sh(script);
+            Vec::new()
+        }
+        Step::Raw { plugin, env, stdin } => vec![cni.raw(plugin, env, stdin)],
+    }
+}
+
+/// One line per part of an answer, so that a difference is short.
+fn said(number: usize, answer: &Answer, names: &Names, lines: &mut BTreeSet<String>) {
+    lines.insert(format!("answer {number} exit {}", answer.output.status));
+    let parsed = serde_json::from_str::<Value>(answer.output.stdout.trim());
+    let Ok(Value::Object(parts)) = parsed else {
+        lines.insert(format!("answer {number} says {}", names.apply(&answer.output.stdout)));
+        return;
+    };
+    let kind = if answer.ok() { "result" } else { "error" };
+    for (key, value) in parts {
+        let value = names.apply(&value.to_string());
+        lines.insert(format!("answer {number} {kind}.{key}: {value}"));
+    }
+}
