@@ -1,0 +1,166 @@
+//! What is in a record's file: its key, its revision, and the record, as JSON.
+
+use engine::port::{Key, Record, Revision, Versioned};
+use model::{Error, Result};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+
+/// No record is larger, in bytes: what bounds every read.
+pub(super) const LARGEST: usize = 1 << 20;
+
+/// Which record a file holds; its directory says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Network,
+    Configured,
+    Attachment,
+    Lease,
+    Cursor,
+    Port,
+    Reservation,
+    Sticky,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored<K, R> {
+    key: K,
+    revision: u64,
+    record: R,
+}
+
+impl Kind {
+    pub(super) fn of(key: &Key) -> Self {
+        match key {
+            Key::Network(_) => Kind::Network,
+            Key::Configured(_) => Kind::Configured,
+            Key::Attachment(..) => Kind::Attachment,
+            Key::Lease(..) => Kind::Lease,
+            Key::Cursor(_) => Kind::Cursor,
+            Key::Port(..) => Kind::Port,
+            Key::Reservation(..) => Kind::Reservation,
+            Key::Sticky(..) => Kind::Sticky,
+        }
+    }
+}
+
+/// The contents of the file of `key`. Fails with `Bug` where the record is of another kind than
+/// the key, and with `Invalid` where it is too large.
+pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<Vec<u8>> {
+    let bytes = match (key, record) {
+        (Key::Network(name) | Key::Configured(name), Record::Network(network)) => {
+            write(name, revision, network)
+        }
+        (Key::Attachment(id, layer), Record::Attachment(held)) => {
+            write((id, layer), revision, held)
+        }
+        (Key::Lease(space, address), Record::Lease(held)) => {
+            write((space, address), revision, held)
+        }
+        (Key::Cursor(pool), Record::Cursor(cursor)) => write(pool, revision, cursor),
+        (Key::Port(protocol, port), Record::Port(claims)) => {
+            write((protocol, port), revision, claims)
+        }
+        (Key::Reservation(space, address), Record::Reservation(held)) => {
+            write((space, address), revision, held)
+        }
+        (Key::Sticky(network, owner), Record::Sticky(addresses)) => {
+            write((network, owner), revision, addresses)
+        }
+        _ => return Err(Error::bug(format!("a record of another kind under {key:?}"))),
+    }?;
+    match bytes.len() {
+        0..=LARGEST => Ok(bytes),
+        size => Err(Error::invalid(format!(
+            "the record of {key:?} would be {size} bytes; {LARGEST} are the most"
+        ))),
+    }
+}
+
+fn write<K: Serialize, R: Serialize>(key: K, revision: Revision, record: R) -> Result<Vec<u8>> {
+    let stored = Stored { key, revision: revision.0, record };
+    serde_json::to_vec(&stored).map_err(|cause| Error::bug("a record is no JSON").because(cause))
+}
+
+/// What a file of that kind holds.
+pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versioned)> {
+    match kind {
+        Kind::Network => read(bytes, Key::Network, Record::Network),
+        Kind::Configured => read(bytes, Key::Configured, Record::Network),
+        Kind::Attachment => {
+            read(bytes, |(id, layer)| Key::Attachment(id, layer), Record::Attachment)
+        }
+        Kind::Lease => read(bytes, |(space, address)| Key::Lease(space, address), Record::Lease),
+        Kind::Cursor => read(bytes, Key::Cursor, Record::Cursor),
+        Kind::Port => read(bytes, |(protocol, port)| Key::Port(protocol, port), Record::Port),
+        Kind::Reservation => {
+            read(bytes, |(space, address)| Key::Reservation(space, address), Record::Reservation)
+        }
+        Kind::Sticky => read(bytes, |(network, owner)| Key::Sticky(network, owner), Record::Sticky),
+    }
+}
+
+fn read<K: DeserializeOwned, R: DeserializeOwned>(
+    bytes: &[u8],
+    key: impl FnOnce(K) -> Key,
+    record: impl FnOnce(R) -> Record,
+) -> serde_json::Result<(Key, Versioned)> {
+    let stored: Stored<K, R> = serde_json::from_slice(bytes)?;
+    let revision = Revision(stored.revision);
+    Ok((key(stored.key), Versioned { record: record(stored.record), revision }))
+}
+
+/// Only the revision of a file's record.
+pub(super) fn revision(bytes: &[u8]) -> serde_json::Result<Revision> {
+    let stored: Stored<IgnoredAny, IgnoredAny> = serde_json::from_slice(bytes)?;
+    Ok(Revision(stored.revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Cursor, PoolId};
+    use proptest::prelude::*;
+
+    fn cursor() -> (Key, Record) {
+        let key = Key::Cursor(PoolId { network: "n".parse().unwrap(), index: 0 });
+        (key, Record::Cursor(Cursor { at: "10.0.0.1".parse().unwrap() }))
+    }
+
+    #[test]
+    fn the_format_is_fixed() {
+        let (key, record) = cursor();
+        let bytes = encode(&key, Revision(7), &record).unwrap();
+        let expected =
+            r#"{"key":{"network":"n","index":0},"revision":7,"record":{"at":"10.0.0.1"}}"#;
+        assert_eq!(String::from_utf8(bytes.clone()).unwrap(), expected);
+        assert_eq!(revision(&bytes).unwrap(), Revision(7));
+        let read = decode(Kind::Cursor, &bytes).unwrap();
+        assert_eq!(read, (key, Versioned { record, revision: Revision(7) }));
+    }
+
+    #[test]
+    fn refuses_a_record_of_another_kind_and_a_huge_one() {
+        let (key, record) = cursor();
+        let port = Key::Port(model::Protocol::Tcp, 1.try_into().unwrap());
+        assert_eq!(encode(&port, Revision(1), &record).unwrap_err().kind(), model::Kind::Bug);
+        let many = Record::Sticky(vec!["255.255.255.255".parse().unwrap(); 80_000]);
+        let sticky = Key::Sticky("n".parse().unwrap(), "o".parse().unwrap());
+        assert_eq!(encode(&sticky, Revision(1), &many).unwrap_err().kind(), model::Kind::Invalid);
+        drop(key);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(Kind::Lease, &bytes);
+            let _ = revision(&bytes);
+        }
+
+        #[test]
+        fn no_truncated_file_is_taken(cut in 0usize..73) {
+            let (key, record) = cursor();
+            let bytes = encode(&key, Revision(7), &record).unwrap();
+            prop_assert!(decode(Kind::Cursor, &bytes[..cut.min(bytes.len() - 1)]).is_err());
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! One root directory: its files, its lock.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use model::{Error, Result};
+use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::file::LARGEST;
+use super::header::{self, Header, State};
+
+/// How long a process waits for the others. A transaction takes microseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The root of one half, opened when it is first needed.
+#[derive(Debug)]
+pub(super) struct Half {
+    root: PathBuf,
+    durable: bool,
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+/// An open root. Its lock is held by the process, so threads take turns by other means.
+#[derive(Debug)]
+pub(super) struct Open {
+    root: PathBuf,
+    durable: bool,
+    directory: OwnedFd,
+    lock: OwnedFd,
+}
+
+/// An open root whose lock is held, and what its lock file says.
+#[derive(Debug)]
+pub(super) struct Locked {
+    pub(super) open: Arc<Open>,
+    pub(super) header: Header,
+}
+
+impl Half {
+    pub(super) fn new(root: PathBuf, durable: bool) -> Self {
+        Self { root, durable, open: Mutex::new(None) }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The root, if there is one.
+    pub(super) fn existing(&self) -> Result<Option<Arc<Open>>> {
+        let mut slot = self.slot();
+        if slot.is_none() {
+            *slot = self.try_open(OFlags::empty())?.map(Arc::new);
+        }
+        Ok(slot.clone())
+    }
+
+    /// The root, made if there is none; the flag says whether it was made now.
+    fn made(&self) -> Result<(Arc<Open>, bool)> {
+        if let Some(open) = self.existing()? {
+            return Ok((open, false));
+        }
+        let new = self.make_root()?;
+        let open = self.try_open(OFlags::CREATE)?;
+        let Some(open) = open.map(Arc::new) else {
+            return Err(Error::try_again(format!(
+                "store {} vanished while it was being made; repeat the command",
+                self.root.display()
+            )));
+        };
+        *self.slot() = Some(open.clone());
+        Ok((open, new))
+    }
+
+    /// Locks the root against every other process, after waiting for at most [`PATIENCE`].
+    /// `None` where there is none and it was not to be made.
+    pub(super) fn lock(&self, make: bool) -> Result<Option<(Locked, bool)>> {
+        loop {
+            let (open, new) = match make {
+                true => self.made()?,
+                false => match self.existing()? {
+                    Some(open) => (open, false),
+                    None => return Ok(None),
+                },
+            };
+            open.acquire()?;
+            if open.is_alive()? {
+                let header = open.header()?;
+                return Ok(Some((Locked { open, header }, new)));
+            }
+            open.unlock();
+            self.forget();
+        }
+    }
+
+    /// Closes a root that somebody removed; the next use opens the one that is there now.
+    pub(super) fn forget(&self) {
+        *self.slot() = None;
+    }
+
+    fn try_open(&self, create: OFlags) -> Result<Option<Open>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match fs::open(&self.root, flags, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(cause) => return Err(failed("cannot open store", &self.root, cause)),
+        };
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | create;
+        let lock = match fs::openat(&directory, "lock", flags, FILE_MODE) {
+            Err(Errno::ROFS | Errno::ACCESS) => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                fs::openat(&directory, "lock", flags, FILE_MODE)
+            }
+            lock => lock,
+        };
+        match lock {
+            Ok(lock) => {
+                let (root, durable) = (self.root.clone(), self.durable);
+                Ok(Some(Open { root, durable, directory, lock }))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(cause) => Err(failed("cannot open", &self.root.join("lock"), cause)),
+        }
+    }
+
+    /// Whether the root's own directory is new.
+    fn make_root(&self) -> Result<bool> {
+        let Some(parent) = self.root.parent() else { return Ok(false) };
+        let mut make = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut make, 0o700);
+        let failed = |cause: io::Error| match Errno::from_io_error(&cause) {
+            Some(errno) => failed("cannot make store", &self.root, errno),
+            None => Error::os(format!("cannot make store {}", self.root.display()), cause),
+        };
+        make.recursive(true).create(parent).map_err(failed)?;
+        match make.recursive(false).create(&self.root) {
+            Ok(()) if self.durable => {
+                let synced = std::fs::File::open(parent).and_then(|above| above.sync_all());
+                synced.map_err(failed).map(|()| true)
+            }
+            Ok(()) => Ok(true),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
+
+impl Open {
+    /// The file's contents; `None` where there is no file.
+    pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match fs::openat(&self.directory, path, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(cause) => return Err(failed("cannot open", &self.path(path), cause)),
+        };
+        let mut first = [MaybeUninit::<u8>::uninit(); 8192];
+        let (start, rest) = rustix::io::read(&file, &mut first)
+            .map_err(|cause| failed("cannot read", &self.path(path), cause))?;
+        let mut bytes = start.to_vec();
+        if rest.is_empty() {
+            let limit = LARGEST as u64 + 1;
+            io::Read::read_to_end(
+                &mut io::Read::take(std::fs::File::from(file), limit),
+                &mut bytes,
+            )
+            .map_err(|cause| Error::os(self.sentence("cannot read", path), cause))?;
+        }
+        if bytes.len() > LARGEST {
+            return Err(Error::invalid(self.sentence("there is no record of this size in", path)));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The names in a directory, those in the making aside; none where there is no directory.
+    pub(super) fn names(&self, directory: &str) -> Result<Vec<String>> {
+        let failed = |cause| failed("cannot list", &self.path(directory), cause);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = match fs::openat(&self.directory, directory, flags, Mode::empty()) {
+            Ok(open) => open,
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            Err(cause) => return Err(failed(cause)),
+        };
+        let mut names = Vec::new();
+        for entry in Dir::new(open).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            match entry.file_name().to_str() {
+                Ok(name) if name.starts_with('.') => {}
+                Ok(name) => names.push(name.to_owned()),
+                Err(_) => return Err(Error::invalid(self.sentence("odd file name in", directory))),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Writes a file that is not in place yet, with its directory if that is missing.
+    pub(super) fn prepare(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let cannot = |cause| failed("cannot write", &self.path(path), cause);
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || fs::openat(&self.directory, path, flags, FILE_MODE);
+        let file = match open() {
+            Err(Errno::NOENT) => {
+                self.make_directories(path)?;
+                open()
+            }
+            file => file,
+        };
+        let file = file.map_err(cannot)?;
+        write_all(&file, bytes, 0).map_err(cannot)?;
+        if self.durable { fs::fsync(&file).map_err(cannot) } else { Ok(()) }
+    }
+
+    /// Moves a prepared file into its place; done if that was done before.
+    pub(super) fn place(&self, prepared: &str, path: &str) -> Result<()> {
+        match fs::renameat(&self.directory, prepared, &self.directory, path) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(failed("cannot write", &self.path(path), cause)),
+        }
+    }
+
+    /// Removes a file; done if there is none.
+    pub(super) fn remove(&self, path: &str) -> Result<()> {
+        match fs::unlinkat(&self.directory, path, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(failed("cannot remove", &self.path(path), cause)),
+        }
+    }
+
+    /// Waits until what was done in the directory is on the disk; done if there is no such one.
+    pub(super) fn sync(&self, directory: &str) -> Result<()> {
+        let cannot = |cause| failed("cannot sync", &self.path(directory), cause);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(&self.directory, directory, flags, Mode::empty()) {
+            Ok(open) => fs::fsync(open).map_err(cannot),
+            Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(cannot(cause)),
+        }
+    }
+
+    /// What the lock file says: a new one's sequence starts at the time, so that it does not
+    /// repeat a number even where somebody removed the file.
+    pub(super) fn header(&self) -> Result<Header> {
+        let mut bytes = [0; header::SIZE];
+        let read = rustix::io::pread(&self.lock, &mut bytes[..], 0)
+            .map_err(|cause| failed("cannot read", &self.path("lock"), cause))?;
+        if read == 0 {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let sequence = u64::try_from(now.as_micros()).unwrap_or_default();
+            return Ok(Header { sequence, state: State::Calm });
+        }
+        Header::decode(&bytes[..read]).ok_or_else(|| {
+            let lock = self.path("lock");
+            Error::invalid(format!(
+                "{0} is damaged; repair it with: truncate --size 0 '{0}'",
+                lock.display()
+            ))
+        })
+    }
+
+    /// The journal that the header speaks of; `None` where it was cut short.
+    pub(super) fn journal(&self, length: u32, checksum: u64) -> Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; length as usize];
+        let mut at = 0;
+        while at < bytes.len() {
+            let offset = (header::SIZE + at) as u64;
+            let read = rustix::io::pread(&self.lock, &mut bytes[at..], offset)
+                .map_err(|cause| failed("cannot read", &self.path("lock"), cause))?;
+            if read == 0 {
+                return Ok(None);
+            }
+            at += read;
+        }
+        Ok((header::checksum(&bytes) == checksum).then_some(bytes))
+    }
+
+    /// Writes the lock file from its start; on disk before it returns where `sync` and durable.
+    pub(super) fn announce(&self, bytes: &[u8], sync: bool) -> Result<()> {
+        let cannot = |cause| failed("cannot write", &self.path("lock"), cause);
+        write_all(&self.lock, bytes, 0).map_err(|cause| match cause {
+            Errno::BADF => cannot(Errno::ROFS),
+            cause => cannot(cause),
+        })?;
+        if sync && self.durable { fs::fdatasync(&self.lock).map_err(cannot) } else { Ok(()) }
+    }
+
+    /// Whether the lock file is still the one in its directory: not after somebody removed it.
+    pub(super) fn is_alive(&self) -> Result<bool> {
+        let stat = fs::fstat(&self.lock)
+            .map_err(|cause| failed("cannot stat", &self.path("lock"), cause))?;
+        Ok(stat.st_nlink > 0)
+    }
+
+    /// The full path of a file in it.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn acquire(&self) -> Result<()> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            match fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                    return Err(Error::try_again(format!(
+                        "another process has held {} for {PATIENCE:?}; see who with: fuser -v {0}",
+                        self.path("lock").display()
+                    )));
+                }
+                Err(cause) => return Err(failed("cannot lock", &self.path("lock"), cause)),
+            }
+        }
+    }
+
+    fn unlock(&self) {
+        // Unlocking a lock that is held does not fail.
+        let _ = fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+
+    fn make_directories(&self, path: &str) -> Result<()> {
+        for (at, _) in path.match_indices('/') {
+            let directory = &path[..at];
+            match fs::mkdirat(&self.directory, directory, DIRECTORY_MODE) {
+                Ok(()) if self.durable => {
+                    let above = directory.rsplit_once('/').map_or(".", |(above, _)| above);
+                    self.sync(above)?;
+                }
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(cause) => return Err(failed("cannot make", &self.path(directory), cause)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sentence(&self, what: &str, path: &str) -> String {
+        format!("{what} {}", self.path(path).display())
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.open.unlock();
+    }
+}
+
+fn write_all(file: &OwnedFd, bytes: &[u8], start: u64) -> Result<(), Errno> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match rustix::io::pwrite(file, &bytes[at..], start + at as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => at += written,
+            Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
+}
+
+/// What the operator needs to know where a file cannot be used.
+fn failed(doing: &str, path: &Path, cause: Errno) -> Error {
+    let hint = match cause {
+        Errno::NOSPC | Errno::DQUOT => "; the store is full: free space there and repeat",
+        Errno::ROFS => "; the store is read-only: mount it writable and repeat",
+        _ => "",
+    };
+    Error::os(format!("{doing} {}{hint}", path.display()), cause.into())
+}

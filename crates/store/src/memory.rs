@@ -1,0 +1,92 @@
+//! A store that ends with its process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::port::{Expect, Key, Outcome, Prefix, Revision, Store, Txn, Versioned};
+use model::Result;
+
+/// Records in memory: for tests, and the yardstick for every other store.
+#[derive(Debug, Default)]
+pub struct Memory {
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    sequence: u64,
+    records: BTreeMap<Key, Versioned>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets what a reboot of the host voids.
+    pub fn reboot(&self) {
+        self.book().records.retain(|key, _| key.is_durable());
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for Memory {
+    fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        Ok(self.book().records.get(key).cloned())
+    }
+
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
+        let book = self.book();
+        let found = book.records.iter().filter(|(key, _)| is_under(key, prefix));
+        Ok(found.map(|(key, held)| (key.clone(), held.clone())).collect())
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        let mut book = self.book();
+        for (key, expect) in &txn.expect {
+            let found = book.records.get(key).map(|held| held.revision);
+            if !expect_holds(*expect, found) {
+                return Ok(Outcome::Lost(key.clone()));
+            }
+        }
+        book.sequence += 1;
+        let revision = Revision(book.sequence);
+        for (key, change) in &txn.changes {
+            match change {
+                Some(record) => {
+                    let held = Versioned { record: record.clone(), revision };
+                    book.records.insert(key.clone(), held);
+                }
+                None => drop(book.records.remove(key)),
+            }
+        }
+        Ok(Outcome::Done(revision))
+    }
+}
+
+/// Whether a key whose record has revision `found` is as expected.
+pub(crate) fn expect_holds(expect: Expect, found: Option<Revision>) -> bool {
+    match expect {
+        Expect::Absent => found.is_none(),
+        Expect::At(revision) => found == Some(revision),
+    }
+}
+
+fn is_under(key: &Key, prefix: &Prefix) -> bool {
+    match (prefix, key) {
+        (Prefix::Networks, Key::Network(_))
+        | (Prefix::Configured, Key::Configured(_))
+        | (Prefix::Attachments, Key::Attachment(..))
+        | (Prefix::AllLeases, Key::Lease(..))
+        | (Prefix::Ports, Key::Port(..))
+        | (Prefix::Reservations, Key::Reservation(..)) => true,
+        (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
+        (Prefix::Leases(wanted), Key::Lease(space, _)) => space == wanted,
+        (Prefix::StickyOf(wanted), Key::Sticky(network, _)) => network == wanted,
+        _ => false,
+    }
+}

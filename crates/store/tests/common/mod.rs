@@ -1,0 +1,129 @@
+//! What every test of a store needs.
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
+
+use std::path::Path;
+
+use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
+use model::{
+    Attachment, AttachmentId, Claim, Cursor, Dns, Holder, Ipam, Layer, Lease, Network, Phase,
+    PoolId, Process, Protocol, Reservation, Runtime, Space, Timestamp, Wiring,
+};
+use store::{Embedded, Roots};
+
+pub(crate) const BOOT: &str = "0f3a6c1e-1111-4000-8000-000000000001";
+pub(crate) const NEXT_BOOT: &str = "0f3a6c1e-2222-4000-8000-000000000002";
+
+pub(crate) fn embedded(directory: &Path, boot: &str) -> Embedded {
+    let roots = Roots { runtime: directory.join("run"), state: directory.join("state") };
+    Embedded::open(roots, boot).unwrap()
+}
+
+pub(crate) fn id(network: &str, container: &str) -> AttachmentId {
+    AttachmentId {
+        network: network.parse().unwrap(),
+        container: container.parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+    }
+}
+
+pub(crate) fn lease_key(address: &str) -> Key {
+    Key::Lease(Space::Host, address.parse().unwrap())
+}
+
+pub(crate) fn lease(address: &str, container: &str) -> Record {
+    let net = format!("{address}/{}", if address.contains(':') { 64 } else { 16 });
+    Record::Lease(Holder {
+        lease: Lease {
+            space: Space::Host,
+            pool: Some(PoolId { network: "podman".parse().unwrap(), index: 0 }),
+            address: net.parse().unwrap(),
+            gateway: None,
+        },
+        attachment: id("podman", container),
+        layer: Layer::Link,
+        runtime: Runtime::Podman,
+        since: Timestamp(1_700_000_000),
+        owner: Some("default/web-0".parse().unwrap()),
+        quarantined: None,
+    })
+}
+
+pub(crate) fn attachment_key(network: &str, container: &str) -> Key {
+    Key::Attachment(id(network, container), Layer::Link)
+}
+
+pub(crate) fn attachment(network: &str, container: &str) -> Record {
+    Record::Attachment(Box::new(Attachment {
+        id: id(network, container),
+        layer: Layer::Link,
+        runtime: Runtime::Cni,
+        owner: None,
+        since: Timestamp(1),
+        sandbox: None,
+        wiring: Wiring::default(),
+        ipam: Ipam::None,
+        leases: Vec::new(),
+        addresses: Vec::new(),
+        routes: Vec::new(),
+        dns: Dns::default(),
+        phase: Phase::Attaching { by: Process { pid: 1, start: 2 } },
+    }))
+}
+
+pub(crate) fn network(name: &str) -> Record {
+    Record::Network(Box::new(Network {
+        name: name.parse().unwrap(),
+        runtime: Runtime::Spoke,
+        since: Timestamp(1),
+        wiring: Wiring::default(),
+        ipam: Ipam::None,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }))
+}
+
+pub(crate) fn cursor_key(index: u8) -> Key {
+    Key::Cursor(PoolId { network: "podman".parse().unwrap(), index })
+}
+
+pub(crate) fn cursor(at: u32) -> Record {
+    Record::Cursor(Cursor { at: std::net::Ipv4Addr::from(at).into() })
+}
+
+pub(crate) fn port_key(port: u16) -> Key {
+    Key::Port(Protocol::Tcp, port.try_into().unwrap())
+}
+
+pub(crate) fn port(container: &str) -> Record {
+    Record::Port(vec![Claim { host: None, holder: id("podman", container) }])
+}
+
+pub(crate) fn sticky_key(owner: &str) -> Key {
+    Key::Sticky("podman".parse().unwrap(), owner.parse().unwrap())
+}
+
+pub(crate) fn sticky(addresses: &[&str]) -> Record {
+    Record::Sticky(addresses.iter().map(|address| address.parse().unwrap()).collect())
+}
+
+pub(crate) fn reservation_key(address: &str) -> Key {
+    Key::Reservation(Space::Host, address.parse().unwrap())
+}
+
+pub(crate) fn reservation(address: &str) -> Record {
+    let address = address.parse().unwrap();
+    Record::Reservation(Reservation { space: Space::Host, address, owner: None, network: None })
+}
+
+/// Commits what must not be lost.
+pub(crate) fn done(store: &dyn Store, txn: Txn) -> Revision {
+    match store.commit(&txn).unwrap() {
+        Outcome::Done(revision) => revision,
+        Outcome::Lost(key) => panic!("lost {key:?}"),
+    }
+}
+
+pub(crate) fn get(store: &dyn Store, key: &Key) -> Option<Versioned> {
+    store.get(key).unwrap()
+}

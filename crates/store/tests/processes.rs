@@ -1,0 +1,274 @@
+//! Several processes on one store, and processes that are killed: this test binary runs itself.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::*;
+use engine::port::{Expect, Key, Outcome, Prefix, Record, Store, Txn};
+
+const DIRECTORY: &str = "STORE_TEST_DIRECTORY";
+const TASK: &str = "STORE_TEST_TASK";
+const PROCESSES: usize = 8;
+const ROUNDS: u32 = 100;
+
+/// Not a test: what the processes of the other tests do.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let directory = std::env::var(DIRECTORY).unwrap();
+    let store = embedded(Path::new(&directory), BOOT);
+    match task.as_str() {
+        "count" => count(&store),
+        "change" => assert_done(&store, change()),
+        "mixed" => assert_done(&store, mixed()),
+        "single" => assert_done(&store, single()),
+        other => panic!("no task {other}"),
+    }
+}
+
+fn command(directory: &Path, task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--ignored", "--test-threads=1", "-q"]);
+    command.env(DIRECTORY, directory).env(TASK, task).stdout(Stdio::null());
+    command
+}
+
+fn assert_done(store: &dyn Store, txn: Txn) {
+    let _ = done(store, txn);
+}
+
+/// Adds one to two cursors that must stay equal.
+fn count(store: &dyn Store) {
+    for _ in 0..ROUNDS {
+        loop {
+            let (one, other) = (get(store, &cursor_key(0)), get(store, &cursor_key(1)));
+            let value = one.as_ref().map_or(0, |held| number(&held.record)) + 1;
+            let expect = |held: &Option<engine::port::Versioned>| {
+                held.as_ref().map_or(Expect::Absent, |held| Expect::At(held.revision))
+            };
+            let txn = Txn::new()
+                .expect(cursor_key(0), expect(&one))
+                .expect(cursor_key(1), expect(&other))
+                .put(cursor_key(0), cursor(value))
+                .put(cursor_key(1), cursor(value));
+            if matches!(store.commit(&txn).unwrap(), Outcome::Done(_)) {
+                break;
+            }
+        }
+    }
+}
+
+fn number(record: &Record) -> u32 {
+    match record {
+        Record::Cursor(cursor) => match cursor.at {
+            std::net::IpAddr::V4(at) => at.into(),
+            std::net::IpAddr::V6(_) => panic!("not ours"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn no_update_is_lost_and_no_half_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |_| command(directory.path(), "count").spawn().unwrap();
+    let mut children: Vec<Child> = (0..PROCESSES).map(start).collect();
+    let store = embedded(directory.path(), BOOT);
+    while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
+        see_no_half(&store);
+    }
+    assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    let total = PROCESSES as u32 * ROUNDS;
+    assert_eq!(get(&store, &cursor_key(0)).unwrap().record, cursor(total));
+    assert_eq!(get(&store, &cursor_key(1)).unwrap().record, cursor(total));
+}
+
+/// The second cursor is moved into its place last: whoever saw the first's new value must not see
+/// the second's old one.
+fn see_no_half(store: &dyn Store) {
+    let first = get(store, &cursor_key(0)).map(|held| number(&held.record));
+    let second = get(store, &cursor_key(1)).map(|held| number(&held.record));
+    assert!(second >= first, "{first:?} then {second:?}");
+}
+
+#[test]
+fn threads_of_one_process_take_turns() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| count(&store));
+        }
+    });
+    assert_eq!(get(&store, &cursor_key(1)).unwrap().record, cursor(4 * ROUNDS));
+}
+
+#[test]
+fn a_listing_shows_one_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    let all = |text: &str| {
+        (1..20u8).fold(Txn::new(), |txn, at| {
+            let address = format!("10.0.0.{at}");
+            txn.put(lease_key(&address), lease(&address, text))
+        })
+    };
+    done(&store, all("c0"));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let own = embedded(directory.path(), BOOT);
+            (0..200).for_each(|round| assert_done(&own, all(&format!("c{round}"))));
+        });
+        let reader = embedded(directory.path(), BOOT);
+        while !writer.is_finished() {
+            let list = reader.list(&Prefix::AllLeases).unwrap();
+            let revisions: std::collections::HashSet<_> =
+                list.iter().map(|(_, held)| held.revision).collect();
+            assert_eq!((list.len(), revisions.len()), (19, 1));
+        }
+    });
+}
+
+type Contents = BTreeMap<Key, Record>;
+
+fn before() -> Txn {
+    Txn::new()
+        .put(lease_key("10.0.0.1"), lease("10.0.0.1", "old"))
+        .put(attachment_key("n", "old"), attachment("n", "old"))
+        .put(sticky_key("gone"), sticky(&["10.0.0.1"]))
+}
+
+/// Several changes of this boot.
+fn change() -> Txn {
+    Txn::new()
+        .expect(lease_key("10.0.0.2"), Expect::Absent)
+        .put(lease_key("10.0.0.1"), lease("10.0.0.1", "new"))
+        .put(lease_key("10.0.0.2"), lease("10.0.0.2", "new"))
+        .put(attachment_key("m", "new"), attachment("m", "new"))
+        .delete(attachment_key("n", "old"))
+        .put(cursor_key(0), cursor(2))
+        .put(port_key(80), port("new"))
+}
+
+/// Changes of both halves.
+fn mixed() -> Txn {
+    change().put(sticky_key("new"), sticky(&["10.0.0.2"])).delete(sticky_key("gone"))
+}
+
+/// One change.
+fn single() -> Txn {
+    Txn::new().put(sticky_key("gone"), sticky(&["10.0.0.9"]))
+}
+
+fn contents(store: &dyn Store) -> Contents {
+    let prefixes = [
+        Prefix::AllLeases,
+        Prefix::Attachments,
+        Prefix::Ports,
+        Prefix::StickyOf("podman".parse().unwrap()),
+    ];
+    let lists = prefixes.into_iter().flat_map(|prefix| store.list(&prefix).unwrap());
+    let mut contents: Contents = lists.map(|(key, held)| (key, held.record)).collect();
+    contents.extend(get(store, &cursor_key(0)).map(|held| (cursor_key(0), held.record)));
+    contents
+}
+
+/// Kills the task before each of its system calls in turn, and looks at what is left.
+fn killed_anywhere(task: &str, txn: impl Fn() -> Txn) {
+    let old = {
+        let memory = store::Memory::new();
+        done(&memory, before());
+        contents(&memory)
+    };
+    let new = {
+        let memory = store::Memory::new();
+        done(&memory, before());
+        done(&memory, txn());
+        contents(&memory)
+    };
+    assert_ne!(old, new);
+    let calls = system_calls(task);
+    let (mut undone, mut complete) = (0, 0);
+    for (name, count) in calls {
+        for nth in 1..=count {
+            let directory = tempfile::tempdir().unwrap();
+            done(&embedded(directory.path(), BOOT), before());
+            let inject = format!("inject={name}:signal=SIGKILL:when={nth}");
+            run_traced(directory.path(), task, &["-e", &inject], "/dev/null");
+            let found = contents(&embedded(directory.path(), BOOT));
+            match (found == old, found == new) {
+                (true, false) => undone += 1,
+                (false, true) => complete += 1,
+                _ => panic!("{task} killed at {name} {nth}: {found:?}"),
+            }
+            let store = embedded(directory.path(), BOOT);
+            assert_done(&store, Txn::new().put(cursor_key(9), cursor(1)));
+            assert_eq!(contents(&store), found, "{task} killed at {name} {nth}, then a commit");
+            if found == old {
+                done(&store, txn());
+            }
+            assert_eq!(contents(&store), new, "{task} killed at {name} {nth}, then repeated");
+        }
+    }
+    println!("{task}: killed {} times, {undone} undone, {complete} complete", undone + complete);
+    assert!(undone > 10 && complete > 1, "{task}: {undone} undone, {complete} complete");
+}
+
+/// How often the task makes each system call, from one run that is not disturbed.
+fn system_calls(task: &str) -> BTreeMap<String, usize> {
+    let directory = tempfile::tempdir().unwrap();
+    done(&embedded(directory.path(), BOOT), before());
+    let log = directory.path().join("log");
+    run_traced(directory.path(), task, &["-e", "signal=none"], log.to_str().unwrap());
+    let text = std::fs::read_to_string(log).unwrap();
+    let relevant = |name: &&str| {
+        let names = "openat open mkdir mkdirat pwrite64 pread64 write read close renameat renameat2 \
+                     unlinkat flock fsync fdatasync fstat newfstatat getdents64 exit_group";
+        names.split_whitespace().any(|known| known == *name)
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let threads = text.lines().filter_map(|line| Some((line.split_once(' ')?.0, line)));
+    let mut each: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (thread, line) in threads {
+        let call = line[thread.len()..].trim_start().split('(').next().unwrap_or_default();
+        if relevant(&call) {
+            *each.entry((thread.to_owned(), call.to_owned())).or_default() += 1;
+        }
+    }
+    for ((_, call), count) in each {
+        let most = counts.entry(call).or_default();
+        *most = count.max(*most);
+    }
+    assert!(counts.contains_key("flock"), "the trace shows no commit: {counts:?}");
+    counts
+}
+
+fn run_traced(directory: &Path, task: &str, arguments: &[&str], log: &str) {
+    let traced = command(directory, task);
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", log]).args(arguments).arg(traced.get_program());
+    strace.args(traced.get_args());
+    strace.env(DIRECTORY, directory).env(TASK, task).stdout(Stdio::null()).stderr(Stdio::null());
+    strace.status().expect("this test needs strace: apt-get install strace");
+}
+
+#[test]
+fn killed_in_a_transaction_of_this_boot() {
+    killed_anywhere("change", change);
+}
+
+#[test]
+fn killed_in_a_transaction_of_both_halves() {
+    killed_anywhere("mixed", mixed);
+}
+
+#[test]
+fn killed_in_a_single_durable_change() {
+    killed_anywhere("single", single);
+}
