@@ -1,4 +1,14 @@
 //! The kernel dataplane: what to do (pure), and doing it.
 
+mod apply;
+mod driver;
+mod facts;
+pub mod filter;
 pub mod identity;
+mod listener;
 pub mod plan;
+mod policy;
+mod tuning;
+mod verify;
+
+pub use driver::{Life, Linux};

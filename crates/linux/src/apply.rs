@@ -1,0 +1,168 @@
+//! Doing what is planned: steps become messages, and the messages of one namespace are sent
+//! together.
+
+use std::collections::BTreeMap;
+
+use model::{Error, IfName, Kind, Result};
+use netlink::wire::Batch;
+use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, Peer, Socket};
+
+use crate::identity::GROUP;
+use crate::plan::{Step, Veth};
+
+/// One namespace that steps are applied to: the calling thread's.
+pub(crate) struct Hands<'a> {
+    socket: &'a mut Socket,
+    /// Where the far ends of veth pairs come into being.
+    peers: Option<&'a Netns>,
+    batch: Batch,
+    /// What counts as done, by message.
+    done: Vec<(usize, Errno)>,
+    indices: BTreeMap<IfName, u32>,
+}
+
+impl<'a> Hands<'a> {
+    pub(crate) fn new(socket: &'a mut Socket, peers: Option<&'a Netns>) -> Self {
+        Self { socket, peers, batch: Batch::new(), done: Vec::new(), indices: BTreeMap::new() }
+    }
+
+    /// What is known already about a link need not be asked.
+    pub(crate) fn knows(&mut self, name: &IfName, index: u32) {
+        self.indices.insert(name.clone(), index);
+    }
+
+    /// Applies the steps in order; the first failure ends it.
+    pub(crate) fn apply(&mut self, steps: &[Step]) -> Result<()> {
+        for step in steps {
+            self.step(step)?;
+        }
+        self.flush()
+    }
+
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Bridge { name, mac, mtu } => {
+                let bridge =
+                    NewBridge { name, mac: Some(*mac), mtu: *mtu, vlan_filtering: false, up: true };
+                let made = self.batch.new_bridge(&bridge);
+                self.done.push((made, Errno::EXIST));
+                self.batch.change_link(At::Name(name), &[Change::Group(GROUP)]);
+                self.flush()
+            }
+            Step::Veth(veth) => self.veth(veth),
+            Step::Up(name) => self.change(name, &Change::Up(true)),
+            Step::Down(name) => self.change(name, &Change::Up(false)),
+            Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
+            Step::Address(name, address) => {
+                let index = self.index(name)?;
+                let added = self.batch.add_address(&NewAddress {
+                    link: index,
+                    address: *address,
+                    broadcast: None,
+                    duplicate_detection: false,
+                });
+                self.done.push((added, Errno::EXIST));
+                Ok(())
+            }
+            Step::DropAddress(name, address) => {
+                let index = self.index(name)?;
+                let dropped = self.batch.delete_address(index, *address);
+                self.done.push((dropped, Errno::ADDRNOTAVAIL));
+                Ok(())
+            }
+            Step::Route(name, route) => {
+                let index = self.index(name)?;
+                let added = self.batch.add_route(&wire(route, index), Existing::Keep);
+                self.done.push((added, Errno::EXIST));
+                Ok(())
+            }
+            Step::DropRoute(name, dst) => {
+                let index = self.index(name)?;
+                let dropped =
+                    self.batch.delete_route(&netlink::Route::new(*dst, None, Some(index)));
+                self.done.push((dropped, Errno::SRCH));
+                Ok(())
+            }
+            Step::Sysctl { path, value, optional } => {
+                self.flush()?;
+                match netlink::sysctl::write(path, value) {
+                    Err(error) if *optional && error.kind() == Kind::NotFound => Ok(()),
+                    written => written,
+                }
+            }
+        }
+    }
+
+    fn veth(&mut self, veth: &Veth) -> Result<()> {
+        let master = veth.master.as_ref().map(|master| self.index(master)).transpose()?;
+        let peers = self.peers.map(std::os::fd::AsFd::as_fd);
+        self.batch.new_veth(&netlink::Veth {
+            name: &veth.host,
+            index: None,
+            mac: Some(veth.host_mac),
+            mtu: veth.mtu,
+            master,
+            group: Some(GROUP),
+            up: true,
+            peer: Peer { name: &veth.peer, index: None, mac: Some(veth.peer_mac), netns: peers },
+        });
+        let mut changes = vec![Change::NoIpv6Addresses];
+        if veth.hairpin {
+            changes.push(Change::Hairpin(true));
+        }
+        self.batch.change_link(At::Name(&veth.host), &changes);
+        Ok(())
+    }
+
+    fn change(&mut self, name: &IfName, change: &Change) -> Result<()> {
+        let index = self.index(name)?;
+        self.batch.change_link(At::Index(index), std::slice::from_ref(change));
+        Ok(())
+    }
+
+    fn index(&mut self, name: &IfName) -> Result<u32> {
+        if let Some(index) = self.indices.get(name) {
+            return Ok(*index);
+        }
+        self.flush()?;
+        let link = self.socket.link(At::Name(name))?;
+        let link = link.ok_or_else(|| Error::not_found(format!("interface {name} is gone")))?;
+        self.indices.insert(name.clone(), link.index);
+        Ok(link.index)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut outcome = self.socket.send(&mut batch)?;
+        for (index, errno) in self.done.drain(..) {
+            outcome = outcome.except_at(index, errno);
+        }
+        if let Some(failure) = outcome.failures().first()
+            && failure.errno == Errno::XFULL
+        {
+            return Err(Error::exhausted(format!(
+                "{failure}: the bridge has no port left, it can have 1023"
+            )));
+        }
+        outcome.into_result()
+    }
+}
+
+/// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults
+/// are meant.
+pub(crate) fn wire(route: &model::Route, link: u32) -> netlink::Route {
+    let mut told = netlink::Route::new(route.dst, route.via, Some(link));
+    told.priority = route.priority;
+    told.mtu = route.mtu;
+    told.advmss = route.advmss;
+    if let Some(table) = route.table {
+        told.table = table;
+    }
+    if let Some(scope) = route.scope {
+        told.scope = scope;
+    }
+    told
+}

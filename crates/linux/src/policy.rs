@@ -1,0 +1,240 @@
+//! What is done with an attachment's packets, in whichever filter its record names.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+
+use engine::port::Stray;
+use model::{Attachment, Backend, Family, IfName, Layer, LinkKind, Publish, Result};
+use netlink::{At, Socket};
+
+use crate::filter::{self, Elements};
+use crate::identity::Identity;
+use crate::listener;
+
+/// Every layer whose elements carry a mark of their own.
+const LAYERS: [Layer; 5] =
+    [Layer::Link, Layer::Address, Layer::Publish, Layer::Firewall, Layer::Tuning];
+
+/// The packet filters of this host.
+#[derive(Default)]
+pub(crate) struct Policy {
+    /// Opened once: closing it after a deletion blocks for an RCU grace period.
+    socket: RefCell<Option<Socket>>,
+}
+
+impl Policy {
+    /// Refuses ports that a process of this host listens on.
+    pub(crate) fn probe(&self, attachment: &Attachment) -> Result<()> {
+        let published = attachment.wiring.publish.as_ref();
+        let mut ports = published.map_or(&[][..], |publish| &publish.ports).iter();
+        ports.try_for_each(listener::refuse)
+    }
+
+    /// Makes the parts that the wiring has.
+    pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        if let Some(publish) = &attachment.wiring.publish
+            && let Some(behind) = &wanted.behind
+            && publish.snat
+        {
+            let key = format!("net/ipv4/conf/{behind}/route_localnet");
+            netlink::sysctl::write(key, "1")?;
+        }
+        self.with(|socket| filter::install(socket, &wanted.elements))?;
+        match (&attachment.wiring.firewall, &wanted.behind) {
+            (Some(firewall), Some(behind)) if firewall.backend == Backend::Nftables => {
+                self.with(|socket| filter::allow_forwarding(socket, behind))?;
+            }
+            (Some(_) | None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Removes them; what is gone is done.
+    pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        // Without a record the addresses may be unknown, and the host's routes may have changed
+        // since: then what bears the mark is removed.
+        let known = attachment.runtime != Runtime::Reference && is_told(attachment);
+        self.with(|socket| match known {
+            true => filter::remove(socket, &wanted.elements),
+            false => {
+                let owned = filter::find_owned(socket, wanted.elements.owner())?;
+                filter::remove(socket, &owned)
+            }
+        })
+    }
+
+    /// Names the first part that is missing.
+    pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
+        match Wanted::of(attachment)? {
+            Some(wanted) => self.with(|socket| filter::verify(socket, &wanted.elements)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes what attachments of a bridge shared.
+    pub(crate) fn forget_bridge(&self, bridge: &IfName) -> Result<()> {
+        self.with(|socket| {
+            filter::disallow_forwarding(socket, bridge)?;
+            filter::forget_bridge(socket, bridge)
+        })
+    }
+
+    /// Elements of ours that belong to none of the `known` attachments.
+    pub(crate) fn strays(&self, known: &[Attachment]) -> Result<Vec<Stray>> {
+        let mut expected = Vec::new();
+        for attachment in known {
+            let identity = Identity::of(&attachment.id);
+            expected.extend(LAYERS.map(|layer| identity.mark(layer)));
+        }
+        let owners = self.with(filter::list_owners)?;
+        let marks = owners.keys().map(|owner| owner.as_str().to_owned());
+        Ok(marks.filter(|mark| !expected.contains(mark)).map(Stray::Elements).collect())
+    }
+
+    /// Removes everything that bears the mark.
+    pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
+        let owner = mark.parse()?;
+        self.with(|socket| {
+            let owned = filter::find_owned(socket, &owner)?;
+            filter::remove(socket, &owned)
+        })
+    }
+
+    /// The socket, if it was used: whoever ends soon must not be the last to close it.
+    pub(crate) fn take_socket(&self) -> Option<Socket> {
+        self.socket.borrow_mut().take()
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
+        let mut socket = self.socket.borrow_mut();
+        match socket.as_mut() {
+            Some(socket) => work(socket),
+            None => work(socket.insert(Socket::netfilter()?)),
+        }
+    }
+}
+
+/// The elements of an attachment, and the host's interface that leads to it.
+struct Wanted {
+    elements: Elements,
+    behind: Option<IfName>,
+}
+
+impl Wanted {
+    /// `None` where nothing of the wiring is in our table.
+    fn of(attachment: &Attachment) -> Result<Option<Self>> {
+        let wiring = &attachment.wiring;
+        let ours = [
+            wiring.masquerade.as_ref().map(|part| part.backend),
+            wiring.publish.as_ref().map(|part| part.backend),
+            wiring.firewall.as_ref().map(|part| part.backend),
+        ];
+        if !ours.contains(&Some(Backend::Nftables)) {
+            return Ok(None);
+        }
+        let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;
+        let mut wanted = Self { elements: Elements::new(owner), behind: behind(attachment)? };
+        wanted.masquerade(attachment);
+        wanted.publish(attachment);
+        wanted.firewall(attachment);
+        Ok(Some(wanted))
+    }
+
+    fn masquerade(&mut self, attachment: &Attachment) {
+        let nftables = |part: &model::Masquerade| part.backend == Backend::Nftables;
+        if !attachment.wiring.masquerade.as_ref().is_some_and(nftables) {
+            return;
+        }
+        let bridged = attachment.wiring.link.as_ref().is_some_and(is_bridged);
+        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
+            self.elements.masquerade(container);
+            match &self.behind {
+                Some(behind) if bridged => self.elements.home(behind, container),
+                Some(_) | None => self.elements.routed(container),
+            };
+        }
+    }
+
+    fn publish(&mut self, attachment: &Attachment) {
+        let Some(publish) = &attachment.wiring.publish else { return };
+        if publish.backend != Backend::Nftables || publish.ports.is_empty() {
+            return;
+        }
+        for container in published(attachment) {
+            for port in &publish.ports {
+                self.elements.publish(port, container);
+            }
+            self.translate(publish, container);
+        }
+    }
+
+    fn translate(&mut self, publish: &Publish, container: IpAddr) {
+        if let (true, Some(behind)) = (publish.snat, &self.behind) {
+            self.elements.hairpin(behind, container);
+        }
+        if publish.masquerade_all {
+            self.elements.masquerade_all(container);
+        }
+    }
+
+    fn firewall(&mut self, attachment: &Attachment) {
+        let Some(firewall) = &attachment.wiring.firewall else { return };
+        let Some(behind) = self.behind.clone() else { return };
+        if firewall.backend != Backend::Nftables {
+            return;
+        }
+        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
+            self.elements.ingress(firewall.ingress, &behind, container);
+        }
+    }
+}
+
+fn is_bridged(link: &model::Link) -> bool {
+    matches!(link.kind, LinkKind::Bridge(_))
+}
+
+/// The addresses that published ports lead to: the first of each family.
+fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
+    [Family::V4, Family::V6]
+        .into_iter()
+        .filter_map(|family| attachment.first(family))
+        .map(|net| net.addr())
+}
+
+/// The host's interface that leads to the container: its bridge, its own host end, or where the
+/// host's routes say.
+fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
+    if let Some(link) = &attachment.wiring.link {
+        return match &link.kind {
+            LinkKind::Bridge(bridge) => Ok(Some(bridge.name.clone())),
+            LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
+            LinkKind::Loopback => Ok(None),
+        };
+    }
+    match (told(attachment), published(attachment).next()) {
+        (Some(told), _) => Ok(Some(told.clone())),
+        (None, Some(container)) => routed_through(container),
+        (None, None) => Ok(None),
+    }
+}
+
+fn told(attachment: &Attachment) -> Option<&IfName> {
+    let wiring = &attachment.wiring;
+    let publish = wiring.publish.as_ref().and_then(|publish| publish.behind.as_ref());
+    publish.or_else(|| wiring.firewall.as_ref().and_then(|part| part.bridge.as_ref()))
+}
+
+/// Whether the record itself says which interface leads to the container.
+fn is_told(attachment: &Attachment) -> bool {
+    attachment.wiring.link.is_some() || told(attachment).is_some()
+}
+
+fn routed_through(container: IpAddr) -> Result<Option<IfName>> {
+    let mut socket = Socket::route()?;
+    let Some(index) = socket.route_to(container)?.and_then(|route| route.link) else {
+        return Ok(None);
+    };
+    Ok(socket.link(At::Index(index))?.map(|link| link.name))
+}

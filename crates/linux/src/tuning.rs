@@ -1,0 +1,211 @@
+//! Tuning of a container's interface: kernel parameters and attributes of the link.
+//!
+//! What the attributes were before is kept in a file, in the place and form of the reference
+//! plugin `tuning`, so that either can undo what the other did. Kernel parameters vanish with
+//! their namespace and are not restored, as there.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use model::{Error, IfName, Mac, Mtu, Result, Tuning};
+use netlink::{At, Change, Link, Netns, Socket};
+use serde::{Deserialize, Serialize};
+
+/// A larger backup is not one.
+const LARGEST: u64 = 64 << 10;
+
+/// The attributes of an interface before it was tuned; those that were not tuned are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Before {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mac: Option<Mac>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    promisc: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mtu: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    allmulti: Option<bool>,
+    #[serde(default, rename = "txQLen", skip_serializing_if = "Option::is_none")]
+    tx_queue: Option<u32>,
+}
+
+/// Tunes the interface, and keeps what it was before.
+pub(crate) fn tune(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result<()> {
+    sandbox.enter(|| {
+        for sysctl in &tuning.sysctls {
+            netlink::sysctl::write(&sysctl.path, &sysctl.value)?;
+        }
+        let changes = changes(tuning);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut socket = Socket::route()?;
+        let link = existing(&mut socket, ifname)?;
+        if let Some(backup) = &tuning.backup {
+            keep(backup, &before(tuning, &link))?;
+        }
+        change(&mut socket, &link, &changes)
+    })?
+}
+
+/// Gives the interface back what it was before, if it still exists, and forgets that.
+pub(crate) fn untune(tuning: &Tuning, ifname: &IfName, sandbox: Option<&Netns>) -> Result<()> {
+    let Some(backup) = &tuning.backup else { return Ok(()) };
+    let Some(before) = kept(backup)? else { return Ok(()) };
+    if let Some(sandbox) = sandbox {
+        sandbox.enter(|| {
+            let mut socket = Socket::route()?;
+            match socket.link(At::Name(ifname))? {
+                Some(link) => change(&mut socket, &link, &before.changes()),
+                None => Ok(()),
+            }
+        })??;
+    }
+    match std::fs::remove_file(backup) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::os(format!("removing {}", backup.display()), error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Compares the interface with what it was tuned to.
+pub(crate) fn check(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result<()> {
+    sandbox.enter(|| {
+        for sysctl in &tuning.sysctls {
+            let value = netlink::sysctl::read(&sysctl.path)?;
+            if value != sysctl.value.trim() {
+                return Err(Error::invalid(format!(
+                    "Error: Tuning configured sysctl {:?} is {value:?}, not {:?}",
+                    sysctl.path, sysctl.value
+                )));
+            }
+        }
+        let link = existing(&mut Socket::route()?, ifname)?;
+        match difference(tuning, &link) {
+            Some(what) => {
+                Err(Error::invalid(format!("Error: Tuning configured {what} of {ifname}")))
+            }
+            None => Ok(()),
+        }
+    })?
+}
+
+fn difference(tuning: &Tuning, link: &Link) -> Option<String> {
+    let wanted = [
+        tuning.mac.filter(|mac| link.mac != Some(*mac)).map(|mac| format!("mac {mac} is not that")),
+        tuning
+            .mtu
+            .filter(|mtu| link.mtu != mtu.bytes())
+            .map(|mtu| format!("mtu {mtu} is not the {}", link.mtu)),
+        tuning
+            .promiscuous
+            .filter(|on| link.flags.is_promiscuous() != *on)
+            .map(|on| format!("promisc {on} is not that")),
+        tuning
+            .all_multicast
+            .filter(|on| link.flags.is_all_multicast() != *on)
+            .map(|on| format!("allmulti {on} is not that")),
+        tuning
+            .tx_queue
+            .filter(|length| link.tx_queue != *length)
+            .map(|length| format!("txQLen {length} is not the {}", link.tx_queue)),
+    ];
+    wanted.into_iter().flatten().next()
+}
+
+fn changes(tuning: &Tuning) -> Vec<Change> {
+    let changes = [
+        tuning.mac.map(Change::Mac),
+        tuning.promiscuous.map(Change::Promiscuous),
+        tuning.mtu.map(Change::Mtu),
+        tuning.all_multicast.map(Change::AllMulticast),
+        tuning.tx_queue.map(Change::TxQueue),
+    ];
+    changes.into_iter().flatten().collect()
+}
+
+impl Before {
+    fn changes(&self) -> Vec<Change> {
+        let changes = [
+            self.mac.map(Change::Mac),
+            self.promisc.map(Change::Promiscuous),
+            self.mtu.and_then(Mtu::new).map(Change::Mtu),
+            self.allmulti.map(Change::AllMulticast),
+            self.tx_queue.map(Change::TxQueue),
+        ];
+        changes.into_iter().flatten().collect()
+    }
+}
+
+fn before(tuning: &Tuning, link: &Link) -> Before {
+    Before {
+        mac: tuning.mac.and(link.mac),
+        promisc: tuning.promiscuous.map(|_| link.flags.is_promiscuous()),
+        mtu: tuning.mtu.map(|_| link.mtu),
+        allmulti: tuning.all_multicast.map(|_| link.flags.is_all_multicast()),
+        tx_queue: tuning.tx_queue.map(|_| link.tx_queue),
+    }
+}
+
+fn existing(socket: &mut Socket, ifname: &IfName) -> Result<Link> {
+    socket
+        .link(At::Name(ifname))?
+        .ok_or_else(|| Error::not_found(format!("failed to find interface {ifname:?}")))
+}
+
+fn change(socket: &mut Socket, link: &Link, changes: &[Change]) -> Result<()> {
+    let mut batch = netlink::wire::Batch::new();
+    batch.change_link(At::Index(link.index), changes);
+    socket.send(&mut batch)?.into_result()
+}
+
+/// An earlier backup stays: it is from before the first tuning.
+fn keep(path: &Path, before: &Before) -> Result<()> {
+    let doing = || format!("keeping what was before in {}", path.display());
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(|error| Error::os(doing(), error))?;
+    }
+    let text = serde_json::to_vec(before).map_err(|error| Error::bug(doing()).because(error))?;
+    let unfinished = path.with_extension("tmp");
+    std::fs::write(&unfinished, text)
+        .and_then(|()| std::fs::rename(&unfinished, path))
+        .map_err(|error| Error::os(doing(), error))
+}
+
+fn kept(path: &Path) -> Result<Option<Before>> {
+    let doing = || format!("reading what was before from {}", path.display());
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() > LARGEST => {
+            return Err(Error::invalid("the file is larger than 64 KiB").context(doing()));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::os(doing(), error)),
+    }
+    let text = std::fs::read(path).map_err(|error| Error::os(doing(), error))?;
+    // A file that nobody can read restores nothing; it must not keep a container from going.
+    Ok(Some(serde_json::from_slice(&text).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_is_kept_once_in_the_reference_form() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/c_eth0.json");
+        assert_eq!(kept(&path).unwrap(), None);
+        let first = Before { mtu: Some(1500), tx_queue: Some(1000), ..Before::default() };
+        keep(&path, &first).unwrap();
+        keep(&path, &Before::default()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"mtu":1500,"txQLen":1000}"#);
+        assert_eq!(kept(&path).unwrap(), Some(first));
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(kept(&path).unwrap(), Some(Before::default()));
+    }
+}

@@ -1,0 +1,119 @@
+//! Comparing the kernel with what an attachment became.
+
+use model::{
+    Attached, Attachment, Error, Family, Interface, InterfaceAddress, IpNet, LinkKind, Place,
+    Result, Route,
+};
+use netlink::route::Routes;
+use netlink::{At, Link, Netns, Socket};
+
+/// The host's side: the interfaces that the result names there.
+pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
+    let mut socket = Socket::route()?;
+    let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
+    for interface in attached.interfaces.iter().filter(|known| known.place == Place::Host) {
+        let link = found(&mut socket, interface)?;
+        match kind {
+            Some(LinkKind::Bridge(bridge)) if bridge.name == interface.name => {
+                if link.kind.as_deref() != Some("bridge") {
+                    return Err(differs(format!("{} is not a bridge", interface.name)));
+                }
+                if bridge.promiscuous && !link.flags.is_promiscuous() {
+                    return Err(differs(format!("{} is not promiscuous", interface.name)));
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The container's side: its interface, its addresses and its routes.
+pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Netns) -> Result<()> {
+    sandbox.enter(|| {
+        let mut socket = Socket::route()?;
+        if matches!(
+            attachment.wiring.link.as_ref().map(|link| &link.kind),
+            Some(LinkKind::Loopback)
+        ) {
+            return loopback(&mut socket);
+        }
+        let Some(interface) = attached
+            .interfaces
+            .iter()
+            .find(|known| known.place == Place::Sandbox && known.name == attachment.id.ifname)
+        else {
+            return Err(differs(format!("the result lacks interface {}", attachment.id.ifname)));
+        };
+        let link = found(&mut socket, interface)?;
+        addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
+        routes(&mut socket, &attached.routes)
+    })?
+}
+
+fn loopback(socket: &mut Socket) -> Result<()> {
+    match socket.link(At::Name(&"lo".parse()?))? {
+        Some(link) if link.flags.is_up() => Ok(()),
+        Some(_) => Err(differs("loopback interface is down".into())),
+        None => Err(differs("there is no loopback interface".into())),
+    }
+}
+
+fn found(socket: &mut Socket, interface: &Interface) -> Result<Link> {
+    let name = &interface.name;
+    let Some(link) = socket.link(At::Name(name))? else {
+        return Err(differs(format!("interface {name} is missing")));
+    };
+    match (interface.mac, link.mac) {
+        (Some(wanted), Some(is)) if wanted != is => {
+            Err(differs(format!("interface {name} has MAC {is}, not {wanted}")))
+        }
+        (_, _) => Ok(link),
+    }
+}
+
+fn addresses(
+    socket: &mut Socket,
+    link: &Link,
+    wanted: &[InterfaceAddress],
+    interfaces: &[Interface],
+) -> Result<()> {
+    let here: Vec<IpNet> =
+        socket.addresses(Some(link.index))?.into_iter().map(|there| there.address).collect();
+    let ours = |held: &&InterfaceAddress| {
+        held.interface
+            .and_then(|index| interfaces.get(index))
+            .is_none_or(|interface| interface.name == link.name)
+    };
+    for held in wanted.iter().filter(ours) {
+        if !here.contains(&held.address) {
+            return Err(differs(format!("interface {} lacks {}", link.name, held.address)));
+        }
+    }
+    Ok(())
+}
+
+fn routes(socket: &mut Socket, wanted: &[Route]) -> Result<()> {
+    for family in [Family::V4, Family::V6] {
+        let mut ours = wanted.iter().filter(|route| Family::of(&route.dst) == family).peekable();
+        if ours.peek().is_none() {
+            continue;
+        }
+        let there = socket.routes(Routes { family, table: None, link: None })?;
+        for route in ours {
+            let same = |is: &netlink::Route| {
+                is.dst == route.dst.trunc()
+                    && route.via.is_none_or(|via| is.gateway == Some(via))
+                    && route.table.is_none_or(|table| is.table == table)
+            };
+            if !there.iter().any(same) {
+                return Err(differs(format!("the route to {} is missing", route.dst)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn differs(what: String) -> Error {
+    Error::not_found(what)
+}
