@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 
 use engine::port::Stray;
-use model::{Attachment, Backend, Family, IfName, Layer, LinkKind, Publish, Result};
+use model::{Attachment, Backend, Family, IfName, Layer, LinkKind, Publish, Result, Runtime};
 use netlink::{At, Socket};
 
 use crate::filter::{self, Elements};
