@@ -1,6 +1,7 @@
 //! The kernel's wire: the only crate that talks to it, and the only one with unsafe code.
 
 pub mod address;
+pub mod conntrack;
 pub mod link;
 pub mod neighbour;
 mod netns;

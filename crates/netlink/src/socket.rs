@@ -265,7 +265,7 @@ impl Socket {
     /// Takes one datagram, without waiting.
     fn receive(&mut self) -> Result<Received, Errno> {
         if self.buffer.is_empty() {
-            self.buffer.resize(BUFFER, 0);
+            self.buffer = vec![0; BUFFER];
         }
         let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
         let (_, length, from) = recvfrom(&self.fd, self.buffer.as_mut_slice(), flags)?;

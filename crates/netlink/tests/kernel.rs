@@ -1,6 +1,9 @@
 //! Against the kernel, each test in namespaces of its own that end with its threads.
 
-use std::net::IpAddr;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::thread;
@@ -9,7 +12,7 @@ use model::{Family, IfName, IpNet, Kind, Mac, Mtu};
 use netlink::link::OperState;
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Link, Links, Neighbour, Netns, NewAddress, NewBridge};
-use netlink::{Peer, Route, Routes, Socket, Veth, reap, sysctl};
+use netlink::{Peer, Route, Routes, Socket, Veth, conntrack, reap, sysctl};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Runs `test` on a thread in a new namespace, which ends with it.
@@ -420,6 +423,35 @@ fn kernel_parameters_are_the_namespaces_own() {
         assert_eq!(sysctl::read(key).unwrap(), before);
         let error = sysctl::write(key, "no number").unwrap_err();
         assert_eq!(error.kind(), Kind::Invalid);
+    });
+}
+
+#[test]
+fn tracked_flows_are_forgotten() {
+    isolated(|| {
+        let mut socket = Socket::route().unwrap();
+        let mut batch = Batch::new();
+        batch.change_link(At::Index(1), &[Change::Up(true)]);
+        socket.send(&mut batch).unwrap().into_result().unwrap();
+        let mut netfilter = Socket::netfilter().unwrap();
+        let ports = BTreeSet::from([5300, 5301]);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
+
+        // Nothing is tracked before a rule asks for it.
+        let rules = "add table inet t; \
+            add chain inet t c { type filter hook output priority 0; }; \
+            add rule inet t c ct state new accept";
+        assert!(Command::new("nft").arg(rules).status().unwrap().success());
+        for (source, target) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+            let sender = UdpSocket::bind(source).unwrap();
+            for port in [5300, 5301, 5302] {
+                let _ = sender.send_to(b"x", format!("{target}:{port}"));
+            }
+        }
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 4);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
+        let last = BTreeSet::from([5302]);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &last).unwrap(), 2);
     });
 }
 
