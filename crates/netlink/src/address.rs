@@ -119,7 +119,7 @@ pub(crate) fn family(family: Family) -> u8 {
     }
 }
 
-fn read(message: &Message<'_>) -> Option<Address> {
+pub(crate) fn read(message: &Message<'_>) -> Option<Address> {
     let [_, prefix, flags, scope] = array(message.payload, 0)?;
     let attributes = message.attributes(HEADER);
     let address = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.address());

@@ -30,7 +30,7 @@ const AT_ONCE: usize = 200;
 
 /// What names one entry of the table to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+pub(crate) struct Entry {
     family: u8,
     original: Vec<u8>,
     id: Option<u32>,
@@ -77,7 +77,7 @@ fn forget(batch: &mut Batch, entry: &Entry) {
     }
 }
 
-fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<Entry> {
+pub(crate) fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<Entry> {
     let attributes = message.attributes(HEADER);
     let original = attributes.find_kind(ORIGINAL)?;
     let port = udp_port(&original.nested()).filter(|port| ports.contains(port));

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod conntrack;
+mod decode;
 pub mod link;
 pub mod neighbour;
 mod netns;
@@ -17,6 +18,7 @@ pub mod sysctl;
 pub mod wire;
 
 pub use address::{Address, NewAddress};
+pub use decode::decode_anything;
 pub use link::{At, Change, Link, Links, NewBridge, Peer, Veth};
 pub use neighbour::Neighbour;
 pub use netns::Netns;

@@ -80,7 +80,7 @@ fn header(link: u32, address: Option<IpAddr>, state: u16) -> [u8; HEADER] {
     bytes
 }
 
-fn read(message: &Message<'_>) -> Option<Neighbour> {
+pub(crate) fn read(message: &Message<'_>) -> Option<Neighbour> {
     let attributes = message.attributes(HEADER);
     let state = u16::from_ne_bytes(array(message.payload, 8)?);
     (message.kind == NEW).then_some(())?;

@@ -239,7 +239,7 @@ fn describe(request: &mut Request<'_>, route: &Route) {
 }
 
 /// Reads a unicast route that stands in a table, rather than in its cache of exceptions.
-fn read(message: &Message<'_>) -> Option<Route> {
+pub(crate) fn read(message: &Message<'_>) -> Option<Route> {
     const CLONED: u32 = 0x200;
     let flags = u32::from_ne_bytes(array(message.payload, 8)?);
     let [kind] = array(message.payload, 7)?;

@@ -359,11 +359,9 @@ impl Talk {
         self.again || !self.outcome.failures().is_empty()
     }
 
+    /// With answers lost, the failures that did arrive are not all there may have been.
     fn end(self) -> End {
-        if self.again && self.outcome.failures().is_empty() {
-            return End::Again;
-        }
-        End::Complete(self.outcome)
+        if self.again { End::Again } else { End::Complete(self.outcome) }
     }
 }
 
@@ -378,4 +376,77 @@ fn silent(batch: &Batch) -> Error {
 
 fn unreadable(batch: &Batch) -> Error {
     Error::new(model::Kind::Kernel, format!("{}: the answer cannot be read", batch.about(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::At;
+    use crate::wire::{DUMP, MULTI};
+
+    fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Message<'_> {
+        Message { kind, flags, sequence, payload }
+    }
+
+    fn talk(until: Until) -> (Talk, Batch) {
+        let mut batch = Batch::new();
+        for _ in 0..3 {
+            batch.request(1, 0, "asking");
+        }
+        (Talk { first: u32::MAX, until, outcome: Outcome::default(), again: false }, batch)
+    }
+
+    #[test]
+    fn only_answers_to_this_batch_are_heard() {
+        let (mut talk, batch) = talk(Until::Acknowledged(2));
+        let failure = (-17i32).to_ne_bytes();
+        let mut count = 0;
+        let mut hear = |message: Message<'_>| talk.hear(&message, &batch, &mut |_| count += 1);
+        assert!(!hear(message(ERROR, 0, u32::MAX - 1, &failure)), "before it");
+        assert!(!hear(message(ERROR, 0, 2, &failure)), "after it");
+        assert!(!hear(message(16, 0, 0, &[])));
+        assert!(!hear(message(ERROR, 0, 0, &failure)), "of its second message");
+        assert!(hear(message(ERROR, 0, 1, &[0; 4])), "of its last message");
+        assert_eq!(count, 1);
+        let End::Complete(outcome) = talk.end() else { panic!("nothing was lost") };
+        assert_eq!(outcome.failures().len(), 1);
+        assert_eq!(outcome.failures()[0].index, 1);
+    }
+
+    #[test]
+    fn an_interrupted_dump_is_taken_again() {
+        let (mut talk, batch) = talk(Until::Done);
+        let mut ignore = |_: &Message<'_>| {};
+        let part = message(16, MULTI | DUMP_INTERRUPTED, u32::MAX, &[]);
+        assert!(!talk.hear(&part, &batch, &mut ignore));
+        assert!(talk.hear(&message(DONE, MULTI, u32::MAX, &[0; 4]), &batch, &mut ignore));
+        assert!(matches!(talk.end(), End::Again));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_asked_for_again() {
+        let mut socket = Socket::route().unwrap();
+        socket.buffer = vec![0; 40];
+        let link = socket.link(At::Index(1)).unwrap().unwrap();
+        assert!(link.flags.is_loopback());
+        let mut batch = Batch::new();
+        batch.request(18, DUMP, "listing links").bytes(&[0; 16]);
+        socket.buffer = vec![0; 40];
+        assert!(!socket.dump(&mut batch, &[], |_| Some(())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_empty_batch_asks_nothing() {
+        let mut socket = Socket::route().unwrap();
+        socket.send(&mut Batch::new()).unwrap().into_result().unwrap();
+        assert_eq!(socket.sequence, 0);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_sent() {
+        let mut batch = Batch::new();
+        batch.request(16, 0, "asking").attribute(1, &[0; 70_000]);
+        let error = Socket::route().unwrap().send(&mut batch).unwrap_err();
+        assert_eq!(error.kind(), model::Kind::Bug);
+    }
 }

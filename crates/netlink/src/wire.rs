@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 mod read;
 
-pub use read::{Attribute, Attributes, Message, Messages, array, decode_anything};
+pub use read::{Attribute, Attributes, Message, Messages, array};
 
 /// `NLM_F_REQUEST`; every message of a [`Batch`] has it.
 pub const REQUEST: u16 = 0x1;

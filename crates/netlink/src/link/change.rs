@@ -33,7 +33,7 @@ pub enum Change {
     Name(IfName),
     /// Its group.
     Group(u32),
-    /// Free text about it.
+    /// Free text about it; none if empty.
     Alias(String),
     /// Its own IPv6 addresses are not made, which halves what it costs on a bridge of hundreds.
     NoIpv6Addresses,
@@ -99,7 +99,6 @@ fn write(request: &mut Request<'_>, change: &Change) {
         Change::TxQueue(packets) => request.u32(ifla::TXQLEN, *packets),
         Change::Name(name) => request.text(ifla::IFNAME, name.as_str()),
         Change::Group(group) => request.u32(ifla::GROUP, *group),
-        // The kernel takes the text without its zero; nothing removes it.
         Change::Alias(text) => request.attribute(ifla::IFALIAS, text.as_bytes()),
         Change::NoIpv6Addresses => request.nest(ifla::AF_SPEC, |families| {
             families.nest(INET6, |inet6| {

@@ -8,8 +8,6 @@ use super::{ATTRIBUTE, HEADER, aligned};
 
 /// Bits of an attribute's type that are flags: `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const FLAGS: u16 = 0xc000;
-/// Deeper than anything the kernel nests.
-const DEEPEST: usize = 8;
 
 /// `N` bytes of `bytes` from `at` on.
 pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -168,24 +166,6 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Reads `bytes` in every way that this module can, and counts what it found: the entry of the
-/// fuzz target, which asks only that this returns.
-pub fn decode_anything(bytes: &[u8]) -> usize {
-    Messages::new(bytes).map(|message| 1 + count(message.attributes(0), 0)).sum()
-}
-
-fn count(attributes: Attributes<'_>, depth: usize) -> usize {
-    let read = |attribute: Attribute<'_>| {
-        let numbers = [attribute.u8().is_some(), attribute.u32().is_some()];
-        let wide = [attribute.be64().is_some(), attribute.u16() == attribute.be16()];
-        let texts = [attribute.text().is_some(), attribute.address().is_some()];
-        let deeper = if depth < DEEPEST { count(attribute.nested(), depth + 1) } else { 0 };
-        let readable = [numbers, wide, texts].concat().into_iter().filter(|known| *known).count();
-        readable + deeper + usize::from(attribute.mac().is_some())
-    };
-    attributes.map(read).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -210,11 +190,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
-            let _ = decode_anything(&bytes);
-        }
-
         #[test]
         fn what_was_written_is_read(
             attributes in proptest::collection::vec(
