@@ -2,6 +2,16 @@
 //!
 //! [`run`] is a plugin from its environment and standard input to its standard output and exit
 //! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
-//! CNI knows beside the book. [`wire`] is the protocol.
+//! CNI knows beside the book. [`wire`] is the protocol, for both ends.
 
+mod delegate;
+mod namespace;
+mod plugin;
+mod skel;
+mod source;
 pub mod wire;
+
+pub use delegate::Delegates;
+pub use namespace::{Found, Kernel, Namespaces};
+pub use plugin::Plugin;
+pub use skel::{Context, Output, run};

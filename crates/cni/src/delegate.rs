@@ -1,0 +1,82 @@
+//! The engine's port to the address sources that CNI knows beside the book: the directory of the
+//! reference plugin `host-local`, and IPAM plugins of somebody else.
+
+mod directory;
+mod foreign;
+
+use std::path::PathBuf;
+
+use engine::Members;
+use engine::port::{Granted, Ipam};
+use model::{Attachment, Network, Result};
+
+use directory::Directory;
+
+/// The address sources beside the book.
+#[derive(Clone, Debug)]
+pub struct Delegates {
+    stat: PathBuf,
+}
+
+impl Default for Delegates {
+    fn default() -> Self {
+        Self { stat: PathBuf::from("/proc/stat") }
+    }
+}
+
+impl Delegates {
+    /// The sources of this host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn directory<'a>(&'a self, path: &'a std::path::Path) -> Directory<'a> {
+        Directory { path, stat: &self.stat }
+    }
+}
+
+impl Ipam for Delegates {
+    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        match &attachment.ipam {
+            model::Ipam::HostLocal { directory, .. } => self.directory(directory).claim(attachment),
+            model::Ipam::Foreign(ipam) => foreign::add(ipam, attachment).map(Granted::Offered),
+            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => {
+                Ok(Granted::Chosen)
+            }
+        }
+    }
+
+    fn release(&self, attachment: &Attachment) -> Result<()> {
+        match &attachment.ipam {
+            model::Ipam::HostLocal { directory, .. } => {
+                self.directory(directory).release(attachment)
+            }
+            model::Ipam::Foreign(ipam) => foreign::del(ipam, attachment),
+            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+        }
+    }
+
+    fn check(&self, attachment: &Attachment) -> Result<()> {
+        match &attachment.ipam {
+            model::Ipam::HostLocal { directory, .. } => self.directory(directory).check(attachment),
+            model::Ipam::Foreign(ipam) => foreign::check(ipam, attachment),
+            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+        }
+    }
+
+    fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
+        match &network.ipam {
+            model::Ipam::HostLocal { directory, .. } => self.directory(directory).gc(valid),
+            model::Ipam::Foreign(ipam) => foreign::gc(ipam, valid),
+            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+        }
+    }
+
+    fn status(&self, network: &Network) -> Result<()> {
+        match &network.ipam {
+            model::Ipam::HostLocal { directory, pools } => self.directory(directory).status(pools),
+            model::Ipam::Foreign(ipam) => foreign::status(ipam),
+            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+        }
+    }
+}

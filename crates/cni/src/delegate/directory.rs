@@ -1,0 +1,289 @@
+//! One network's directory of the reference plugin `host-local`.
+//!
+//! A file per held address, named after it, with the owner in it: the container's id, CR LF, the
+//! interface. `last_reserved_ip.N` is where the search in range set N goes on. `lock` is locked
+//! (flock(2)) by whoever reads or writes the others.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engine::Members;
+use engine::port::Granted;
+use model::{Attachment, AttachmentId, Error, Kind, Lease, Pool, Result};
+use rustix::fs::{FlockOperation, flock};
+
+/// No owner is longer, in bytes.
+const LONGEST: u64 = 4096;
+
+/// A directory, and the file that says when this boot began.
+pub(super) struct Directory<'a> {
+    pub(super) path: &'a Path,
+    pub(super) stat: &'a Path,
+}
+
+/// What became of a claim.
+enum Claim {
+    Made,
+    AlreadyOurs,
+    Held(String),
+}
+
+impl Directory<'_> {
+    /// Claims the file of each lease that came from a pool, all or none.
+    pub(super) fn claim(&self, attachment: &Attachment) -> Result<Granted> {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(self.path).map_err(|cause| {
+            Error::os(format!("making the directory {}", self.path.display()), cause)
+        })?;
+        let _lock = self.lock().map_err(|cause| {
+            Error::os(format!("locking the directory {}", self.path.display()), cause)
+        })?;
+        let owner = owner(&attachment.id);
+        let mut made = Vec::new();
+        for lease in attachment.leases.iter().filter(|lease| lease.pool.is_some()) {
+            let address = lease.address.addr();
+            match self.claim_one(address, &owner) {
+                Ok(Claim::Made) => made.push(lease),
+                Ok(Claim::AlreadyOurs) => {}
+                Ok(Claim::Held(by)) => {
+                    self.unmake(&made);
+                    return Ok(Granted::Held { address, by });
+                }
+                Err(error) => {
+                    self.unmake(&made);
+                    return Err(error);
+                }
+            }
+        }
+        made.iter().for_each(|lease| self.remember(lease));
+        Ok(Granted::Chosen)
+    }
+
+    /// Removes the owner's files: by their names where the leases are known, by reading every
+    /// file where they are not.
+    pub(super) fn release(&self, attachment: &Attachment) -> Result<()> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        // Without the lock the worst is that the reference plugin sees the file a moment longer.
+        let _lock = self.lock().ok();
+        let files = match attachment.leases.is_empty() {
+            true => self.owned(&attachment.id)?,
+            false => {
+                let owner = owner(&attachment.id);
+                let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
+                let files = pooled.map(|lease| self.file(lease.address.addr()));
+                files.filter(|file| content(file).is_some_and(|content| content == owner)).collect()
+            }
+        };
+        self.remove_all(files)
+    }
+
+    /// Whether the owner has each of its addresses, or at least one where they are not known.
+    pub(super) fn check(&self, attachment: &Attachment) -> Result<()> {
+        let owner = owner(&attachment.id);
+        let mut pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
+        let missing = match attachment.leases.is_empty() {
+            true => self.owned(&attachment.id)?.is_empty(),
+            false => pooled.any(|lease| {
+                content(&self.file(lease.address.addr())).is_none_or(|content| content != owner)
+            }),
+        };
+        match missing {
+            false => Ok(()),
+            true => Err(Error::new(
+                Kind::Kernel,
+                format!(
+                    "host-local: Failed to find address added by container {} in {}",
+                    attachment.id.container,
+                    self.path.display()
+                ),
+            )),
+        }
+    }
+
+    /// Removes the files of owners that are not valid.
+    pub(super) fn gc(&self, valid: &Members) -> Result<()> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        let _lock = self.lock().ok();
+        let stale = |content: &str| match content.split_once("\r\n") {
+            Some((container, ifname)) => {
+                !valid.iter().any(|(c, i)| c.as_str() == container && i.as_str() == ifname)
+            }
+            None => !valid.iter().any(|(c, _)| c.as_str() == content),
+        };
+        let files = self
+            .files()?
+            .into_iter()
+            .filter(|(_, file)| content(file).is_some_and(|content| stale(&content)));
+        self.remove_all(files.map(|(_, file)| file).collect())
+    }
+
+    /// Whether each pool has an address that no file of this boot holds.
+    pub(super) fn status(&self, pools: &[Pool]) -> Result<()> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        let files = self.files()?;
+        let boot = self.booted();
+        for pool in pools {
+            let counts = |(address, file): &&(IpAddr, PathBuf)| {
+                pool.range_of(*address).is_some()
+                    && !pool.is_gateway(*address)
+                    && !is_stale(file, boot)
+            };
+            if files.iter().filter(counts).count() as u128 >= pool.capacity() {
+                return Err(Error::exhausted(format!(
+                    "{} holds all {} addresses of range set {} of network {}",
+                    self.path.display(),
+                    pool.capacity(),
+                    pool.id.index,
+                    pool.id.network
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only under the lock, where a file without an owner is what a crash left.
+    fn claim_one(&self, address: IpAddr, owner: &str) -> Result<Claim> {
+        let file = self.file(address);
+        let failed = |cause| Error::os(format!("claiming {}", file.display()), cause);
+        match create(&file, owner) {
+            Ok(()) => return Ok(Claim::Made),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+        let holder = content(&file).unwrap_or_default();
+        if holder == owner {
+            return Ok(Claim::AlreadyOurs);
+        }
+        if !holder.is_empty() && !is_stale(&file, self.booted()) {
+            let by = holder.replace("\r\n", " ");
+            return Ok(Claim::Held(format!("container {by}, as {} says", file.display())));
+        }
+        fs::remove_file(&file).and_then(|()| create(&file, owner)).map_err(failed)?;
+        Ok(Claim::Made)
+    }
+
+    fn unmake(&self, made: &[&Lease]) {
+        for lease in made {
+            // What cannot be removed is ours all the same, and goes when we are detached.
+            let _ = fs::remove_file(self.file(lease.address.addr()));
+        }
+    }
+
+    /// Where the reference plugin would go on. It starts at the first address if this is lost.
+    fn remember(&self, lease: &Lease) {
+        let Some(pool) = &lease.pool else { return };
+        let file = self.path.join(format!("last_reserved_ip.{}", pool.index));
+        let write =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
+        let _ = write.and_then(|mut file| write!(file, "{}", lease.address.addr()));
+    }
+
+    /// Every file that is named after an address.
+    fn files(&self) -> Result<Vec<(IpAddr, PathBuf)>> {
+        let failed = |cause| Error::os(format!("reading {}", self.path.display()), cause);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let address = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            files.extend(address.map(|address| (address, entry.path())));
+        }
+        Ok(files)
+    }
+
+    /// The owner's files; those of an old version, which knew no interfaces, only if there is no
+    /// other.
+    fn owned(&self, id: &AttachmentId) -> Result<Vec<PathBuf>> {
+        if !self.path.is_dir() {
+            return Ok(Vec::new());
+        }
+        let owner = owner(id);
+        let (mut exact, mut old) = (Vec::new(), Vec::new());
+        for (_, file) in self.files()? {
+            match content(&file) {
+                Some(content) if content == owner => exact.push(file),
+                Some(content) if content == id.container.as_str() => old.push(file),
+                _ => {}
+            }
+        }
+        Ok(if exact.is_empty() { old } else { exact })
+    }
+
+    fn remove_all(&self, files: Vec<PathBuf>) -> Result<()> {
+        let mut failed = None;
+        for file in files {
+            match fs::remove_file(&file) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    failed.get_or_insert(Error::os(format!("removing {}", file.display()), error));
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn file(&self, address: IpAddr) -> PathBuf {
+        self.path.join(address.to_string())
+    }
+
+    /// Held until the file is dropped.
+    fn lock(&self) -> io::Result<File> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o750)
+            .open(self.path.join("lock"))?;
+        loop {
+            match flock(&lock, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(lock),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// When this boot began; unknown where the kernel does not say.
+    fn booted(&self) -> Option<SystemTime> {
+        let text = fs::read_to_string(self.stat).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+        Some(UNIX_EPOCH + Duration::from_secs(line.trim().parse().ok()?))
+    }
+}
+
+fn owner(id: &AttachmentId) -> String {
+    format!("{}\r\n{}", id.container, id.ifname)
+}
+
+fn create(file: &Path, owner: &str) -> io::Result<()> {
+    let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    opened.write_all(owner.as_bytes()).inspect_err(|_| {
+        let _ = fs::remove_file(file);
+    })
+}
+
+/// The owner in the file; none where it cannot be read.
+fn content(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(file).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Whether the file dates from before this boot, so that its owner's namespace is no more.
+fn is_stale(file: &Path, booted: Option<SystemTime>) -> bool {
+    let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
+    match (modified, booted) {
+        (Ok(modified), Some(booted)) => modified < booted,
+        (_, _) => false,
+    }
+}

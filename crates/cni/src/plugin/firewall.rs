@@ -1,0 +1,81 @@
+//! `firewall`: who may reach the container, chained behind a main plugin.
+
+use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring};
+
+use super::{Call, Plan};
+use crate::wire::Object;
+
+pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
+    let root = call.config.root();
+    let admin_chain = admin_chain(&root)?;
+    let backend = backend(call, &root, admin_chain.is_some())?;
+    let ingress = ingress(&root)?.unwrap_or(IngressPolicy::Open);
+    let bridge = call.previous.as_ref().and_then(|previous| previous.host_side());
+    if call.previous.is_some() {
+        require_bridge(ingress, bridge.as_ref())?;
+    }
+    let firewall = Firewall { backend, ingress, bridge, admin_chain };
+    let wiring = Wiring { firewall: Some(firewall), ..Wiring::default() };
+    let addresses = call.previous.as_ref().map(|previous| previous.addresses());
+    Ok(Plan { wiring, addresses: addresses.unwrap_or_default(), ..Plan::default() })
+}
+
+/// `ingressPolicy`.
+pub(super) fn ingress(root: &Object<'_>) -> Result<Option<IngressPolicy>> {
+    Ok(Some(match root.text("ingressPolicy")? {
+        None => return Ok(None),
+        Some("open") => IngressPolicy::Open,
+        Some("same-bridge") => IngressPolicy::SameBridge,
+        Some("isolated") => IngressPolicy::Isolated,
+        Some(other) => {
+            return Err(Error::invalid(format!(
+                "unknown ingress policy: {other:?}; \"ingressPolicy\" is open, same-bridge or isolated"
+            )));
+        }
+    }))
+}
+
+fn require_bridge(ingress: IngressPolicy, bridge: Option<&IfName>) -> Result<()> {
+    let name = match ingress {
+        IngressPolicy::Open => return Ok(()),
+        IngressPolicy::SameBridge => "same-bridge",
+        IngressPolicy::Isolated => "isolated",
+    };
+    match bridge {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!(
+            "interface needs to be set for ingress policy {name:?}, make sure to chain \
+             \"firewall\" plugin with \"bridge\""
+        ))),
+    }
+}
+
+/// A chain of the administrator's is one of iptables, so that naming it asks for iptables.
+fn backend(call: &Call<'_>, root: &Object<'_>, has_chain: bool) -> Result<Backend> {
+    match root.text("backend")? {
+        None if has_chain => Ok(Backend::Iptables),
+        None => Ok(call.context.backend),
+        Some("iptables") => Ok(Backend::Iptables),
+        Some("nftables") if has_chain => Err(Error::invalid(
+            "\"backend\" is nftables, but \"iptablesAdminChainName\" names a chain of iptables",
+        )),
+        Some("nftables") => Ok(Backend::Nftables),
+        Some("firewalld") => Err(Error::unsupported(
+            "\"backend\" is \"firewalld\", which Spoke does not support; nftables and iptables are",
+        )),
+        Some(other) => Err(Error::invalid(format!(
+            "\"backend\" is {other:?}, which is neither nftables nor iptables"
+        ))),
+    }
+}
+
+fn admin_chain(root: &Object<'_>) -> Result<Option<String>> {
+    let Some(chain) = root.text("iptablesAdminChainName")? else { return Ok(None) };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    match chain.len() <= 28 && !chain.starts_with('-') && chain.bytes().all(plain) {
+        true => Ok(Some(chain.to_owned())),
+        false => Err(Error::invalid(format!(
+            "\"iptablesAdminChainName\" is {chain:?}, which is not the name of a chain"
+        ))),
+    }
+}

@@ -1,0 +1,157 @@
+//! `spoke`: address, masquerade, ports, firewall and sysctls in one entry and one process.
+//!
+//! Its fields are those of `bridge`, `portmap`, `firewall` and `tuning` that make sense together,
+//! with defaults for containers that reach the world. Unlike theirs, an unknown field is an error.
+
+use model::{
+    Backend, Error, Firewall, Gateway, IngressPolicy, Link, LinkKind, Masquerade, Result, Space,
+    Tuning, Wiring,
+};
+use sha2::{Digest, Sha256};
+
+use super::{Call, Plan, bridge, firewall, link, portmap, tuning};
+use crate::source::{self, Source};
+use crate::wire::Object;
+
+/// The fields of our own.
+const OWN: [&str; 14] = [
+    "backend",
+    "bridge",
+    "forceAddress",
+    "hairpinMode",
+    "ingressPolicy",
+    "ipMasq",
+    "isDefaultGateway",
+    "isGateway",
+    "masqAll",
+    "mtu",
+    "promiscMode",
+    "snat",
+    "sticky",
+    "sysctl",
+];
+
+/// The fields that any plugin gets.
+const COMMON: [&str; 9] = [
+    "args",
+    "capabilities",
+    "cniVersion",
+    "dns",
+    "ipam",
+    "name",
+    "prevResult",
+    "runtimeConfig",
+    "type",
+];
+
+pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
+    let root = call.config.root();
+    refuse_unknown(&root)?;
+    let backend = backend(call, &root)?;
+    let mut bridge = bridge::bridge(&root, &default_bridge(call.config.name().as_str()))?;
+    bridge.gateway = gateway(&root)?;
+    let (name, gateway) = (bridge.name.clone(), bridge.gateway);
+    let mut source = source(call, link::space(call, gateway))?;
+    if gateway != Gateway::None {
+        source.name_gateways();
+    }
+    let masquerade = root.maybe("ipMasq")?.unwrap_or(gateway == Gateway::Default);
+    let ingress = firewall::ingress(&root)?.unwrap_or(IngressPolicy::Open);
+    let template = Wiring {
+        link: Some(Link { kind: LinkKind::Bridge(bridge), mac: None, mtu: link::mtu(&root)? }),
+        masquerade: masquerade.then_some(Masquerade { backend }),
+        firewall: Some(Firewall {
+            backend,
+            ingress,
+            bridge: Some(name.clone()),
+            admin_chain: None,
+        }),
+        ..Wiring::default()
+    };
+    let mut wiring = bridge::with_mac(call, &template)?;
+    let mut publish = portmap::publish(call, "backend")?;
+    publish.behind = Some(name);
+    wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
+    wiring.tuning = own_tuning(call)?;
+    Ok(Plan { template, wiring, source, sticky: root.flag("sticky")?, ..Plan::default() })
+}
+
+fn refuse_unknown(root: &Object<'_>) -> Result<()> {
+    let known =
+        |key: &str| OWN.contains(&key) || COMMON.contains(&key) || key.starts_with("cni.dev/");
+    match root.fields().find(|(key, _)| !known(key)) {
+        None => Ok(()),
+        Some((_, node)) => {
+            let accepted = OWN.join(", ");
+            let wrong = node.wrong(format!("but type spoke has no such option; it has {accepted}"));
+            Err(Error::unsupported(wrong.to_string()))
+        }
+    }
+}
+
+fn backend(call: &Call<'_>, root: &Object<'_>) -> Result<Backend> {
+    match root.text("backend")? {
+        None => Ok(call.context.backend),
+        Some("nftables") => Ok(Backend::Nftables),
+        Some("iptables") => Ok(Backend::Iptables),
+        Some(other) => Err(Error::invalid(format!(
+            "\"backend\" is {other:?}, which is neither nftables nor iptables"
+        ))),
+    }
+}
+
+/// The default route of its containers, unless the configuration says otherwise.
+fn gateway(root: &Object<'_>) -> Result<Gateway> {
+    let is_gateway = root.maybe("isGateway")?.unwrap_or(true);
+    Ok(match root.maybe("isDefaultGateway")?.unwrap_or(is_gateway) {
+        true => Gateway::Default,
+        false if is_gateway => Gateway::Address,
+        false => Gateway::None,
+    })
+}
+
+/// Without a `type`, `ipam` is in the form of `host-local` and the book alone keeps it.
+fn source(call: &Call<'_>, space: Space) -> Result<Source> {
+    let ipam = call.config.root().object("ipam")?;
+    match ipam {
+        Some(ipam) if ipam.text("type")?.is_none() => {
+            let mut source = source::book(call, &ipam, space)?;
+            let dns = crate::wire::parse_dns(&call.config.root(), "dns")?;
+            if dns != model::Dns::default() {
+                source.dns = dns;
+            }
+            Ok(source)
+        }
+        _ => source::load(call, space),
+    }
+}
+
+fn own_tuning(call: &Call<'_>) -> Result<Option<Tuning>> {
+    let Some((_, ifname)) = &call.subject else { return Ok(None) };
+    let sysctls = tuning::sysctls(call, ifname)?;
+    Ok((!sysctls.is_empty()).then(|| Tuning { sysctls, ..Tuning::default() }))
+}
+
+/// Each network has a bridge of its own, named after it as far as a device's name allows.
+fn default_bridge(network: &str) -> String {
+    let plain = format!("sp-{network}");
+    if plain.len() <= 15 {
+        return plain;
+    }
+    let digest = Sha256::digest(network.as_bytes());
+    let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("sp-{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_makes_a_short_bridge() {
+        assert_eq!(default_bridge("web"), "sp-web");
+        let long = default_bridge(&"x".repeat(200));
+        assert!(long.parse::<model::IfName>().is_ok() && long.len() == 15, "{long}");
+        assert_ne!(default_bridge("a-rather-long-name"), default_bridge("another-long-name"));
+    }
+}

@@ -1,0 +1,338 @@
+//! A plugin from its environment to its exit code.
+//!
+//! What is wrong is found in the order, and told in the words, of the reference plugins' skeleton.
+//! Only the namespace is looked at earlier: before anything is done, not after.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use engine::{Engine, Request};
+use model::{Attached, Backend, Error, Layer, Network, Result, Sandbox, Timestamp};
+use serde_json::{Value, json};
+
+use crate::namespace::{Found, Namespaces};
+use crate::plugin::{Call, Plan, Plugin};
+use crate::wire::{Args, Command, Configuration, Document, Environment, Failure, Success, Version};
+
+/// What a plugin works with.
+pub struct Context<'a> {
+    /// The one door.
+    pub engine: &'a Engine<'a>,
+    /// Where packet filter rules go if the configuration does not say.
+    pub backend: Backend,
+    /// Looks at `CNI_NETNS`.
+    pub namespaces: &'a dyn Namespaces,
+    /// The time, for showing only.
+    pub now: Timestamp,
+    /// The sysctls that may be set, one regular expression per line; all where there is no such
+    /// file. The reference has it at `/etc/cni/tuning/allowlist.conf`.
+    pub allowlist: &'a Path,
+}
+
+/// What a plugin leaves to its process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// For standard output: one JSON object, or nothing.
+    pub stdout: String,
+    /// For standard error: for people.
+    pub stderr: String,
+    /// The exit code.
+    pub code: i32,
+}
+
+/// Runs `plugin` as `environment` and `input` ask. Without a command it tells about itself.
+///
+/// VERSION reads `input` too, as the specification has it; give it an empty one if nobody writes.
+pub fn run(
+    plugin: Plugin,
+    environment: &Environment,
+    input: &mut dyn Read,
+    context: &Context<'_>,
+) -> Output {
+    if environment.command.is_empty() {
+        return about(plugin);
+    }
+    let mut run =
+        Run { plugin, environment, context, version: Version::LATEST, notes: String::new() };
+    match run.answer(input) {
+        Ok(answer) => Output {
+            stdout: answer.map(|value| format!("{value}\n")).unwrap_or_default(),
+            stderr: run.notes,
+            code: 0,
+        },
+        Err(failure) => Output {
+            stdout: format!("{}\n", failure.render(run.version)),
+            stderr: run.notes,
+            code: 1,
+        },
+    }
+}
+
+fn about(plugin: Plugin) -> Output {
+    let versions: Vec<&str> = Version::ALL.iter().map(|version| version.as_str()).collect();
+    let stderr = format!(
+        "CNI {} plugin of spoke {}\nCNI protocol versions supported: {}\n",
+        plugin.name(),
+        env!("CARGO_PKG_VERSION"),
+        versions.join(", ")
+    );
+    Output { stderr, ..Output::default() }
+}
+
+struct Run<'a> {
+    plugin: Plugin,
+    environment: &'a Environment,
+    context: &'a Context<'a>,
+    /// In which errors are told.
+    version: Version,
+    notes: String,
+}
+
+impl Run<'_> {
+    fn answer(&mut self, input: &mut dyn Read) -> Result<Option<Value>, Failure> {
+        let environment = self.environment;
+        environment.require()?;
+        if Command::parse(&environment.command) == Some(Command::Version) {
+            return Ok(Some(versions(input)));
+        }
+        let subject = environment.subject()?;
+        let document = Document::read(input)?;
+        self.version = document.version().unwrap_or(Version::LATEST);
+        document.name()?;
+        let command = Command::parse(&environment.command).ok_or_else(|| {
+            let msg = format!("unknown CNI_COMMAND: {}", environment.command);
+            Failure::new(Failure::ENVIRONMENT, msg)
+        })?;
+        allows(document.version()?, command)?;
+        let config = Configuration::of(document)?;
+        let (sandbox, strange) = self.sandbox(command)?;
+        let previous = match config.previous() {
+            Ok(previous) => previous,
+            Err(_) if command == Command::Del => None,
+            Err(error) => return Err(Failure::of(&error, command)),
+        };
+        let call = Call {
+            plugin: self.plugin,
+            command,
+            environment,
+            config: &config,
+            subject: subject.filter(|_| !matches!(command, Command::Gc | Command::Status)),
+            sandbox,
+            previous,
+            context: self.context,
+        };
+        let done = self.perform(&call).map_err(|error| Failure::of(&error, command))?;
+        strange.map_or(Ok(done), Err)
+    }
+
+    fn perform(&mut self, call: &Call<'_>) -> Result<Option<Value>> {
+        match call.command {
+            Command::Add => add(call).map(Some),
+            Command::Del => self.del(call).map(|()| None),
+            Command::Check => check(call).map(|()| None),
+            Command::Gc => gc(call).map(|()| None),
+            Command::Status => {
+                let plan = call.plugin.plan(call)?;
+                call.context.engine.status(&network(call, &plan)).map(|()| None)
+            }
+            Command::Version => Ok(None),
+        }
+    }
+
+    /// The container's namespace. DEL goes on without one, and never enters its own; that is told
+    /// in the end, when everything else has been given back.
+    fn sandbox(&self, command: Command) -> Result<(Option<Sandbox>, Option<Failure>), Failure> {
+        let path = PathBuf::from(&self.environment.netns);
+        let unused = matches!(command, Command::Gc | Command::Status | Command::Version);
+        if unused || self.environment.netns.is_empty() {
+            return Ok((None, None));
+        }
+        let found = match self.context.namespaces.look(&path) {
+            Ok(found) => found,
+            Err(_) if command == Command::Del => return Ok((None, None)),
+            Err(error) => {
+                let msg = format!("failed to open netns {path:?}: {error}");
+                return Err(Failure::new(Failure::NAMESPACE, msg));
+            }
+        };
+        let own = || {
+            let msg = "plugin's netns and netns from CNI_NETNS should not be the same";
+            Failure::new(Failure::NAMESPACE, msg).details(format!("CNI_NETNS={}", path.display()))
+        };
+        let is_optional = command == Command::Del || self.plugin.layer() == Layer::Address;
+        match found {
+            Found::Other(inode) => Ok((Some(Sandbox { path, inode }), None)),
+            Found::Own(inode) if self.environment.allows_own_namespace() => {
+                Ok((Some(Sandbox { path, inode }), None))
+            }
+            Found::Own(_) if command == Command::Del => Ok((None, Some(own()))),
+            Found::Own(_) => Err(own()),
+            Found::Nothing(_) if is_optional => Ok((None, None)),
+            Found::Nothing(what) => {
+                let msg = format!("failed to open netns {path:?}: {what}");
+                let details = format!("CNI_NETNS={}", path.display());
+                Err(Failure::new(Failure::NAMESPACE, msg).details(details))
+            }
+        }
+    }
+
+    /// A configuration that is not understood is no reason to keep anything.
+    fn del(&mut self, call: &Call<'_>) -> Result<()> {
+        let plan = call.plugin.plan(call).unwrap_or_else(|error| {
+            let _ = writeln!(self.notes, "DEL goes by the container alone: {error}");
+            call.plugin.remnant(call)
+        });
+        let request = request(call, plan)?;
+        call.context.engine.detach(&request)
+    }
+}
+
+/// Which commands a version has.
+fn allows(version: Version, command: Command) -> Result<(), Failure> {
+    let since = match command {
+        Command::Check => Version::V040,
+        Command::Gc | Command::Status => Version::V110,
+        Command::Add | Command::Del | Command::Version => Version::V010,
+    };
+    match version >= since {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Failure::VERSION,
+            format!("config version does not allow {}", command.as_str()),
+        )
+        .details(format!("config is {version}, {} is since {since}", command.as_str()))),
+    }
+}
+
+/// The version that was asked in is told back, if it is one; old runtimes sent nothing.
+fn versions(input: &mut dyn Read) -> Value {
+    let asked = Document::read(input).and_then(|document| document.version());
+    let version = asked.unwrap_or(Version::LATEST);
+    let supported: Vec<&str> = Version::ALL.iter().map(|version| version.as_str()).collect();
+    json!({"cniVersion": version.as_str(), "supportedVersions": supported})
+}
+
+fn add(call: &Call<'_>) -> Result<Value> {
+    let plan = call.plugin.plan(call)?;
+    require_previous(call)?;
+    let version = call.config.version();
+    if plan.idle {
+        return call.previous.clone().unwrap_or_default().render(version);
+    }
+    let request = request(call, plan)?;
+    // A result that this version cannot say must not be found out when all is made.
+    let needs_address = version < Version::V030 && request.layer == Layer::Link;
+    if needs_address && request.ipam == model::Ipam::None && call.plugin != Plugin::Loopback {
+        return Err(Error::invalid(format!(
+            "cannot convert: no valid IP addresses; a result of version {version} needs one, \
+             and \"ipam\" gives none"
+        )));
+    }
+    let attachment = call.context.engine.attach(&request)?;
+    let success = match (call.previous.clone(), request.layer) {
+        (_, Layer::Address) => Success::of_leases(&attachment),
+        (Some(previous), Layer::Publish | Layer::Firewall) => previous,
+        (Some(previous), Layer::Tuning) => retuned(previous, &request),
+        (Some(previous), Layer::Link) if call.plugin == Plugin::Loopback => previous,
+        (_, _) => match &attachment.phase {
+            model::Phase::Attached(attached) => Success::of(attached, &call.environment.netns),
+            model::Phase::Attaching { .. } | model::Phase::Detaching => {
+                return Err(Error::bug(format!("{} is not attached", attachment.id)));
+            }
+        },
+    };
+    success.render(version)
+}
+
+/// The result of the earlier plugin with the hardware address that its interface now has.
+fn retuned(mut previous: Success, request: &Request) -> Success {
+    let mac = request.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
+    if let Some(mac) = mac {
+        let named = previous.interfaces.iter_mut();
+        for interface in named.filter(|interface| interface.name == request.ifname.as_str()) {
+            interface.mac = mac.to_string();
+        }
+    }
+    previous
+}
+
+fn check(call: &Call<'_>) -> Result<()> {
+    let plan = call.plugin.plan(call)?;
+    require_previous(call)?;
+    if plan.idle {
+        return Ok(());
+    }
+    let request = request(call, plan)?;
+    let attached = match &call.previous {
+        None => Attached::default(),
+        Some(previous) => {
+            if matches!(call.plugin, Plugin::Bridge | Plugin::Ptp | Plugin::Spoke) {
+                require_interface(call, previous, &request)?;
+            }
+            previous.attached()?
+        }
+    };
+    call.context.engine.check(&request, &attached)
+}
+
+fn require_previous(call: &Call<'_>) -> Result<()> {
+    match (&call.previous, call.plugin.misses_previous(call.command)) {
+        (None, Some(sentence)) => Err(Error::invalid(sentence)),
+        (_, _) => Ok(()),
+    }
+}
+
+fn require_interface(call: &Call<'_>, previous: &Success, request: &Request) -> Result<()> {
+    let netns = &call.environment.netns;
+    let mut named =
+        previous.interfaces.iter().filter(|it| it.name == request.ifname.as_str()).peekable();
+    let sandbox = named.peek().map(|it| it.sandbox.clone()).unwrap_or_default();
+    match named.any(|it| it.sandbox == *netns) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "Sandbox in prevResult {sandbox} doesn't match configured netns: {netns}"
+        ))),
+    }
+}
+
+/// Without a list nobody is said to be gone.
+fn gc(call: &Call<'_>) -> Result<()> {
+    let Some(valid) = call.config.valid_attachments()? else { return Ok(()) };
+    let plan = call.plugin.plan(call).unwrap_or_else(|_| call.plugin.remnant(call));
+    call.context.engine.gc(&network(call, &plan), &valid)
+}
+
+fn network(call: &Call<'_>, plan: &Plan) -> Network {
+    let args = Args::parse(&call.environment.args).unwrap_or_default();
+    Network {
+        name: call.config.name().clone(),
+        runtime: args.runtime(),
+        since: call.context.now,
+        wiring: plan.template.clone(),
+        ipam: plan.source.ipam.clone(),
+        routes: plan.source.routes.clone(),
+        dns: plan.source.dns.clone(),
+        sticky: plan.sticky,
+    }
+}
+
+fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
+    let network = network(call, &plan);
+    let Some((container, ifname)) = call.subject.clone() else {
+        return Err(Error::bug("a container's command came without a container"));
+    };
+    let args = Args::parse(&call.environment.args).unwrap_or_default();
+    Ok(Request {
+        network,
+        layer: call.plugin.layer(),
+        container,
+        ifname: plan.ifname.unwrap_or(ifname),
+        owner: args.owner(),
+        sandbox: call.sandbox.clone(),
+        wiring: plan.wiring,
+        ipam: plan.source.ipam,
+        wanted: plan.source.wanted,
+        addresses: plan.addresses,
+    })
+}

@@ -1,0 +1,188 @@
+//! Where a network's addresses come from: the object `ipam` of its configuration.
+
+mod fixed;
+mod ranges;
+mod resolver;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use model::{Dns, Error, ForeignIpam, Ipam, Lease, Pool, Result, Route, Space};
+
+use crate::plugin::{Call, Plugin};
+use crate::wire::{Command, Object, parse_dns};
+
+/// Where the reference plugin keeps its directories.
+const DIRECTORIES: &str = "/var/lib/cni/networks";
+
+/// An address source with what this container asks of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) ipam: Ipam,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) dns: Dns,
+    pub(crate) wanted: Vec<IpAddr>,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self { ipam: Ipam::None, routes: Vec::new(), dns: Dns::default(), wanted: Vec::new() }
+    }
+}
+
+impl Source {
+    /// Gives every fixed address without a gateway the first address of its subnet as one.
+    pub(crate) fn name_gateways(&mut self) {
+        if let Ipam::Fixed { leases } = &mut self.ipam {
+            for lease in leases.iter_mut().filter(|lease| lease.gateway.is_none()) {
+                lease.gateway = first_of(&lease.address);
+            }
+        }
+    }
+}
+
+/// The gateway of a subnet whose address source names none: its first address.
+pub(crate) fn first_of(net: &model::IpNet) -> Option<IpAddr> {
+    match net.network() {
+        IpAddr::V4(network) => {
+            u32::from(network).checked_add(1).map(|bits| IpAddr::V4(bits.into()))
+        }
+        IpAddr::V6(network) => {
+            u128::from(network).checked_add(1).map(|bits| IpAddr::V6(bits.into()))
+        }
+    }
+}
+
+/// The source that a main plugin's configuration names. The network's own `dns` wins over the
+/// source's.
+pub(crate) fn load(call: &Call<'_>, space: Space) -> Result<Source> {
+    let root = call.config.root();
+    let dns = parse_dns(&root, "dns")?;
+    let mut source = match root.object("ipam")? {
+        None => Source::default(),
+        Some(ipam) => match ipam.text("type")? {
+            None => Source::default(),
+            Some(name) => of_type(call, name, &ipam, space)?,
+        },
+    };
+    if dns != Dns::default() {
+        source.dns = dns;
+    }
+    Ok(source)
+}
+
+fn of_type(call: &Call<'_>, name: &str, ipam: &Object<'_>, space: Space) -> Result<Source> {
+    match Plugin::named(name) {
+        None => Ok(Source { ipam: foreign(call, name)?, ..Source::default() }),
+        Some(plugin) => {
+            let source = of_plugin(call, plugin, ipam, space)?;
+            let is_now = matches!(call.command, Command::Add | Command::Check);
+            match &source.ipam {
+                Ipam::Fixed { leases } if leases.is_empty() && is_now => Err(Error::invalid(
+                    "IPAM plugin returned missing IP config: \"ipam.addresses\" is empty",
+                )),
+                _ => Ok(source),
+            }
+        }
+    }
+}
+
+/// The source that one of our IPAM plugins is.
+pub(crate) fn of_plugin(
+    call: &Call<'_>,
+    plugin: Plugin,
+    ipam: &Object<'_>,
+    space: Space,
+) -> Result<Source> {
+    match plugin {
+        Plugin::HostLocal => {
+            let directory = directory(call, ipam)?;
+            let (pools, mut source) = from_ranges(call, ipam, space)?;
+            source.ipam = Ipam::HostLocal { pools, directory };
+            Ok(source)
+        }
+        Plugin::Static => fixed(call, ipam, space),
+        Plugin::Bridge
+        | Plugin::Firewall
+        | Plugin::Loopback
+        | Plugin::Portmap
+        | Plugin::Ptp
+        | Plugin::Spoke
+        | Plugin::Tuning => Err(Error::invalid(format!(
+            "\"ipam.type\" is {:?}, which gives no addresses; host-local and static do",
+            plugin.name()
+        ))),
+    }
+}
+
+/// The book alone, with ranges as `host-local` has them.
+pub(crate) fn book(call: &Call<'_>, ipam: &Object<'_>, space: Space) -> Result<Source> {
+    let (pools, mut source) = from_ranges(call, ipam, space)?;
+    source.ipam = Ipam::Book { pools };
+    Ok(source)
+}
+
+fn from_ranges(call: &Call<'_>, ipam: &Object<'_>, space: Space) -> Result<(Vec<Pool>, Source)> {
+    let dns = match ipam.text("resolvConf")? {
+        Some(path) if call.command == Command::Add => resolver::read(path)?,
+        _ => Dns::default(),
+    };
+    let pools = ranges::pools(call, ipam, &space)?;
+    let routes = crate::wire::parse_routes(ipam, "routes")?;
+    let wanted = ranges::wanted(call)?;
+    Ok((pools, Source { ipam: Ipam::None, routes, dns, wanted }))
+}
+
+fn fixed(call: &Call<'_>, ipam: &Object<'_>, space: Space) -> Result<Source> {
+    let leases: Vec<Lease> = fixed::leases(call, ipam, &space)?;
+    Ok(Source {
+        ipam: Ipam::Fixed { leases },
+        routes: crate::wire::parse_routes(ipam, "routes")?,
+        dns: parse_dns(ipam, "dns")?,
+        wanted: Vec::new(),
+    })
+}
+
+fn foreign(call: &Call<'_>, name: &str) -> Result<Ipam> {
+    let plugin =
+        name.parse().map_err(|_| Error::invalid(format!("invalid plugin name: {name}")))?;
+    Ok(Ipam::Foreign(ForeignIpam {
+        plugin,
+        path: call.path(),
+        config: call.config.text().to_owned(),
+        args: call.environment.args.clone(),
+    }))
+}
+
+fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
+    let directories = PathBuf::from(ipam.text("dataDir")?.unwrap_or(DIRECTORIES));
+    match directories.is_absolute() {
+        true => Ok(directories.join(call.config.name().as_str())),
+        false => Err(Error::invalid(format!(
+            "\"ipam.dataDir\" is {directories:?}, which is not an absolute path"
+        ))),
+    }
+}
+
+/// What can be told of the source where the configuration is not understood, for giving back.
+pub(crate) fn remnant(call: &Call<'_>) -> Source {
+    let root = call.config.root();
+    let ipam = root.object("ipam").ok().flatten();
+    let named = ipam.as_ref().and_then(|ipam| ipam.text("type").ok().flatten());
+    let plugin = match call.plugin {
+        Plugin::HostLocal => Some(Plugin::HostLocal),
+        _ => named.and_then(Plugin::named),
+    };
+    let found = match (plugin, named) {
+        (Some(Plugin::HostLocal), _) => {
+            let empty = serde_json::Map::new();
+            let ipam = ipam.unwrap_or_else(|| Object::new("ipam", &empty));
+            directory(call, &ipam)
+                .ok()
+                .map(|directory| Ipam::HostLocal { pools: Vec::new(), directory })
+        }
+        (None, Some(name)) => foreign(call, name).ok(),
+        (_, _) => None,
+    };
+    Source { ipam: found.unwrap_or(Ipam::None), ..Source::default() }
+}

@@ -1,0 +1,53 @@
+//! A resolver's configuration in a file (resolv.conf(5)), for `resolvConf` of `host-local`.
+
+use std::fs::File;
+use std::io::Read;
+
+use model::{Dns, Error, Result};
+
+/// Longer files are cut off here, in bytes.
+const LONGEST: u64 = 1 << 16;
+
+/// What the file says.
+pub(super) fn read(path: &str) -> Result<Dns> {
+    let failed = |cause| Error::os(format!("open {path}, the \"ipam.resolvConf\""), cause);
+    let mut text = Vec::new();
+    File::open(path).map_err(failed)?.take(LONGEST).read_to_end(&mut text).map_err(failed)?;
+    Ok(parse(&String::from_utf8_lossy(&text)))
+}
+
+fn parse(text: &str) -> Dns {
+    let mut dns = Dns::default();
+    let lines = text.lines().map(str::trim);
+    for line in lines.filter(|line| !line.starts_with(['#', ';'])) {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (Some(keyword), Some(first)) = (words.next(), words.next()) else { continue };
+        match keyword.as_str() {
+            "nameserver" => dns.nameservers.push(first),
+            "domain" => dns.domain = Some(first),
+            "search" => dns.search.extend(std::iter::once(first).chain(words)),
+            "options" => dns.options.extend(std::iter::once(first).chain(words)),
+            _ => {}
+        }
+    }
+    dns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_the_reference_does() {
+        let text = "nameserver 1.1.1.1\nsearch a b\noptions x y\ndomain d\n#c\n ; d\n\
+                    nameserver 2.2.2.2 # second\nnameserver\n";
+        let dns = parse(text);
+        assert_eq!(dns.nameservers, ["1.1.1.1", "2.2.2.2"]);
+        assert_eq!(
+            (dns.search, dns.options),
+            (vec!["a".into(), "b".into()], vec!["x".into(), "y".into()])
+        );
+        assert_eq!(dns.domain.as_deref(), Some("d"));
+        assert_eq!(read("/nonexistent").unwrap_err().kind(), model::Kind::Kernel);
+    }
+}
