@@ -78,12 +78,7 @@ fn attach(container: &Netns, bridge: u32) -> model::Result<()> {
     let mut batch = Batch::new();
     batch.change_link(At::Index(1), &[Change::Up(true)]);
     batch.change_link(At::Index(2), &[Change::Up(true)]);
-    batch.add_address(&NewAddress {
-        link: 2,
-        address,
-        broadcast: None,
-        duplicate_detection: false,
-    });
+    batch.add_address(&NewAddress::new(2, address));
     let gateway = Some("10.1.0.1".parse().unwrap());
     batch.add_route(&Route::new("0.0.0.0/0".parse().unwrap(), gateway, Some(2)), Existing::Refuse);
     container.enter(Socket::route)??.send(&mut batch)?.into_result()

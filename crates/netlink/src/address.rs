@@ -41,6 +41,18 @@ pub struct NewAddress {
     pub duplicate_detection: bool,
 }
 
+impl NewAddress {
+    /// `address` for `link`, with the broadcast address that its prefix implies (none for /31 and
+    /// /32, RFC 3021), usable at once.
+    pub fn new(link: u32, address: IpNet) -> Self {
+        let broadcast = match address {
+            IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast()),
+            _ => None,
+        };
+        Self { link, address, broadcast, duplicate_detection: false }
+    }
+}
+
 /// An address that a link has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -142,6 +154,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn subnets_have_a_broadcast_address() {
+        let of = |text: &str| NewAddress::new(1, text.parse().unwrap()).broadcast;
+        assert_eq!(of("10.1.0.2/24"), Some([10, 1, 0, 255].into()));
+        assert_eq!(of("10.1.0.2/30"), Some([10, 1, 0, 3].into()));
+        assert!(of("10.1.0.2/31").is_none() && of("10.1.0.2/32").is_none());
+        assert!(of("fd00::2/64").is_none());
+    }
 
     proptest! {
         #[test]

@@ -14,9 +14,13 @@ use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, send, socket_with, sockopt};
 
-use crate::outcome::{Failure, Outcome, refused};
+use crate::outcome::{Outcome, refused};
 use crate::sys::{SocketOption, enable};
-use crate::wire::{Batch, DONE, DUMP_INTERRUPTED, ERROR, MULTI, Message, Messages};
+use crate::wire::{Batch, Message, Messages};
+
+mod talk;
+
+use talk::{End, Talk, Until};
 
 /// The longest wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,25 +43,6 @@ pub struct Socket {
     sequence: u32,
     strict: bool,
     buffer: Vec<u8>,
-}
-
-/// When an exchange is over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// At the result of the message with this index.
-    Acknowledged(usize),
-    /// At the first answer.
-    Answered,
-    /// At the end of the dump.
-    Done,
-}
-
-/// How an exchange ended.
-enum End {
-    /// As it should.
-    Complete(Outcome),
-    /// The answer was inconsistent or did not fit: the same question again.
-    Again,
 }
 
 impl Socket {
@@ -217,7 +202,7 @@ impl Socket {
     ) -> Result<End> {
         let first = self.transmit(batch)?;
         let deadline = Instant::now() + PATIENCE;
-        let mut talk = Talk { first, until, outcome: Outcome::default(), again: false };
+        let mut talk = Talk::new(first, until);
         loop {
             match self.receive() {
                 Ok(Received::Datagram(length)) => {
@@ -227,7 +212,7 @@ impl Socket {
                     }
                 }
                 Ok(Received::Foreign) => {}
-                Ok(Received::Truncated) | Err(Errno::NOBUFS) => talk.again = true,
+                Ok(Received::Truncated) | Err(Errno::NOBUFS) => talk.lose(),
                 Err(Errno::AGAIN) if talk.is_stalled() => return Ok(talk.end()),
                 Err(Errno::AGAIN) => {
                     if !self.readable(deadline)? {
@@ -313,58 +298,6 @@ enum Received {
     Truncated,
 }
 
-/// The answers to one batch.
-struct Talk {
-    first: u32,
-    until: Until,
-    outcome: Outcome,
-    again: bool,
-}
-
-impl Talk {
-    /// Takes one message in; whether it was the last one.
-    fn hear(
-        &mut self,
-        message: &Message<'_>,
-        batch: &Batch,
-        each: &mut dyn FnMut(&Message<'_>),
-    ) -> bool {
-        let offset = usize::try_from(message.sequence.wrapping_sub(self.first));
-        let Some(index) = offset.ok().filter(|index| *index < batch.count()) else {
-            return false;
-        };
-        self.again |= message.flags & DUMP_INTERRUPTED != 0;
-        match message.kind {
-            ERROR | DONE => self.hear_result(message, batch, index),
-            _ => {
-                each(message);
-                self.until == Until::Answered && message.flags & MULTI == 0
-            }
-        }
-    }
-
-    fn hear_result(&mut self, message: &Message<'_>, batch: &Batch, index: usize) -> bool {
-        if let Some(failure) = Failure::read(message, batch, index) {
-            self.outcome.push(failure);
-        }
-        match self.until {
-            Until::Acknowledged(last) => index == last,
-            Until::Answered | Until::Done => true,
-        }
-    }
-
-    /// Whether an empty queue means that nothing more will come: where the kernel gives up a
-    /// whole batch, it answers the first message only.
-    fn is_stalled(&self) -> bool {
-        self.again || !self.outcome.failures().is_empty()
-    }
-
-    /// With answers lost, the failures that did arrive are not all there may have been.
-    fn end(self) -> End {
-        if self.again { End::Again } else { End::Complete(self.outcome) }
-    }
-}
-
 fn lost(batch: &Batch) -> Error {
     Error::try_again(format!("{}: the kernel's answers were lost or kept changing", batch.about(0)))
 }
@@ -382,46 +315,7 @@ fn unreadable(batch: &Batch) -> Error {
 mod tests {
     use super::*;
     use crate::At;
-    use crate::wire::{DUMP, MULTI};
-
-    fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Message<'_> {
-        Message { kind, flags, sequence, payload }
-    }
-
-    fn talk(until: Until) -> (Talk, Batch) {
-        let mut batch = Batch::new();
-        for _ in 0..3 {
-            batch.request(1, 0, "asking");
-        }
-        (Talk { first: u32::MAX, until, outcome: Outcome::default(), again: false }, batch)
-    }
-
-    #[test]
-    fn only_answers_to_this_batch_are_heard() {
-        let (mut talk, batch) = talk(Until::Acknowledged(2));
-        let failure = (-17i32).to_ne_bytes();
-        let mut count = 0;
-        let mut hear = |message: Message<'_>| talk.hear(&message, &batch, &mut |_| count += 1);
-        assert!(!hear(message(ERROR, 0, u32::MAX - 1, &failure)), "before it");
-        assert!(!hear(message(ERROR, 0, 2, &failure)), "after it");
-        assert!(!hear(message(16, 0, 0, &[])));
-        assert!(!hear(message(ERROR, 0, 0, &failure)), "of its second message");
-        assert!(hear(message(ERROR, 0, 1, &[0; 4])), "of its last message");
-        assert_eq!(count, 1);
-        let End::Complete(outcome) = talk.end() else { panic!("nothing was lost") };
-        assert_eq!(outcome.failures().len(), 1);
-        assert_eq!(outcome.failures()[0].index, 1);
-    }
-
-    #[test]
-    fn an_interrupted_dump_is_taken_again() {
-        let (mut talk, batch) = talk(Until::Done);
-        let mut ignore = |_: &Message<'_>| {};
-        let part = message(16, MULTI | DUMP_INTERRUPTED, u32::MAX, &[]);
-        assert!(!talk.hear(&part, &batch, &mut ignore));
-        assert!(talk.hear(&message(DONE, MULTI, u32::MAX, &[0; 4]), &batch, &mut ignore));
-        assert!(matches!(talk.end(), End::Again));
-    }
+    use crate::wire::DUMP;
 
     #[test]
     fn what_does_not_fit_is_asked_for_again() {

@@ -1,0 +1,70 @@
+//! Namespaces, kernel parameters, tracked connections.
+
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::process::Command;
+
+use model::Kind;
+use netlink::wire::Batch;
+use netlink::{At, Change, Netns, Socket, conntrack, sysctl};
+
+use crate::{elsewhere, isolated};
+
+#[test]
+fn a_namespace_is_entered_and_left() {
+    isolated(|| {
+        let (home, other) = (Netns::current().unwrap(), elsewhere());
+        assert!(!home.is_same(&other));
+        let inside = other.enter(|| Netns::current().unwrap()).unwrap();
+        assert!(inside.is_same(&other) && inside.inode() == other.inode());
+        assert!(Netns::current().unwrap().is_same(&home));
+
+        let panicked = std::panic::catch_unwind(|| other.enter(|| panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert!(Netns::current().unwrap().is_same(&home));
+    });
+}
+
+#[test]
+fn kernel_parameters_are_the_namespaces_own() {
+    isolated(|| {
+        let other = elsewhere();
+        let key = "net/ipv4/conf/all/rp_filter";
+        let before = sysctl::read(key).unwrap();
+        let wanted = if before == "2" { "1" } else { "2" };
+        other.enter(|| sysctl::write(key, wanted)).unwrap().unwrap();
+        assert_eq!(other.enter(|| sysctl::read(key)).unwrap().unwrap(), wanted);
+        assert_eq!(sysctl::read(key).unwrap(), before);
+        let error = sysctl::write(key, "no number").unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid);
+    });
+}
+
+#[test]
+fn tracked_flows_are_forgotten() {
+    isolated(|| {
+        let mut socket = Socket::route().unwrap();
+        let mut batch = Batch::new();
+        batch.change_link(At::Index(1), &[Change::Up(true)]);
+        socket.send(&mut batch).unwrap().into_result().unwrap();
+        let mut netfilter = Socket::netfilter().unwrap();
+        let ports = BTreeSet::from([5300, 5301]);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
+
+        // Nothing is tracked before a rule asks for it.
+        let rules = "add table inet t; \
+            add chain inet t c { type filter hook output priority 0; }; \
+            add rule inet t c ct state new accept";
+        assert!(Command::new("nft").arg(rules).status().unwrap().success());
+        for (source, target) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+            let sender = UdpSocket::bind(source).unwrap();
+            for port in [5300, 5301, 5302] {
+                let _ = sender.send_to(b"x", format!("{target}:{port}"));
+            }
+        }
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 4);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
+        let last = BTreeSet::from([5302]);
+        assert_eq!(conntrack::flush_udp(&mut netfilter, &last).unwrap(), 2);
+    });
+}
