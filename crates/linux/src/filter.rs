@@ -1,0 +1,18 @@
+//! The packet filter: one table, and per container nothing but elements in its sets.
+//!
+//! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` builds the same.
+
+mod elements;
+mod entry;
+mod forwarding;
+mod ruleset;
+
+pub use elements::{
+    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
+};
+pub use entry::Entry;
+pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding};
+pub use ruleset::ensure;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! A container's elements: in, out, and looked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use model::{Error, IfName, IngressPolicy, Kind, PortMap, Result};
+use netlink::nft::{self, Comment, Element, Transaction, Tuple};
+use netlink::{Errno, Socket};
+
+use super::entry::Entry;
+use super::ruleset::{self, OWNED, POLICED, TABLE};
+
+/// Each attempt but the last one found that somebody else had changed an element in between.
+const ATTEMPTS: usize = 16;
+
+/// Whose an element is: the comment of the element, 1 to 64 printable bytes without quotes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(Comment);
+
+impl Owner {
+    /// In bytes.
+    pub const LONGEST: usize = 64;
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl FromStr for Owner {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.len() > Self::LONGEST {
+            return Err(Error::invalid(format!("owner {text:?} is longer than 64 bytes")));
+        }
+        Ok(Self(text.parse()?))
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Everything that the table knows about one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elements {
+    owner: Owner,
+    entries: BTreeSet<Entry>,
+}
+
+impl Elements {
+    /// Nothing yet.
+    pub fn new(owner: Owner) -> Self {
+        Self { owner, entries: BTreeSet::new() }
+    }
+
+    /// Whose they are.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// What they say.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A port of the host leads to `container`. A port on an address of the other family does
+    /// not concern this address and is left out; the unspecified address stands for every one.
+    pub fn publish(&mut self, port: &PortMap, container: IpAddr) -> &mut Self {
+        if port.host.is_some_and(|host| host.is_ipv4() != container.is_ipv4()) {
+            return self;
+        }
+        self.add(Entry::Port {
+            host: port.host.filter(|host| !host.is_unspecified()),
+            protocol: port.protocol,
+            host_port: port.host_port.get(),
+            to: container,
+            to_port: port.container_port.get(),
+        })
+    }
+
+    /// The container's neighbours, and itself, reach its published ports too.
+    pub fn hairpin(&mut self, behind: &IfName, container: IpAddr) -> &mut Self {
+        self.add(Entry::Hairpin(behind.clone(), container))
+    }
+
+    /// All clients of the container's published ports appear as the host.
+    pub fn masquerade_all(&mut self, container: IpAddr) -> &mut Self {
+        self.add(Entry::MasqueradeAll(container))
+    }
+
+    /// The container's network is behind this interface, a bridge.
+    pub fn home(&mut self, behind: &IfName, container: IpAddr) -> &mut Self {
+        self.add(Entry::Home(behind.clone(), container))
+    }
+
+    /// The container is behind an interface of its own, and reaches its network by routes.
+    pub fn routed(&mut self, container: IpAddr) -> &mut Self {
+        self.add(Entry::Routed(container))
+    }
+
+    /// What the container sends out of its network appears as sent by the host.
+    pub fn masquerade(&mut self, container: IpAddr) -> &mut Self {
+        self.add(Entry::Masquerade(container))
+    }
+
+    /// From where the container is reached. Of `isolated` this is what passes the host; that
+    /// neighbours on the same bridge do not reach each other is an attribute of their ports
+    /// (`IFLA_BRPORT_ISOLATED`).
+    pub fn ingress(
+        &mut self,
+        policy: IngressPolicy,
+        bridge: &IfName,
+        container: IpAddr,
+    ) -> &mut Self {
+        match policy {
+            IngressPolicy::Open => self,
+            IngressPolicy::SameBridge => self.add(Entry::Guarded(bridge.clone(), container)),
+            IngressPolicy::Isolated => self.add(Entry::Isolated(bridge.clone(), container)),
+        }
+    }
+
+    fn add(&mut self, entry: Entry) -> &mut Self {
+        self.entries.insert(entry);
+        self
+    }
+
+    /// The entries with their sets and elements, in the order of the entries.
+    fn listed(&self) -> Vec<Listed<'_>> {
+        self.entries
+            .iter()
+            .map(|entry| {
+                let (set, element) = entry.element(&self.owner.0);
+                Listed { entry, set, element }
+            })
+            .collect()
+    }
+
+    /// The elements of the shared set: interfaces with a policy.
+    fn policed(&self) -> BTreeSet<&IfName> {
+        self.entries.iter().filter_map(Entry::policed).collect()
+    }
+}
+
+/// An entry, and where it is.
+struct Listed<'a> {
+    entry: &'a Entry,
+    set: &'static str,
+    element: Element,
+}
+
+impl Listed<'_> {
+    fn about(&self, doing: &str) -> String {
+        format!("{doing} {} ({} of {TABLE})", self.entry, self.set)
+    }
+}
+
+/// Puts the elements in, all or none, and makes the table if it is missing. What is there already
+/// with the same owner and meaning is left; what an earlier holder of the container's address
+/// left behind is replaced.
+///
+/// # Errors
+/// [`Kind::Conflict`] if a port leads to another container, naming the port and the owner.
+pub fn install(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let wanted = elements.listed();
+    let mut present = BTreeMap::new();
+    for _ in 0..ATTEMPTS {
+        ruleset::ensure(socket)?;
+        let outcome = installing(elements, &wanted, &present)?.commit(socket)?;
+        let Some(first) = outcome.failures().first() else { return Ok(()) };
+        // EEXIST: an element that was not expected. ENOENT: an expected one is gone, or the table.
+        if !matches!(first.errno, Errno::EXIST | Errno::NOENT) {
+            return outcome.into_result();
+        }
+        present = found(socket, &wanted)?;
+    }
+    Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
+}
+
+/// What has to be done where the wanted elements with these indexes are `present`.
+fn installing(
+    elements: &Elements,
+    wanted: &[Listed<'_>],
+    present: &BTreeMap<usize, Element>,
+) -> Result<Transaction> {
+    let mut transaction = Transaction::new();
+    for bridge in elements.policed() {
+        let about = format!("adding {bridge} ({} of {TABLE})", POLICED.name);
+        transaction.ensure_element(TABLE, POLICED.name, &policed(bridge), about);
+    }
+    for (index, listed) in wanted.iter().enumerate() {
+        match present.get(&index) {
+            Some(there) if *there == listed.element => continue,
+            Some(there) => {
+                yields(listed, there, elements.owner())?;
+                let about = listed.about("replacing");
+                transaction.delete_element(TABLE, listed.set, there, about);
+            }
+            None => {}
+        }
+        transaction.add_element(TABLE, listed.set, &listed.element, listed.about("adding"));
+    }
+    Ok(transaction)
+}
+
+/// Whether the element that is `there` gives way: to its owner, and to who now has the address.
+fn yields(listed: &Listed<'_>, there: &Element, owner: &Owner) -> Result<()> {
+    let set = OWNED.iter().flatten().find(|set| set.name == listed.set);
+    let meant = set.and_then(|set| Entry::read(set, there));
+    let same_address = meant.as_ref().is_some_and(|m| m.address() == listed.entry.address());
+    if same_address || there.comment.as_ref() == Some(&owner.0) {
+        return Ok(());
+    }
+    let by = there.comment.as_ref().map_or("somebody else", Comment::as_str);
+    let what = meant.map_or_else(|| listed.entry.to_string(), |meant| meant.to_string());
+    Err(Error::conflict(format!("{} is taken by {by}, which has {what}", listed.entry)))
+}
+
+/// Takes the elements out that are there and have this owner. A missing table is done.
+///
+/// # Errors
+/// Where the process may not change the table; [`Kind::TryAgain`] if others keep changing it.
+pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    let unwanted = elements.listed();
+    for _ in 0..ATTEMPTS {
+        let mut transaction = Transaction::new();
+        for (index, there) in found(socket, &unwanted)? {
+            let Some(listed) = unwanted.get(index) else { continue };
+            if there.comment.as_ref() == Some(&elements.owner.0) {
+                let about = listed.about("removing");
+                transaction.delete_element(TABLE, listed.set, &there, about);
+            }
+        }
+        let outcome = transaction.commit(socket)?;
+        // ENOENT: somebody else is removing them too.
+        match outcome.failures().first() {
+            None => return Ok(()),
+            Some(first) if first.errno == Errno::NOENT => {}
+            Some(_) => return outcome.into_result(),
+        }
+    }
+    Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
+}
+
+/// Whether all elements are there, with their owner, and the table as it should be.
+///
+/// # Errors
+/// [`Kind::NotFound`] naming the first one that is missing, [`Kind::Conflict`] one that belongs
+/// to somebody else.
+pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    let wanted = elements.listed();
+    if !wanted.is_empty() && !nft::chain_exists(socket, TABLE, ruleset::STAMP)? {
+        return Err(Error::not_found(format!("{TABLE} is missing, or of another version")));
+    }
+    let present = found(socket, &wanted)?;
+    for (index, listed) in wanted.iter().enumerate() {
+        match present.get(&index) {
+            None => return Err(Error::not_found(listed.about("missing:"))),
+            Some(there) if *there != listed.element => {
+                let what = listed.about("belongs to somebody else:");
+                return Err(Error::new(Kind::Conflict, what));
+            }
+            Some(_) => {}
+        }
+    }
+    verify_policed(socket, elements)
+}
+
+fn verify_policed(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    let bridges: Vec<_> = elements.policed().into_iter().collect();
+    let keys: Vec<_> = bridges.iter().map(|bridge| policed(bridge)).collect();
+    let asked: Vec<_> = keys.iter().map(|key| (POLICED.name, key)).collect();
+    let found: BTreeSet<_> =
+        nft::find(socket, TABLE, &asked)?.into_iter().map(|(index, _)| index).collect();
+    let missing = (0..).zip(&bridges).find(|(index, _)| !found.contains(index));
+    match missing {
+        None => Ok(()),
+        Some((_, bridge)) => {
+            let what = format!("missing: {bridge} ({} of {TABLE})", POLICED.name);
+            Err(Error::not_found(what))
+        }
+    }
+}
+
+/// Everything that the table knows about `owner`, for when its record was lost. It reads the
+/// whole table.
+///
+/// # Errors
+/// As [`nft::elements`].
+pub fn find_owned(socket: &mut Socket, owner: &Owner) -> Result<Elements> {
+    let mut elements = Elements::new(owner.clone());
+    each(socket, |entry, comment| {
+        if comment == Some(&owner.0) {
+            elements.entries.insert(entry);
+        }
+    })?;
+    Ok(elements)
+}
+
+/// Every owner, with the number of its elements. It reads the whole table.
+///
+/// # Errors
+/// As [`nft::elements`].
+pub fn list_owners(socket: &mut Socket) -> Result<BTreeMap<Owner, usize>> {
+    let mut owners = BTreeMap::new();
+    each(socket, |_, comment| {
+        if let Some(owner) = comment.and_then(|comment| comment.as_str().parse().ok()) {
+            *owners.entry(owner).or_default() += 1;
+        }
+    })?;
+    Ok(owners)
+}
+
+/// Who holds a port of the host, on exactly this address or on every one.
+///
+/// # Errors
+/// As [`nft::find`].
+pub fn holder(socket: &mut Socket, port: &PortMap) -> Result<Option<Owner>> {
+    let nowhere: [IpAddr; 2] = [[0; 4].into(), [0; 16].into()];
+    let owner: Owner = "-".parse()?;
+    for container in nowhere {
+        let mut asked = Elements::new(owner.clone());
+        let listed = asked.publish(port, container).listed();
+        if let Some((_, there)) = found(socket, &listed)?.into_iter().next() {
+            return Ok(there.comment.map(Owner));
+        }
+    }
+    Ok(None)
+}
+
+/// Forgets that an interface had a policy, once it is gone. Interfaces are shared, so
+/// [`remove`] does not.
+///
+/// # Errors
+/// As [`Transaction::apply`].
+pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    let mut transaction = Transaction::new();
+    let about = format!("removing {bridge} ({} of {TABLE})", POLICED.name);
+    transaction.delete_element(TABLE, POLICED.name, &policed(bridge), about);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+}
+
+fn policed(bridge: &IfName) -> Element {
+    Element { key: Tuple::new().interface(bridge), data: None, comment: None }
+}
+
+/// The elements that have the keys of `listed`, by their index.
+fn found(socket: &mut Socket, listed: &[Listed<'_>]) -> Result<BTreeMap<usize, Element>> {
+    let keys: Vec<_> = listed.iter().map(|listed| (listed.set, &listed.element)).collect();
+    Ok(nft::find(socket, TABLE, &keys)?.into_iter().collect())
+}
+
+fn each(socket: &mut Socket, mut see: impl FnMut(Entry, Option<&Comment>)) -> Result<()> {
+    for set in OWNED.iter().flatten() {
+        for element in nft::elements(socket, TABLE, set.name)? {
+            if let Some(entry) = Entry::read(set, &element) {
+                see(entry, element.comment.as_ref());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! A host whose iptables drops what it forwards (Docker's and ufw's policy) drops our containers'
+//! packets too. What is added there is what iptables itself would have added, so that it shows
+//! and can be removed as any other rule.
+
+use std::borrow::Cow;
+use std::fs;
+
+use model::{Error, Family, IfName, Result};
+use netlink::nft::{
+    self, Chain, Expression, Hook, Meta, Place, Policy, Register, Shape, Table, Transaction,
+    Verdict,
+};
+use netlink::{Errno, Socket};
+
+/// Each attempt but the last one found the ruleset changed in between.
+const ATTEMPTS: usize = 64;
+/// Where Docker lets the administrator's rules be; it is called first and survives Docker.
+const DOCKER_USER: &str = "DOCKER-USER";
+const FORWARD: &str = "FORWARD";
+/// The comment of our rules, by which they are known.
+const COMMENT: &str = "spoke";
+
+/// Who on this host drops what it forwards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forwarding {
+    /// Families in which iptables does, and now accepts the containers' packets.
+    pub accepted: Vec<Family>,
+    /// Families in which the old iptables, which netlink does not reach, has a filter table: the
+    /// caller has to execute it.
+    pub legacy: Vec<Family>,
+    /// Chains of others whose policy is to drop, as `family table chain`. An accept of ours would
+    /// not help there; the administrator has to be told.
+    pub foreign: Vec<String>,
+}
+
+/// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
+/// sent: answers, and connections to published ports.
+///
+/// # Errors
+/// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
+/// the ruleset.
+pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwarding> {
+    let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
+    for (family, table) in TABLES {
+        if dropping(socket, table)? {
+            edit(socket, table, |socket, chain, change| {
+                allow(socket, (table, chain), change, bridge)
+            })?;
+            found.accepted.push(family);
+        }
+    }
+    found.foreign = foreign(socket)?;
+    Ok(found)
+}
+
+/// Takes out what [`allow_forwarding`] put in, wherever it is.
+///
+/// # Errors
+/// As [`allow_forwarding`].
+pub fn disallow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    for (_, table) in TABLES {
+        edit(socket, table, |socket, _, change| {
+            for chain in [DOCKER_USER, FORWARD] {
+                disallow(socket, (table, chain), change, bridge)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+const TABLES: [(Family, Table<'static>); 2] = [
+    (Family::V4, Table { family: nft::Family::Ipv4, name: "filter" }),
+    (Family::V6, Table { family: nft::Family::Ipv6, name: "filter" }),
+];
+
+fn dropping(socket: &mut Socket, table: Table<'_>) -> Result<bool> {
+    let chains = nft::chains(socket, table.family)?;
+    Ok(chains
+        .iter()
+        .any(|chain| chain.table == table.name && chain.name == FORWARD && drops(chain)))
+}
+
+fn drops(chain: &Chain) -> bool {
+    chain.base.is_some_and(|base| base.hook == Hook::Forward && base.policy == Policy::Drop)
+}
+
+fn foreign(socket: &mut Socket) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for family in [nft::Family::Inet, nft::Family::Ipv4, nft::Family::Ipv6] {
+        let ours = |chain: &Chain| {
+            family != nft::Family::Inet && chain.table == "filter" && chain.name == FORWARD
+        };
+        let chains = nft::chains(socket, family)?;
+        let others = chains.iter().filter(|chain| drops(chain) && !ours(chain));
+        found.extend(others.map(|chain| format!("{family} {} {}", chain.table, chain.name)));
+    }
+    Ok(found)
+}
+
+/// Families whose filter table the old iptables made.
+fn legacy() -> Vec<Family> {
+    let names = [(Family::V4, "ip_tables_names"), (Family::V6, "ip6_tables_names")];
+    let has_filter = |name: &str| {
+        let names = fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        names.is_ok_and(|names| names.lines().any(|table| table == "filter"))
+    };
+    names.into_iter().filter(|(_, name)| has_filter(name)).map(|(family, _)| family).collect()
+}
+
+/// Changes `table` as `plan` says for the chain of its rules, if nobody changes the ruleset
+/// between the look and the change.
+fn edit(
+    socket: &mut Socket,
+    table: Table<'_>,
+    plan: impl Fn(&mut Socket, &'static str, &mut Transaction) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let mut change = Transaction::of_generation(nft::generation(socket)?);
+        let docker = nft::chain_exists(socket, table, DOCKER_USER)?;
+        plan(socket, if docker { DOCKER_USER } else { FORWARD }, &mut change)?;
+        let outcome = change.commit(socket)?;
+        match outcome.failures().first() {
+            None => return Ok(()),
+            Some(first) if first.errno == Errno::RESTART => {}
+            Some(_) => return outcome.into_result(),
+        }
+    }
+    Err(Error::try_again(format!("{table} keeps being changed by others")))
+}
+
+fn allow(
+    socket: &mut Socket,
+    (table, chain): (Table<'_>, &str),
+    change: &mut Transaction,
+    bridge: &IfName,
+) -> Result<()> {
+    let present = nft::rules(socket, table, chain)?;
+    for rule in rules(bridge) {
+        let shape: Vec<_> = rule.iter().map(Shape::of).collect();
+        if !present.iter().any(|there| there.shape == shape) {
+            change.add_rule(table, chain, Place::Head, &rule);
+        }
+    }
+    Ok(())
+}
+
+fn disallow(
+    socket: &mut Socket,
+    (table, chain): (Table<'_>, &str),
+    change: &mut Transaction,
+    bridge: &IfName,
+) -> Result<()> {
+    let ours = rules(bridge).map(|rule| rule.iter().map(Shape::of).collect::<Vec<_>>());
+    for there in nft::rules(socket, table, chain)? {
+        if ours.contains(&there.shape) {
+            change.delete_rule(table, chain, there.handle);
+        }
+    }
+    Ok(())
+}
+
+/// `-i BRIDGE -m comment --comment spoke -j ACCEPT` and
+/// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`.
+fn rules(bridge: &IfName) -> [Vec<Expression<'static>>; 2] {
+    let mut name = bridge.as_str().as_bytes().to_vec();
+    name.push(0);
+    let comment = extension("comment", 0, padded(COMMENT.as_bytes(), COMMENT_LENGTH));
+    let rule = |interface: Meta, connection: Option<Expression<'static>>| {
+        let register = Register::FIRST;
+        let is = Expression::Equal(register, Cow::Owned(name.clone()));
+        let mut steps = vec![Expression::Meta(interface, register), is];
+        steps.extend(connection);
+        let accept = Expression::Verdict(Verdict::Accept);
+        steps.extend([comment.clone(), Expression::Counter, accept]);
+        steps
+    };
+    [rule(Meta::InputName, None), rule(Meta::OutputName, Some(known_or_published()))]
+}
+
+/// `XT_MAX_COMMENT_LEN`.
+const COMMENT_LENGTH: usize = 256;
+/// `struct xt_conntrack_mtinfo3`: its length, and where `match_flags` and `state_mask` are.
+const CONNTRACK_LENGTH: usize = 168;
+const CONNTRACK_FLAGS: usize = 146;
+const CONNTRACK_STATES: usize = 150;
+/// `XT_CONNTRACK_STATE`.
+const BY_STATE: u16 = 1;
+/// `XT_CONNTRACK_STATE_BIT` of established and related, `XT_CONNTRACK_STATE_DNAT`.
+const STATES: u16 = 0x02 | 0x04 | 0x80;
+
+fn known_or_published() -> Expression<'static> {
+    let mut info = vec![0; CONNTRACK_LENGTH];
+    for (at, value) in [(CONNTRACK_FLAGS, BY_STATE), (CONNTRACK_STATES, STATES)] {
+        for (place, byte) in info.iter_mut().skip(at).zip(value.to_ne_bytes()) {
+            *place = byte;
+        }
+    }
+    extension("conntrack", 3, info)
+}
+
+fn extension(name: &'static str, revision: u32, info: Vec<u8>) -> Expression<'static> {
+    Expression::Extension { name, revision, info: Cow::Owned(info) }
+}
+
+fn padded(bytes: &[u8], length: usize) -> Vec<u8> {
+    let mut padded = bytes.to_vec();
+    padded.resize(length, 0);
+    padded
+}

@@ -1,0 +1,8 @@
+//! In private namespaces: the table beside what nft(8) makes of `ruleset.nft`, and real traffic.
+
+mod crowd;
+mod foreign;
+mod life;
+mod space;
+mod table;
+mod traffic;

@@ -1,0 +1,99 @@
+use model::{Family, IfName};
+
+use super::space::Space;
+use crate::filter::{Forwarding, allow_forwarding, disallow_forwarding};
+
+const BY_HAND: &str = "
+    iptables-nft -I CHAIN -i br0 -m comment --comment spoke -j ACCEPT
+    iptables-nft -I CHAIN -o br0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT \
+        -m comment --comment spoke -j ACCEPT";
+
+fn bridge() -> IfName {
+    "br0".parse().unwrap()
+}
+
+/// What stands in `chain` after iptables has added the rules itself, to a space made by `setup`.
+fn expected(setup: &str, chain: &str) -> String {
+    let space = Space::new();
+    space.run(setup);
+    space.run(&BY_HAND.replace("CHAIN", chain));
+    space.run("iptables-nft -S")
+}
+
+fn same_as_by_hand(setup: &str, chain: &str) {
+    let space = Space::new();
+    space.run(setup);
+    let before = space.run("iptables-nft -S");
+    let mut socket = space.socket();
+    let found = allow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(found.accepted, [Family::V4]);
+    assert_eq!(space.run("iptables-nft -S"), expected(setup, chain));
+    allow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(space.run("iptables-nft -S"), expected(setup, chain));
+    // What iptables finds by its own means is what it would have written.
+    space.run(&BY_HAND.replace("-I CHAIN", &format!("-C {chain}")));
+    disallow_forwarding(&mut socket, &bridge()).unwrap();
+    disallow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(space.run("iptables-nft -S"), before);
+}
+
+#[test]
+fn a_dropping_host_accepts_at_its_head() {
+    same_as_by_hand(
+        "iptables-nft -P FORWARD DROP; iptables-nft -A FORWARD -i br0 -j ACCEPT
+         iptables-nft -A FORWARD -j REJECT",
+        "FORWARD",
+    );
+}
+
+#[test]
+fn docker_accepts_where_it_lets_others() {
+    same_as_by_hand(
+        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER
+         iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER",
+        "DOCKER-USER",
+    );
+}
+
+#[test]
+fn rules_by_hand_are_recognized() {
+    let space = Space::new();
+    space.run("iptables-nft -P FORWARD DROP");
+    space.run(&BY_HAND.replace("CHAIN", "FORWARD"));
+    let before = space.run("iptables-nft -S");
+    let mut socket = space.socket();
+    allow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(space.run("iptables-nft -S"), before);
+    disallow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(space.run("iptables-nft -S FORWARD").trim(), "-P FORWARD DROP");
+}
+
+#[test]
+fn an_accepting_host_is_left_alone() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    assert_eq!(allow_forwarding(&mut socket, &bridge()).unwrap(), Forwarding::default());
+    space.run("iptables-nft -N DOCKER-USER");
+    let before = space.run("nft list ruleset");
+    assert_eq!(allow_forwarding(&mut socket, &bridge()).unwrap(), Forwarding::default());
+    assert_eq!(space.run("nft list ruleset"), before);
+}
+
+#[test]
+fn both_families_and_strangers_are_seen() {
+    let space = Space::new();
+    space.run("iptables-nft -P FORWARD DROP; ip6tables-nft -P FORWARD DROP");
+    space.run("nft 'table inet wall { chain pass { type filter hook forward priority 0; policy drop; }; }'");
+    let found = allow_forwarding(&mut space.socket(), &bridge()).unwrap();
+    assert_eq!(found.accepted, [Family::V4, Family::V6]);
+    assert_eq!(found.foreign, ["inet wall pass"]);
+    assert!(space.run("ip6tables-nft -S FORWARD").contains("-i br0 -m comment"));
+}
+
+#[test]
+fn the_old_iptables_is_reported() {
+    let space = Space::new();
+    space.run("iptables-legacy -P FORWARD DROP");
+    let found = space.netns.enter(|| allow_forwarding(&mut space.socket(), &bridge()));
+    assert_eq!(found.unwrap().unwrap().legacy, [Family::V4]);
+}

@@ -1,0 +1,110 @@
+use std::num::NonZeroU16;
+
+use model::{IfName, IngressPolicy, Kind, PortMap, Protocol};
+
+use super::space::Space;
+use crate::filter::{
+    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
+};
+
+fn port(host: Option<&str>, host_port: u16) -> PortMap {
+    PortMap {
+        host: host.map(|host| host.parse().unwrap()),
+        host_port: NonZeroU16::new(host_port).unwrap(),
+        container_port: NonZeroU16::new(80).unwrap(),
+        protocol: Protocol::Tcp,
+    }
+}
+
+fn full(owner: &str, last: u8, host_port: u16) -> Elements {
+    let bridge: IfName = "br0".parse().unwrap();
+    let mut elements = Elements::new(owner.parse().unwrap());
+    for address in [format!("10.1.0.{last}"), format!("fd00:1::{last:x}")] {
+        let address = address.parse().unwrap();
+        elements
+            .publish(&port(None, host_port), address)
+            .publish(&port(Some("192.0.2.1"), host_port + 1), address)
+            .publish(&port(Some("::"), host_port + 2), address)
+            .hairpin(&bridge, address)
+            .home(&bridge, address)
+            .masquerade(address)
+            .masquerade_all(address)
+            .routed(address)
+            .ingress(IngressPolicy::SameBridge, &bridge, address)
+            .ingress(IngressPolicy::Isolated, &bridge, address);
+    }
+    elements
+}
+
+#[test]
+fn in_found_and_out() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let elements = full("attachment-a", 2, 8080);
+    assert_eq!(elements.entries().count(), 18);
+    assert_eq!(verify(&mut socket, &elements).unwrap_err().kind(), Kind::NotFound);
+    install(&mut socket, &elements).unwrap();
+    verify(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements).unwrap();
+    let listed = space.run("nft list map inet spoke dnat4_host");
+    let line = "192.0.2.1 . tcp . 8081 comment \"attachment-a\" : 10.1.0.2 . 80";
+    assert!(listed.contains(line), "{listed}");
+
+    let owner: Owner = "attachment-a".parse().unwrap();
+    assert_eq!(find_owned(&mut socket, &owner).unwrap(), elements);
+    assert_eq!(list_owners(&mut socket).unwrap(), [(owner, 18)].into());
+
+    remove(&mut socket, &elements).unwrap();
+    remove(&mut socket, &elements).unwrap();
+    forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
+    forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
+    assert!(list_owners(&mut socket).unwrap().is_empty());
+    assert!(!space.run("nft list table inet spoke").contains("elements"));
+}
+
+#[test]
+fn a_taken_port_names_the_holder_and_changes_nothing() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    install(&mut socket, &full("a", 2, 8080)).unwrap();
+    let before = space.run("nft list table inet spoke");
+    let error = install(&mut socket, &full("b", 3, 8080)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    let text = error.to_string();
+    assert!(text.contains("port 8080/tcp") && text.contains("taken by a,"), "{text}");
+    assert_eq!(space.run("nft list table inet spoke"), before);
+    assert_eq!(holder(&mut socket, &port(None, 8080)).unwrap().unwrap().as_str(), "a");
+    assert_eq!(holder(&mut socket, &port(Some("192.0.2.1"), 8081)).unwrap().unwrap().as_str(), "a");
+    assert_eq!(holder(&mut socket, &port(None, 1)).unwrap(), None);
+}
+
+#[test]
+fn whoever_gets_an_address_gets_its_elements() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let (old, new) = (full("old", 2, 8080), full("new", 2, 8080));
+    install(&mut socket, &old).unwrap();
+    install(&mut socket, &new).unwrap();
+    verify(&mut socket, &new).unwrap();
+    assert_eq!(verify(&mut socket, &old).unwrap_err().kind(), Kind::Conflict);
+    remove(&mut socket, &old).unwrap();
+    verify(&mut socket, &new).unwrap();
+}
+
+#[test]
+fn a_flushed_ruleset_is_made_again() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let elements = full("a", 2, 8080);
+    install(&mut socket, &elements).unwrap();
+    space.run("nft flush ruleset");
+    assert_eq!(verify(&mut socket, &elements).unwrap_err().kind(), Kind::NotFound);
+    remove(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements).unwrap();
+    verify(&mut socket, &elements).unwrap();
+    space.run("nft delete element inet spoke masq4 '{ 10.1.0.2 }'");
+    let error = verify(&mut socket, &elements).unwrap_err().to_string();
+    assert!(error.contains("masquerading of 10.1.0.2"), "{error}");
+    install(&mut socket, &elements).unwrap();
+    verify(&mut socket, &elements).unwrap();
+}

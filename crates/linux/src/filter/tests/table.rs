@@ -1,0 +1,57 @@
+use super::space::Space;
+use crate::filter::ensure;
+
+const TRUTH: &str = include_str!("../ruleset.nft");
+const LIST: &str = "nft list table inet spoke";
+
+/// What `ruleset.nft` is to nft(8).
+fn truth() -> String {
+    let space = Space::new();
+    space.run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));
+    space.run(LIST)
+}
+
+#[test]
+fn is_what_the_file_says() {
+    let space = Space::new();
+    ensure(&mut space.socket()).unwrap();
+    assert_eq!(space.run(LIST), truth());
+    assert_eq!(statements(&truth()), statements(TRUTH), "nft would write the file otherwise");
+}
+
+fn statements(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with('#')).collect()
+}
+
+#[test]
+fn is_made_once() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    ensure(&mut socket).unwrap();
+    let before = space.run("nft -a list table inet spoke");
+    ensure(&mut socket).unwrap();
+    assert_eq!(space.run("nft -a list table inet spoke"), before);
+}
+
+#[test]
+fn other_chains_are_replaced_and_elements_kept() {
+    let space = Space::new();
+    space.run(
+        "nft -f - <<'END'
+        table inet spoke {
+            set masq4 { type ipv4_addr; elements = { 10.1.0.2 comment \"a\" } }
+            set ancient { type ipv4_addr; }
+            chain ruleset_0 { }
+            chain publish { ip saddr @ancient drop; }
+            chain postrouting { type filter hook postrouting priority 0; jump publish; }
+            chain gone { jump publish; }
+        }
+END",
+    );
+    ensure(&mut space.socket()).unwrap();
+    let listed = space.run(LIST);
+    assert!(listed.contains("10.1.0.2 comment \"a\""), "{listed}");
+    space.run("nft delete set inet spoke ancient; nft flush set inet spoke masq4");
+    let chains = |text: &str| text[text.find("\tchain ").unwrap()..].to_owned();
+    assert_eq!(chains(&space.run(LIST)), chains(&truth()));
+}
