@@ -3,6 +3,8 @@
 
 mod directory;
 mod foreign;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
