@@ -1,0 +1,76 @@
+//! Podman 4.3 with its own generated configuration: bridge, portmap, firewall, tuning.
+
+use crate::stage::{DIR, IMAGE, Stage};
+
+impl Stage {
+    #[track_caller]
+    fn podman(&self, arguments: &str) -> String {
+        self.world.sh(&format!("{DIR}/podman {arguments}"))
+    }
+
+    #[track_caller]
+    fn start(&self, name: &str, options: &str, command: &str) {
+        let cgroup = self.cgroup.name();
+        self.podman(&format!(
+            "run -d --name {name} --cgroup-parent /{cgroup} {options} {IMAGE} {command}"
+        ));
+    }
+}
+
+#[test]
+fn serves_pings_and_leaves_nothing() {
+    let stage = Stage::new();
+    stage.podman("network create --subnet 10.89.7.0/24 podnet");
+    stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+    stage.start("other", "--network podnet", "/bin/sleep 3600");
+
+    for host in ["127.0.0.1", "10.89.7.1"] {
+        let page = stage.world.sh(&format!("curl -sS --max-time 5 http://{host}:18080/"));
+        assert_eq!(page, "a page\n", "through {host}");
+    }
+    stage.podman("exec other /bin/ping -c 1 -W 3 10.89.7.2");
+    stage.podman("exec web /bin/ping -c 1 -W 3 10.89.7.3");
+
+    stage.podman("rm -f -t 0 web other");
+    stage.podman("network rm podnet");
+    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+}
+
+#[test]
+fn dual_stack() {
+    let stage = Stage::new();
+    stage.podman("network create --ipv6 --subnet 10.89.7.0/24 --subnet fd89:7::/64 podnet");
+    stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+    let address = stage.podman(
+        "inspect web --format '{{(index .NetworkSettings.Networks \"podnet\").GlobalIPv6Address}}'",
+    );
+    // The reference answers before its addresses may be used; ours may be used at once.
+    if !stage.plugins.are_ours() {
+        stage.world.sh("while ip -6 addr show tentative | grep -q inet6; do sleep 0.1; done");
+    }
+    for to in ["10.89.7.2", &format!("[{}]", address.trim())] {
+        let page = stage.world.sh(&format!("curl -sS --max-time 5 'http://{to}/'"));
+        assert_eq!(page, "a page\n", "through {to}");
+    }
+    stage.podman("rm -f -t 0 web");
+    stage.podman("network rm podnet");
+    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+}
+
+#[test]
+fn fixed_address_and_mac() {
+    let stage = Stage::new();
+    stage.podman("network create --subnet 10.89.7.0/24 podnet");
+    stage.start(
+        "web",
+        "--network podnet --ip 10.89.7.77 --mac-address c2:11:22:33:44:55",
+        "/bin/sleep 3600",
+    );
+    let address = "inspect web --format '{{.NetworkSettings.Networks.podnet.IPAddress}} {{.NetworkSettings.Networks.podnet.MacAddress}}'";
+    assert_eq!(stage.podman(address).trim(), "10.89.7.77 c2:11:22:33:44:55");
+    stage.podman("restart -t 0 web");
+    assert_eq!(stage.podman(address).trim(), "10.89.7.77 c2:11:22:33:44:55");
+    stage.podman("rm -f -t 0 web");
+    stage.podman("network rm podnet");
+    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+}
