@@ -5,16 +5,19 @@
 //! written by nft(8) itself, comments included.
 
 mod abi;
+mod data;
 mod expression;
 mod list;
 mod object;
 mod transaction;
 
+pub use data::{Comment, Element, Field, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Nat, Register, Verdict};
 pub use list::{
     Chain, Rule, Shape, chain_exists, chains, elements, find, generation, rules, tables,
 };
-pub use object::{
-    Base, ChainKind, Comment, Element, Family, Field, Hook, Policy, Set, Table, Tuple,
-};
+pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use transaction::{Place, Transaction};
+
+#[cfg(test)]
+mod tests;

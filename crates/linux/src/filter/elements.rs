@@ -178,11 +178,10 @@ pub fn install(socket: &mut Socket, elements: &Elements) -> Result<()> {
     let mut present = BTreeMap::new();
     for _ in 0..ATTEMPTS {
         ruleset::ensure(socket)?;
-        let outcome = installing(elements, &wanted, &present)?.commit(socket)?;
-        let Some(first) = outcome.failures().first() else { return Ok(()) };
+        let outcome = installing(elements, &wanted, &present)?.commit(socket);
         // EEXIST: an element that was not expected. ENOENT: an expected one is gone, or the table.
-        if !matches!(first.errno, Errno::EXIST | Errno::NOENT) {
-            return outcome.into_result();
+        if ruleset::settled(outcome, &[Errno::EXIST, Errno::NOENT])? {
+            return Ok(());
         }
         present = found(socket, &wanted)?;
     }
@@ -243,12 +242,9 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
                 transaction.delete_element(TABLE, listed.set, &there, about);
             }
         }
-        let outcome = transaction.commit(socket)?;
         // ENOENT: somebody else is removing them too.
-        match outcome.failures().first() {
-            None => return Ok(()),
-            Some(first) if first.errno == Errno::NOENT => {}
-            Some(_) => return outcome.into_result(),
+        if ruleset::settled(transaction.commit(socket), &[Errno::NOENT])? {
+            return Ok(());
         }
     }
     Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))

@@ -12,6 +12,8 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
+use super::ruleset::settled;
+
 /// Each attempt but the last one found the ruleset changed in between.
 const ATTEMPTS: usize = 64;
 /// Where Docker lets the administrator's rules be; it is called first and survives Docker.
@@ -119,11 +121,8 @@ fn edit(
         let mut change = Transaction::of_generation(nft::generation(socket)?);
         let docker = nft::chain_exists(socket, table, DOCKER_USER)?;
         plan(socket, if docker { DOCKER_USER } else { FORWARD }, &mut change)?;
-        let outcome = change.commit(socket)?;
-        match outcome.failures().first() {
-            None => return Ok(()),
-            Some(first) if first.errno == Errno::RESTART => {}
-            Some(_) => return outcome.into_result(),
+        if settled(change.commit(socket), &[Errno::RESTART])? {
+            return Ok(());
         }
     }
     Err(Error::try_again(format!("{table} keeps being changed by others")))

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
 use netlink::nft::{
     self, Base, ChainKind, Comment, Conntrack, Expression, Family, Field, Hook, Meta, Nat, Place,
     Policy, Register, Set, Table, Transaction, Verdict,
 };
-use netlink::{Errno, Socket};
+use netlink::{Errno, Outcome, Socket};
 
 /// The table.
 pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
@@ -83,20 +83,32 @@ const CHAINS: [(&str, Option<Base>); 8] = [
 ///
 /// # Errors
 /// Where the kernel lacks something that the table needs, or the process may not change it;
-/// [`model::Kind::TryAgain`] if others keep changing it.
+/// [`Kind::TryAgain`] if others keep changing it.
 pub fn ensure(socket: &mut Socket) -> Result<()> {
     for _ in 0..ATTEMPTS {
         if nft::chain_exists(socket, TABLE, STAMP)? {
             return Ok(());
         }
-        let outcome = loading(socket)?.commit(socket)?;
-        let Some(first) = outcome.failures().first() else { return Ok(()) };
         // EEXIST: the stamp is there by now. ENOENT: the chains that were to go are gone.
-        if !matches!(first.errno, Errno::EXIST | Errno::NOENT) {
-            return outcome.into_result();
+        if settled(loading(socket)?.commit(socket), &[Errno::EXIST, Errno::NOENT])? {
+            return Ok(());
         }
     }
     Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Whether a transaction was done; `false` where one has to look again and plan another, because
+/// what it met was one of `surprises`, or because the kernel's answers did not all arrive.
+pub(super) fn settled(outcome: Result<Outcome>, surprises: &[Errno]) -> Result<bool> {
+    let outcome = match outcome {
+        Err(error) if error.kind() == Kind::TryAgain => return Ok(false),
+        other => other?,
+    };
+    match outcome.failures().first() {
+        None => Ok(true),
+        Some(first) if surprises.contains(&first.errno) => Ok(false),
+        Some(_) => outcome.into_result().map(|()| true),
+    }
 }
 
 fn loading(socket: &mut Socket) -> Result<Transaction> {

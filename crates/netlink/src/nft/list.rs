@@ -4,8 +4,9 @@
 use model::{Kind, Result};
 
 use super::abi::{self, HEADER, header, kind};
+use super::data::{Comment, Element};
 use super::expression::{Expression, Meta, Verdict};
-use super::object::{Base, Comment, Element, Family, Table};
+use super::object::{Base, Family, Table};
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};
 use crate::{Errno, Socket};
 
@@ -217,11 +218,29 @@ pub fn elements(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<
 }
 
 /// Those of `keys` (a set and an element, of which only the key counts) that are there, as
-/// (index in `keys`, element). All questions go out in one send.
+/// (index in `keys`, element). Few questions go out in one send.
 ///
 /// # Errors
 /// As [`Socket::send`], and a refusal other than that there is no such element, set or table.
 pub fn find(
+    socket: &mut Socket,
+    table: Table<'_>,
+    keys: &[(&str, &Element)],
+) -> Result<Vec<(usize, Element)>> {
+    let mut found = Vec::new();
+    for (number, some) in keys.chunks(ASKED_AT_ONCE).enumerate() {
+        let first = number * ASKED_AT_ONCE;
+        let there = find_some(socket, table, some)?.into_iter();
+        found.extend(there.map(|(index, element)| (first + index, element)));
+    }
+    Ok(found)
+}
+
+/// The kernel answers all questions of a send before any answer can be taken: that many fit into
+/// the smallest receive buffer that is usual.
+const ASKED_AT_ONCE: usize = 16;
+
+fn find_some(
     socket: &mut Socket,
     table: Table<'_>,
     keys: &[(&str, &Element)],

@@ -3,8 +3,9 @@
 use model::Result;
 
 use super::abi::{self, header, kind};
+use super::data::{Comment, Element, Set};
 use super::expression::Expression;
-use super::object::{Base, Comment, Element, Family, Set, Table};
+use super::object::{Base, Family, Table};
 use crate::wire::{APPEND, Batch, CREATE, EXCLUSIVE, Request};
 use crate::{Errno, Failure, Outcome, Socket};
 

@@ -108,3 +108,19 @@ fn a_flushed_ruleset_is_made_again() {
     install(&mut socket, &elements).unwrap();
     verify(&mut socket, &elements).unwrap();
 }
+
+#[test]
+fn a_thousand_ports_come_and_go() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let mut elements = Elements::new("a".parse().unwrap());
+    for number in 1..=1000 {
+        elements.publish(&port(None, number), [10, 1, 0, 2].into());
+    }
+    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements).unwrap();
+    verify(&mut socket, &elements).unwrap();
+    remove(&mut socket, &elements).unwrap();
+    remove(&mut socket, &elements).unwrap();
+    assert!(list_owners(&mut socket).unwrap().is_empty());
+}

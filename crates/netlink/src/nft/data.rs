@@ -1,0 +1,310 @@
+//! What sets hold.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use model::{Error, IfName, Result};
+
+use super::abi;
+use crate::wire::{Attributes, Request};
+
+/// A part of a set's key or of a map's value (`datatypes` of nft(8)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `ipv4_addr`.
+    Ipv4,
+    /// `ipv6_addr`.
+    Ipv6,
+    /// `inet_proto`.
+    Protocol,
+    /// `inet_service`.
+    Service,
+    /// `ifname`.
+    Interface,
+}
+
+impl Field {
+    const fn code(self) -> u32 {
+        match self {
+            Field::Ipv4 => 7,
+            Field::Ipv6 => 8,
+            Field::Protocol => 12,
+            Field::Service => 13,
+            Field::Interface => 41,
+        }
+    }
+
+    /// In bytes, as it stands in a tuple.
+    const fn size(self) -> usize {
+        match self {
+            Field::Ipv4 | Field::Protocol | Field::Service => 4,
+            Field::Ipv6 | Field::Interface => 16,
+        }
+    }
+
+    /// In bytes, as it stands alone.
+    const fn alone(self) -> usize {
+        match self {
+            Field::Protocol => 1,
+            Field::Service => 2,
+            Field::Ipv4 | Field::Ipv6 | Field::Interface => self.size(),
+        }
+    }
+
+    /// nft's number for a tuple of `fields`: six bits each.
+    fn code_of(fields: &[Field]) -> u32 {
+        fields.iter().fold(0, |code, field| code << 6 | field.code())
+    }
+
+    fn length_of(fields: &[Field]) -> u32 {
+        let length = match fields {
+            [field] => field.alone(),
+            _ => fields.iter().map(|field| field.size()).sum(),
+        };
+        u32::try_from(length).unwrap_or(u32::MAX)
+    }
+}
+
+/// A set, or a map if it has data. At most four fields of either: what nft(8) can number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set<'a> {
+    /// At most 255 bytes.
+    pub name: &'a str,
+    /// What is looked up.
+    pub key: &'a [Field],
+    /// What is found; empty for a set.
+    pub data: &'a [Field],
+}
+
+impl Set<'_> {
+    pub(crate) fn write(&self, request: &mut Request<'_>) {
+        request.be32(abi::SET_FLAGS, if self.data.is_empty() { 0 } else { abi::SET_IS_MAP });
+        request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
+        request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
+        if !self.data.is_empty() {
+            request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));
+            request.be32(abi::SET_DATA_LEN, Field::length_of(self.data));
+        }
+    }
+}
+
+/// The bytes of a key or of data: fields one after the other, each padded to four bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tuple(Vec<u8>);
+
+impl Tuple {
+    /// Longer ones the kernel refuses (`NFT_DATA_VALUE_MAXLEN`).
+    const LONGEST: usize = 64;
+
+    /// Without any field.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends an address: [`Field::Ipv4`] or [`Field::Ipv6`].
+    #[must_use]
+    pub fn address(self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => self.push(&v4.octets()),
+            IpAddr::V6(v6) => self.push(&v6.octets()),
+        }
+    }
+
+    /// Appends the number of a transport protocol: [`Field::Protocol`].
+    #[must_use]
+    pub fn protocol(self, number: u8) -> Self {
+        self.push(&[number])
+    }
+
+    /// Appends a port: [`Field::Service`].
+    #[must_use]
+    pub fn service(self, port: u16) -> Self {
+        self.push(&port.to_be_bytes())
+    }
+
+    /// Appends the name of an interface: [`Field::Interface`].
+    #[must_use]
+    pub fn interface(self, name: &IfName) -> Self {
+        let mut bytes = [0; 16];
+        for (place, byte) in bytes.iter_mut().zip(name.as_str().bytes()) {
+            *place = byte;
+        }
+        self.push(&bytes)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Reads the fields again; `None` if there are other ones than `fields`.
+    pub fn fields(&self, fields: &[Field]) -> Option<Vec<&[u8]>> {
+        let mut rest = self.0.as_slice();
+        let mut found = Vec::with_capacity(fields.len());
+        for field in fields {
+            found.push(rest.get(..field.alone())?);
+            rest = rest.get(field.size()..)?;
+        }
+        rest.is_empty().then_some(found)
+    }
+
+    pub(crate) fn from_kernel(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= Self::LONGEST).then(|| Self(bytes.to_vec()).padded())
+    }
+
+    fn push(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self.padded()
+    }
+
+    fn padded(mut self) -> Self {
+        self.0.resize(crate::wire::aligned(self.0.len()), 0);
+        self
+    }
+}
+
+/// What a table, rule or element says about itself: 1 to 127 printable bytes without quotes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Comment(String);
+
+impl Comment {
+    /// nft(8) takes no longer ones.
+    pub const LONGEST: usize = 127;
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// As user data: type, length, text with its terminating zero.
+    pub(crate) fn userdata(&self) -> Vec<u8> {
+        let length = u8::try_from(self.0.len() + 1).unwrap_or(u8::MAX);
+        let mut bytes = vec![abi::USERDATA_COMMENT, length];
+        bytes.extend_from_slice(self.0.as_bytes());
+        bytes.push(0);
+        bytes
+    }
+
+    /// The comment in user data that anybody may have written.
+    pub(crate) fn read(userdata: &[u8]) -> Option<Self> {
+        let mut rest = userdata;
+        while let [kind, length, tail @ ..] = rest {
+            let value = tail.get(..usize::from(*length))?;
+            if *kind == abi::USERDATA_COMMENT {
+                let text = value.strip_suffix(&[0]).unwrap_or(value);
+                return std::str::from_utf8(text).ok()?.parse().ok();
+            }
+            rest = tail.get(usize::from(*length)..)?;
+        }
+        None
+    }
+}
+
+impl FromStr for Comment {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let printable = |c: char| !c.is_control() && c != '"';
+        if (1..=Self::LONGEST).contains(&text.len()) && text.chars().all(printable) {
+            return Ok(Self(text.to_owned()));
+        }
+        let what = "is not 1 to 127 bytes without quotes and control characters";
+        Err(Error::invalid(format!("nftables comment {text:?} {what}")))
+    }
+}
+
+/// An element of a set or map.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Element {
+    /// What is looked up.
+    pub key: Tuple,
+    /// What is found, in a map.
+    pub data: Option<Tuple>,
+    /// What it says about itself.
+    pub comment: Option<Comment>,
+}
+
+impl Element {
+    /// Writes the list that holds only this one.
+    pub(crate) fn write(&self, request: &mut Request<'_>) {
+        request.nest(abi::ELEMENTS_LIST, |list| {
+            list.nest(abi::LIST_ELEMENT, |element| {
+                element.nest(abi::ELEMENT_KEY, |key| {
+                    key.attribute(abi::DATA_VALUE, self.key.bytes());
+                });
+                if let Some(data) = &self.data {
+                    element.nest(abi::ELEMENT_DATA, |value| {
+                        value.attribute(abi::DATA_VALUE, data.bytes());
+                    });
+                }
+                if let Some(comment) = &self.comment {
+                    element.attribute(abi::ELEMENT_USERDATA, &comment.userdata());
+                }
+            });
+        });
+    }
+
+    pub(crate) fn read(element: &Attributes<'_>) -> Option<Self> {
+        let value = |kind| {
+            let nested = element.find_kind(kind)?.nested();
+            Tuple::from_kernel(nested.find_kind(abi::DATA_VALUE)?.value)
+        };
+        let userdata = element.find_kind(abi::ELEMENT_USERDATA);
+        Some(Self {
+            key: value(abi::ELEMENT_KEY)?,
+            data: value(abi::ELEMENT_DATA),
+            comment: userdata.and_then(|userdata| Comment::read(userdata.value)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_types_as_nft_does() {
+        let key = [Field::Ipv4, Field::Protocol, Field::Service];
+        assert_eq!((Field::code_of(&key), Field::length_of(&key)), (0x730d, 12));
+        let data = [Field::Ipv4, Field::Service];
+        assert_eq!((Field::code_of(&data), Field::length_of(&data)), (0x1cd, 8));
+        let home = [Field::Interface, Field::Ipv4];
+        assert_eq!((Field::code_of(&home), Field::length_of(&home)), (0xa47, 20));
+        assert_eq!(Field::length_of(&[Field::Service]), 2);
+    }
+
+    #[test]
+    fn tuples_are_padded_and_read_again() {
+        let tuple = Tuple::new().address("1.2.3.4".parse().unwrap()).protocol(6).service(80);
+        assert_eq!(tuple.bytes(), [1, 2, 3, 4, 6, 0, 0, 0, 0, 80, 0, 0]);
+        let key = [Field::Ipv4, Field::Protocol, Field::Service];
+        assert_eq!(tuple.fields(&key).unwrap(), [&[1, 2, 3, 4][..], &[6], &[0, 80]]);
+        assert_eq!(tuple.fields(&key[..2]), None);
+        assert_eq!(tuple.fields(&[Field::Ipv6]), None);
+    }
+
+    #[test]
+    fn comments_are_nfts() {
+        let comment: Comment = "own".parse().unwrap();
+        assert_eq!(comment.userdata(), [0, 4, b'o', b'w', b'n', 0]);
+        assert_eq!(Comment::read(&[9, 1, 7, 0, 4, b'o', b'w', b'n', 0]), Some(comment));
+        assert!("".parse::<Comment>().is_err() && "a\"b".parse::<Comment>().is_err());
+        assert!("x".repeat(128).parse::<Comment>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_userdata_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Comment::read(&bytes);
+            let _ = Element::read(&Attributes::new(&bytes));
+        }
+
+        #[test]
+        fn comments_round_trip(text in "[ -!#-~]{1,127}") {
+            let comment: Comment = text.parse().unwrap();
+            prop_assert_eq!(Comment::read(&comment.userdata()), Some(comment));
+        }
+    }
+}
