@@ -1,0 +1,82 @@
+//! Who may depend on whom (ARCHITECTURE.md, invariants 1 to 4).
+
+use super::Package;
+
+/// The one crate that knows all others.
+const BINARY: &str = "spoke";
+/// Everything that `model` and `engine` may use: nothing with which to do I/O.
+const PURE: [&str; 5] = ["model", "ipnet", "serde", "sha2", "thiserror"];
+/// Only these may be used between crates of ours.
+const CORE: [&str; 3] = ["model", "engine", "netlink"];
+const KERNEL: [&str; 4] = ["libc", "netlink-packet", "netlink-sys", "nix"];
+const ASYNC: [&str; 7] = ["tokio", "axum", "hyper", "async-", "futures", "smol", "tonic"];
+
+pub(super) fn complaints(packages: &[Package]) -> Vec<String> {
+    let own: Vec<_> = packages.iter().filter(|package| package.own).collect();
+    let is_own = |name: &str| own.iter().any(|package| package.name == name);
+    let mut complaints = Vec::new();
+    for package in &own {
+        for need in &package.needs {
+            if let Some(why) = refusal(&package.name, need, is_own(need)) {
+                complaints.push(format!("{} depends on {need}: {why}", package.name));
+            }
+        }
+    }
+    complaints
+}
+
+/// Why `name` must not depend on `need`.
+fn refusal(name: &str, need: &str, own: bool) -> Option<&'static str> {
+    let among = |list: &[&str]| list.iter().any(|start| need.starts_with(start));
+    let tool = matches!(name, "tests" | "xtask");
+    if matches!(name, "model" | "engine") && !PURE.contains(&need) {
+        Some("model and engine do no I/O (1)")
+    } else if own && name != BINARY && !tool && !CORE.contains(&need) {
+        Some("a spoke depends on model, engine and netlink only (2)")
+    } else if own && name == "netlink" && need != "model" {
+        Some("netlink stands below the engine (2)")
+    } else if among(&KERNEL) && name != "netlink" {
+        Some("only netlink knows the kernel's interfaces (3)")
+    } else if among(&ASYNC) && name != BINARY && name != "docker" {
+        Some("no async outside the binary and docker (4)")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_and_the_binary_are_free() {
+        for (name, need, own) in [
+            ("engine", "model", true),
+            ("cni", "netlink", true),
+            ("cni", "serde_json", false),
+            ("spoke", "cni", true),
+            ("spoke", "tokio", false),
+            ("docker", "axum", false),
+            ("netlink", "libc", false),
+        ] {
+            assert_eq!(refusal(name, need, own), None, "{name} {need}");
+        }
+    }
+
+    #[test]
+    fn each_invariant_refuses() {
+        for (name, need, own, number) in [
+            ("model", "serde_json", false, "(1)"),
+            ("engine", "rustix", false, "(1)"),
+            ("cni", "linux", true, "(2)"),
+            ("linux", "spoke", true, "(2)"),
+            ("netlink", "engine", true, "(2)"),
+            ("linux", "libc", false, "(3)"),
+            ("linux", "netlink-packet-route", false, "(3)"),
+            ("store", "tokio", false, "(4)"),
+        ] {
+            let why = refusal(name, need, own).unwrap_or("nothing");
+            assert!(why.ends_with(number), "{name} {need}: {why}");
+        }
+    }
+}
