@@ -1,7 +1,7 @@
 //! Namespaces, kernel parameters, tracked connections.
 
 use std::collections::BTreeSet;
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
 use model::Kind;
@@ -58,6 +58,7 @@ fn tracked_flows_are_forgotten() {
         assert!(Command::new("nft").arg(rules).status().unwrap().success());
         for (source, target) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
             let sender = UdpSocket::bind(source).unwrap();
+            let _ = TcpStream::connect(format!("{target}:5302"));
             for port in [5300, 5301, 5302] {
                 let _ = sender.send_to(b"x", format!("{target}:{port}"));
             }
