@@ -1,10 +1,11 @@
 //! The packet filter: one table, and per container nothing but elements in its sets.
 //!
-//! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` builds the same.
+//! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` and `filter/rules.rs` build the same.
 
 mod elements;
 mod entry;
 mod forwarding;
+mod rules;
 mod ruleset;
 
 pub use elements::{
@@ -12,7 +13,7 @@ pub use elements::{
 };
 pub use entry::Entry;
 pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding};
-pub use ruleset::ensure;
+pub use ruleset::{ensure, reload, unload, verify as verify_ruleset};
 
 #[cfg(test)]
 mod tests;

@@ -257,9 +257,10 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
 /// to somebody else.
 pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
     let wanted = elements.listed();
-    if !wanted.is_empty() && !nft::chain_exists(socket, TABLE, ruleset::STAMP)? {
-        return Err(Error::not_found(format!("{TABLE} is missing, or of another version")));
+    if wanted.is_empty() {
+        return Ok(());
     }
+    ruleset::verify(socket)?;
     let present = found(socket, &wanted)?;
     for (index, listed) in wanted.iter().enumerate() {
         match present.get(&index) {

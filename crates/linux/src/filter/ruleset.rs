@@ -1,13 +1,13 @@
-//! The table `inet spoke`, statement for statement what `ruleset.nft` says.
-
-use std::borrow::Cow;
+//! The table `inet spoke`: its sets and chains, and how it comes into being.
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Conntrack, Expression, Family, Field, Hook, Meta, Nat, Place,
-    Policy, Register, Set, Table, Transaction, Verdict,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Place, Policy, Set, Shape, Table,
+    Transaction,
 };
 use netlink::{Errno, Outcome, Socket};
+
+use super::rules::rules;
 
 /// The table.
 pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-pub(super) const STAMP: &str = "ruleset_1";
+const STAMP: &str = "ruleset_1";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -86,15 +86,61 @@ const CHAINS: [(&str, Option<Base>); 8] = [
 /// [`Kind::TryAgain`] if others keep changing it.
 pub fn ensure(socket: &mut Socket) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        if nft::chain_exists(socket, TABLE, STAMP)? {
+        // EEXIST: the stamp is there by now. ENOENT: the chains that were to go are gone.
+        if nft::chain_exists(socket, TABLE, STAMP)?
+            || settled(loading(socket)?.commit(socket), &[Errno::EXIST, Errno::NOENT])?
+        {
             return Ok(());
         }
-        // EEXIST: the stamp is there by now. ENOENT: the chains that were to go are gone.
+    }
+    Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Makes the table or replaces its chains, whatever they are; the elements stay. For when
+/// [`verify`] found them changed.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn reload(socket: &mut Socket) -> Result<()> {
+    for _ in 0..ATTEMPTS {
         if settled(loading(socket)?.commit(socket), &[Errno::EXIST, Errno::NOENT])? {
             return Ok(());
         }
     }
     Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Whether the chains and their rules are there as this program makes them.
+///
+/// # Errors
+/// [`Kind::NotFound`] naming the first chain that is missing or changed.
+pub fn verify(socket: &mut Socket) -> Result<()> {
+    let wanted = rules();
+    let there = nft::chains(socket, TABLE.family)?;
+    for (name, base) in &CHAINS {
+        let is = |chain: &nft::Chain| chain.table == TABLE.name && chain.name == *name;
+        if there.iter().find(|chain| is(chain)).is_none_or(|chain| chain.base != *base) {
+            return Err(Error::not_found(format!("chain {name} of {TABLE} is missing or changed")));
+        }
+        let wanted = wanted.iter().filter(|(chain, _)| chain == name);
+        let wanted: Vec<Vec<_>> =
+            wanted.map(|(_, rule)| rule.iter().map(Shape::of).collect()).collect();
+        let rules = nft::rules(socket, TABLE, name)?;
+        if !rules.iter().map(|rule| &rule.shape).eq(&wanted) {
+            return Err(Error::not_found(format!("the rules of chain {name} of {TABLE} changed")));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the table with everything in it, for good. A missing table is done.
+///
+/// # Errors
+/// Where the process may not change it.
+pub fn unload(socket: &mut Socket) -> Result<()> {
+    let mut transaction = Transaction::new();
+    transaction.delete_table(TABLE);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
 /// Whether a transaction was done; `false` where one has to look again and plan another, because
@@ -131,258 +177,4 @@ fn loading(socket: &mut Socket) -> Result<Transaction> {
         transaction.add_rule(TABLE, chain, Place::Tail, &rule);
     }
     Ok(transaction)
-}
-
-/// A rule.
-type Steps = Vec<Expression<'static>>;
-
-fn rules() -> Vec<(&'static str, Steps)> {
-    let chains = [
-        ("loopback", loopback()),
-        ("prerouting", vec![to_this_host()]),
-        ("output", vec![to_this_host()]),
-        ("publish", publish()),
-        ("postrouting", postrouting()),
-        ("published", published()),
-        ("forward", forward()),
-    ];
-    let named = |(chain, rules): (&'static str, Vec<Steps>)| {
-        rules.into_iter().map(move |rule| (chain, rule))
-    };
-    chains.into_iter().flat_map(named).collect()
-}
-
-fn loopback() -> Vec<Steps> {
-    let from = |address: fn(Ip) -> Expression<'static>| {
-        let mut steps = vec![
-            Expression::Meta(Meta::InputName, R),
-            Expression::Unequal(R, Cow::Borrowed(b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0")),
-        ];
-        steps.extend(Ip::V4.only());
-        steps.extend([address(Ip::V4), MASK_8, Expression::Equal(R, Cow::Borrowed(LOOPBACK))]);
-        ending(steps, DROP)
-    };
-    vec![from(Ip::destination), from(Ip::source)]
-}
-
-/// `127.0.0.0`.
-const LOOPBACK: &[u8] = &[127, 0, 0, 0];
-const MASK_8: Expression<'static> = Expression::Mask(R, Cow::Borrowed(&[255, 0, 0, 0]));
-
-fn to_this_host() -> Steps {
-    vec![
-        Expression::DestinationType(R),
-        Expression::Equal(R, Cow::Owned(RTN_LOCAL.to_ne_bytes().to_vec())),
-        Expression::Verdict(Verdict::Jump("publish")),
-    ]
-}
-
-/// `RTN_LOCAL` (`linux/rtnetlink.h`).
-const RTN_LOCAL: u32 = 2;
-
-fn publish() -> Vec<Steps> {
-    let on = |ip: Ip, map: &'static str, mut steps: Steps, protocol: Register| {
-        steps.push(Expression::Meta(Meta::Protocol, protocol));
-        steps.push(Expression::DestinationPort(protocol.behind(1)));
-        steps.push(Expression::Map { name: map, key: R, into: R });
-        let port = R.behind(ip.words());
-        let nat = Expression::Nat { kind: Nat::Destination, family: ip.family(), address: R, port };
-        ending(steps, nat)
-    };
-    let host = |ip: Ip| {
-        let mut steps = ip.only().to_vec();
-        steps.push(ip.destination());
-        on(ip, ip.of(&DNAT_HOST), steps, R.behind(ip.words()))
-    };
-    let any = |ip: Ip| on(ip, ip.of(&DNAT_ANY), Vec::new(), R);
-    vec![host(Ip::V4), host(Ip::V6), any(Ip::V4), any(Ip::V6)]
-}
-
-fn postrouting() -> Vec<Steps> {
-    let published = vec![
-        Expression::Conntrack(Conntrack::Status, R),
-        Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        Expression::Verdict(Verdict::Jump("published")),
-    ];
-    let home = |ip: Ip| ending(ip.behind(Meta::OutputName, ip.source(), &HOME), RETURN);
-    let routed = |ip: Ip| {
-        let mut steps = ip.alone(ip.source(), &ROUTED);
-        steps.extend([ip.destination(), Expression::In(ip.of(&ROUTED), R)]);
-        ending(steps, RETURN)
-    };
-    let masquerade = |ip: Ip| {
-        let mut steps = ip.alone(ip.source(), &MASQUERADE);
-        steps.extend(ip.no_multicast());
-        ending(steps, Expression::Masquerade)
-    };
-    vec![
-        published,
-        home(Ip::V4),
-        home(Ip::V6),
-        routed(Ip::V4),
-        routed(Ip::V6),
-        masquerade(Ip::V4),
-        masquerade(Ip::V6),
-    ]
-}
-
-/// `IPS_DST_NAT` (`linux/netfilter/nf_conntrack_common.h`).
-const IPS_DST_NAT: u32 = 0x20;
-
-fn published() -> Vec<Steps> {
-    let called = |ip: Ip| ip.behind(Meta::InputName, ip.destination(), &HAIRPIN);
-    let calling = |ip: Ip| ip.behind(Meta::OutputName, ip.source(), &HAIRPIN);
-    let all = |ip: Ip| ip.alone(ip.destination(), &MASQUERADE_ALL);
-    let mut local = Ip::V4.only().to_vec();
-    local.extend([Ip::V4.source(), MASK_8, Expression::Equal(R, Cow::Borrowed(LOOPBACK))]);
-    let rules = [
-        called(Ip::V4),
-        called(Ip::V6),
-        calling(Ip::V4),
-        calling(Ip::V6),
-        local,
-        all(Ip::V4),
-        all(Ip::V6),
-    ];
-    rules.into_iter().map(|steps| ending(steps, Expression::Masquerade)).collect()
-}
-
-fn forward() -> Vec<Steps> {
-    let known = vec![
-        Expression::Conntrack(Conntrack::State, R),
-        Expression::Mask(R, Cow::Owned(ESTABLISHED_RELATED.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        ACCEPT,
-    ];
-    let closed = |ip: Ip, sets: &[Set<'static>; 2]| {
-        let policed = [Expression::Meta(Meta::InputName, R), Expression::In(POLICED.name, R)];
-        let mut steps = policed.to_vec();
-        steps.extend(ip.behind(Meta::OutputName, ip.destination(), sets));
-        ending(steps, DROP)
-    };
-    let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &GUARDED), ACCEPT);
-    vec![
-        known,
-        closed(Ip::V4, &ISOLATED),
-        closed(Ip::V6, &ISOLATED),
-        own(Ip::V4),
-        own(Ip::V6),
-        closed(Ip::V4, &GUARDED),
-        closed(Ip::V6, &GUARDED),
-    ]
-}
-
-/// `NF_CT_STATE_BIT` of both.
-const ESTABLISHED_RELATED: u32 = 2 | 4;
-
-/// Where every rule begins.
-const R: Register = Register::FIRST;
-/// Words of an interface's name.
-const NAME_WORDS: u8 = 4;
-const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
-const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
-const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);
-
-fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
-    steps.push(last);
-    steps
-}
-
-/// The two kinds of packets, where their headers differ.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ip {
-    V4,
-    V6,
-}
-
-impl Ip {
-    fn family(self) -> Family {
-        match self {
-            Ip::V4 => Family::Ipv4,
-            Ip::V6 => Family::Ipv6,
-        }
-    }
-
-    /// Of an address.
-    fn words(self) -> u8 {
-        match self {
-            Ip::V4 => 1,
-            Ip::V6 => 4,
-        }
-    }
-
-    fn of(self, sets: &[Set<'static>; 2]) -> &'static str {
-        let [v4, v6] = sets;
-        match self {
-            Ip::V4 => v4.name,
-            Ip::V6 => v6.name,
-        }
-    }
-
-    /// Matches its packets (`NFPROTO_*`).
-    fn only(self) -> [Expression<'static>; 2] {
-        let number: &'static [u8] = match self {
-            Ip::V4 => &[2],
-            Ip::V6 => &[10],
-        };
-        [Expression::Meta(Meta::Family, R), Expression::Equal(R, Cow::Borrowed(number))]
-    }
-
-    fn source(self) -> Expression<'static> {
-        self.address(12, 8)
-    }
-
-    fn destination(self) -> Expression<'static> {
-        self.address(16, 24)
-    }
-
-    fn address(self, v4: u32, v6: u32) -> Expression<'static> {
-        match self {
-            Ip::V4 => Expression::Network { offset: v4, length: 4, into: R },
-            Ip::V6 => Expression::Network { offset: v6, length: 16, into: R },
-        }
-    }
-
-    /// Matches if one of `sets` has the `address`.
-    fn alone(self, address: Expression<'static>, sets: &[Set<'static>; 2]) -> Steps {
-        let mut steps = self.only().to_vec();
-        steps.extend([address, Expression::In(self.of(sets), R)]);
-        steps
-    }
-
-    /// Matches if one of `sets` has the interface and `address`.
-    fn behind(
-        self,
-        interface: Meta,
-        address: Expression<'static>,
-        sets: &[Set<'static>; 2],
-    ) -> Steps {
-        let mut steps = self.only().to_vec();
-        steps.push(Expression::Meta(interface, R));
-        steps.push(match address {
-            Expression::Network { offset, length, .. } => {
-                Expression::Network { offset, length, into: R.behind(NAME_WORDS) }
-            }
-            other => other,
-        });
-        steps.push(Expression::In(self.of(sets), R));
-        steps
-    }
-
-    /// Matches what is not sent to `224.0.0.0/4` or `ff00::/8`.
-    fn no_multicast(self) -> Steps {
-        let (mask, prefix): (&'static [u8], &'static [u8]) = match self {
-            Ip::V4 => (&[240, 0, 0, 0], &[224, 0, 0, 0]),
-            Ip::V6 => (
-                &[255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-                &[255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            ),
-        };
-        vec![
-            self.destination(),
-            Expression::Mask(R, Cow::Borrowed(mask)),
-            Expression::Unequal(R, Cow::Borrowed(prefix)),
-        ]
-    }
 }

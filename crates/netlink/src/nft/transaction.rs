@@ -242,3 +242,59 @@ impl Transaction {
 fn passes(failure: &Failure) -> bool {
     matches!(failure.errno, Errno::BUSY | Errno::NOBUFS | Errno::INTR | Errno::AGAIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nft::Tuple;
+
+    /// The bytes that nft(8) 1.0.6 sends for the same, but for its set id and the flags.
+    #[test]
+    fn an_element_is_what_nft_sends() {
+        let table = Table { family: Family::Inet, name: "spoke" };
+        let key = Tuple::new().address("1.2.3.4".parse().unwrap()).protocol(6).service(80);
+        let data = Tuple::new().address("1.2.3.5".parse().unwrap()).service(81);
+        let comment = Some("own".parse().unwrap());
+        let element = Element { key, data: Some(data), comment };
+        let mut transaction = Transaction::new();
+        transaction.add_element(table, "dnat4_host", &element, "adding".to_owned());
+        transaction.end();
+        let bytes = transaction.batch.seal(1).to_vec();
+        let begin = [20, 0, 0, 0, 16, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10];
+        let end = [20, 0, 0, 0, 17, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10];
+        let message: &[&[u8]] = &[
+            &[104, 0, 0, 0, 12, 10, 5, 6, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
+            &[10, 0, 1, 0, b's', b'p', b'o', b'k', b'e', 0, 0, 0],
+            &[15, 0, 2, 0],
+            b"dnat4_host\0\0",
+            &[56, 0, 3, 0x80, 52, 0, 1, 0x80],
+            &[20, 0, 1, 0x80, 16, 0, 1, 0, 1, 2, 3, 4, 6, 0, 0, 0, 0, 80, 0, 0],
+            &[16, 0, 2, 0x80, 12, 0, 1, 0, 1, 2, 3, 5, 0, 81, 0, 0],
+            &[10, 0, 6, 0, 0, 4, b'o', b'w', b'n', 0, 0, 0],
+        ];
+        assert_eq!(bytes, [&begin[..], &message.concat(), &end[..]].concat());
+    }
+
+    #[test]
+    fn a_rule_is_what_nft_sends() {
+        let table = Table { family: Family::Inet, name: "t" };
+        let mut transaction = Transaction::of_generation(7);
+        transaction.add_rule(table, "c", Place::Tail, &[Expression::Masquerade]);
+        let bytes = transaction.batch.seal(1).to_vec();
+        let expected: &[&[u8]] = &[
+            &[28, 0, 0, 0, 16, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10],
+            &[8, 0, 1, 0, 0, 0, 0, 7],
+            &[60, 0, 0, 0, 6, 10, 1, 12, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
+            &[6, 0, 1, 0, b't', 0, 0, 0, 6, 0, 2, 0, b'c', 0, 0, 0],
+            &[24, 0, 4, 0x80, 20, 0, 1, 0x80, 9, 0, 1, 0],
+            &[b'm', b'a', b's', b'q', 0, 0, 0, 0, 4, 0, 2, 0x80],
+        ];
+        let expected = expected.concat();
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn nothing_to_change_is_not_sent() {
+        assert!(Transaction::new().is_empty());
+    }
+}

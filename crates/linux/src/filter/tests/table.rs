@@ -1,5 +1,7 @@
+use model::Kind;
+
 use super::space::Space;
-use crate::filter::ensure;
+use crate::filter::{ensure, reload, unload, verify_ruleset};
 
 const TRUTH: &str = include_str!("../ruleset.nft");
 const LIST: &str = "nft list table inet spoke";
@@ -54,4 +56,28 @@ END",
     space.run("nft delete set inet spoke ancient; nft flush set inet spoke masq4");
     let chains = |text: &str| text[text.find("\tchain ").unwrap()..].to_owned();
     assert_eq!(chains(&space.run(LIST)), chains(&truth()));
+}
+
+#[test]
+fn what_others_changed_is_seen_and_mended() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    ensure(&mut socket).unwrap();
+    verify_ruleset(&mut socket).unwrap();
+    for harm in [
+        "flush chain inet spoke forward",
+        "add rule inet spoke publish drop",
+        "insert rule inet spoke forward iifname \"br0\" accept",
+        "flush ruleset",
+    ] {
+        space.run(&format!("nft '{harm}'"));
+        let error = verify_ruleset(&mut socket).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound, "{harm}");
+        reload(&mut socket).unwrap();
+        verify_ruleset(&mut socket).unwrap();
+        assert_eq!(space.run(LIST), truth());
+    }
+    unload(&mut socket).unwrap();
+    unload(&mut socket).unwrap();
+    assert_eq!(space.run("nft list ruleset"), "");
 }

@@ -220,10 +220,15 @@ fn routed_containers_keep_their_source_among_themselves() {
         let address = address.parse().unwrap();
         elements.routed(address).masquerade(address);
     }
+    let (behind, address) = ("routed".parse().unwrap(), "10.3.0.2".parse().unwrap());
+    elements.publish(&port(None, 8080, Protocol::Tcp), address).hairpin(&behind, address);
     install(&mut world.socket, &elements).unwrap();
     assert_eq!(world.routed.tcp("10.2.0.2", 80), "other 10.3.0.2");
     assert_eq!(world.routed.tcp("198.51.100.2", 80), "server 198.51.100.1");
     assert_eq!(world.routed.tcp("10.1.0.2", 80), "first 10.1.0.1");
+    assert_eq!(world.client.tcp("192.0.2.1", 8080), "routed 192.0.2.2");
+    assert_eq!(world.other.tcp("192.0.2.1", 8080), "routed 10.2.0.2", "another routed one");
+    assert_eq!(world.routed.tcp("192.0.2.1", 8080), "routed 10.3.0.1", "itself");
 }
 
 #[test]
@@ -296,4 +301,21 @@ fn a_dropping_host_forwards_for_containers() {
     assert_eq!(world.first.tcp("198.51.100.2", 80), "server 198.51.100.1");
     assert_eq!(world.client.tcp("10.1.0.2", 80), "", "neither published nor an answer");
     assert_eq!(world.client.tcp("198.51.100.2", 80), "", "not ours");
+}
+
+/// `route_localnet`, which loopback publishing needs, opens the host's loopback to containers.
+#[test]
+fn the_hosts_loopback_is_closed_to_containers() {
+    let mut world = World::new();
+    world.attach(2, &published(), |_, _| {});
+    world.host.serve("host", 9);
+    world.first.run(
+        "sysctl -qw net.ipv4.conf.eth0.route_localnet=1; ip address del 127.0.0.1/8 dev lo
+         ip route add 127.0.0.1 via 10.1.0.1 dev eth0 src 10.1.0.2",
+    );
+    assert_eq!(world.first.tcp("127.0.0.1", 9), "");
+    assert_eq!(world.first.tcp("127.0.0.1", 8082), "", "nor by what is published there");
+    assert_eq!(world.host.tcp("127.0.0.1", 9), "host 127.0.0.1");
+    world.host.run("nft flush chain inet spoke loopback");
+    assert_eq!(world.first.tcp("127.0.0.1", 9), "host 10.1.0.2", "it takes that chain");
 }
