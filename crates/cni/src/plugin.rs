@@ -117,10 +117,18 @@ impl Plugin {
         }
     }
 
-    /// What DEL goes by where the configuration is not understood: the identity, and whatever
-    /// can be told of the address source.
+    /// What DEL goes by where the configuration is not understood: the identity, that this plugin
+    /// made something for it, and whatever can be told of the address source.
     pub(crate) fn remnant(self, call: &Call<'_>) -> Plan {
-        Plan { source: source::remnant(call), ..Plan::default() }
+        let wiring = match self {
+            Plugin::Bridge | Plugin::Ptp | Plugin::Spoke => link::remnant(call),
+            Plugin::Firewall => firewall::remnant(call),
+            Plugin::Tuning => tuning::remnant(call),
+            Plugin::HostLocal | Plugin::Static | Plugin::Loopback | Plugin::Portmap => {
+                Wiring::default()
+            }
+        };
+        Plan { wiring, source: source::remnant(call), ..Plan::default() }
     }
 }
 

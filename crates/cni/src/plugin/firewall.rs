@@ -20,6 +20,13 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     Ok(Plan { wiring, addresses: addresses.unwrap_or_default(), ..Plan::default() })
 }
 
+/// Some rules, of which nothing else is known.
+pub(super) fn remnant(call: &Call<'_>) -> Wiring {
+    let (backend, ingress) = (call.context.backend, IngressPolicy::Open);
+    let firewall = Firewall { backend, ingress, bridge: None, admin_chain: None };
+    Wiring { firewall: Some(firewall), ..Wiring::default() }
+}
+
 /// `ingressPolicy`.
 pub(super) fn ingress(root: &Object<'_>) -> Result<Option<IngressPolicy>> {
     Ok(Some(match root.text("ingressPolicy")? {

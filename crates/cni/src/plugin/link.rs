@@ -1,6 +1,8 @@
 //! What the plugins that make an interface have in common.
 
-use model::{Backend, Error, Gateway, Mac, Masquerade, Mtu, Result, Space};
+use model::{
+    Backend, Error, Gateway, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space, Wiring,
+};
 
 use super::Call;
 use crate::wire::Object;
@@ -67,4 +69,11 @@ pub(super) fn space(call: &Call<'_>, gateway: Gateway) -> Space {
         Gateway::None => Space::Network(call.config.name().clone()),
         Gateway::Address | Gateway::Default => Space::Host,
     }
+}
+
+/// An interface of whatever kind, and masquerading if it may have been asked for.
+pub(super) fn remnant(call: &Call<'_>) -> Wiring {
+    let link = Link { kind: LinkKind::Ptp(Ptp {}), mac: None, mtu: None };
+    let masquerade = masquerade(call, &call.config.root(), false).ok().flatten();
+    Wiring { link: Some(link), masquerade, ..Wiring::default() }
 }

@@ -15,7 +15,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     if let (Some(previous), Some((_, ifname))) = (&call.previous, &call.subject) {
         plan.addresses = previous.addresses_of(ifname);
     }
-    plan.wiring = Wiring { publish: Some(publish), ..Wiring::default() };
+    let publish = Some(publish).filter(|_| !idle);
+    plan.wiring = Wiring { publish, ..Wiring::default() };
     Ok(plan)
 }
 

@@ -40,6 +40,13 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     })
 }
 
+/// What the interface was before, if that was kept.
+pub(super) fn remnant(call: &Call<'_>) -> Wiring {
+    let Some((container, ifname)) = &call.subject else { return Wiring::default() };
+    let backup = backup(&call.config.root(), container, ifname).ok();
+    Wiring { tuning: Some(Tuning { backup, ..Tuning::default() }), ..Wiring::default() }
+}
+
 /// Every wanted sysctl in the order in which it is written down; those of `args.cni` win.
 pub(super) fn sysctls(call: &Call<'_>, ifname: &IfName) -> Result<Vec<Sysctl>> {
     let mut wanted: Vec<(String, String)> = Vec::new();
