@@ -5,6 +5,7 @@ mod driver;
 mod facts;
 pub mod filter;
 pub mod identity;
+pub mod iptables;
 mod listener;
 pub mod plan;
 mod policy;

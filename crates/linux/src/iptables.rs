@@ -1,0 +1,203 @@
+//! The iptables back end: chains and rules as the reference plugins make them (`portmap`,
+//! `firewall`, and `ipMasq` of `bridge` and `ptp`, release 1.9), so that either can follow the
+//! other on a running host.
+//!
+//! Each operation reads the rules of a family once and writes them once, all or nothing per table.
+//! Chains that are shared are created by a command that fails where somebody else was faster;
+//! then everything is read again.
+
+mod change;
+mod execute;
+mod rules;
+mod saved;
+
+use std::collections::BTreeSet;
+
+use model::{Attachment, AttachmentId, Backend, Error, Family, IfName, InterfaceAddress, Result};
+
+use self::change::Change;
+use self::execute::Program;
+use self::rules::Wanted;
+use self::saved::Saved;
+
+/// How often a change is tried while others change the same chains.
+const ATTEMPTS: usize = 8;
+
+/// Which of the host's iptables programs are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Those that the host's administrator chose: `iptables-restore`.
+    Host,
+    /// Those that speak to nftables: `iptables-nft-restore`.
+    Nft,
+    /// Those that speak to the old tables: `iptables-legacy-restore`.
+    Legacy,
+}
+
+/// One of the things that this back end does for an attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Source address translation.
+    Masquerade,
+    /// Published ports.
+    Publish,
+    /// Packet filtering.
+    Firewall,
+}
+
+/// The iptables of the calling thread's network namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Iptables {
+    variant: Variant,
+}
+
+impl Iptables {
+    /// Executes nothing yet.
+    pub fn new(variant: Variant) -> Self {
+        Self { variant }
+    }
+
+    /// Makes the rules of those parts of the attachment's wiring whose back end is iptables, in
+    /// the families of its addresses. Repeating it changes nothing; ports that were published
+    /// before and are not any more are taken back.
+    ///
+    /// # Errors
+    /// `Invalid` where an option cannot be put into a rule, `Unsupported` where there are no
+    /// iptables programs, `TryAgain` where they do not end in time or others keep changing the
+    /// rules, `Kernel` with the program's own words otherwise. A family that failed is unchanged.
+    pub fn install(&self, attachment: &Attachment) -> Result<()> {
+        if parts_of(attachment).is_empty() {
+            return Ok(());
+        }
+        for family in families(&attachment.addresses) {
+            let wanted = Wanted::of(attachment, family)?;
+            if !wanted.is_empty() {
+                self.edit(family, |saved| change::install(saved, &wanted))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what [`Iptables::install`] and the reference plugins made for the attachment;
+    /// what is not there is done, and so is everything where there are no iptables programs.
+    ///
+    /// # Errors
+    /// As [`Iptables::install`].
+    pub fn remove(&self, attachment: &Attachment) -> Result<()> {
+        self.remove_parts(&attachment.id, &parts_of(attachment), &attachment.addresses)
+    }
+
+    /// Removes what the reference plugins made for an attachment of which there is no record.
+    /// Without `addresses` everything that is named after network and container goes, in both
+    /// families; filter rules bear no name and can be found only by address.
+    ///
+    /// # Errors
+    /// As [`Iptables::install`].
+    pub fn remove_parts(
+        &self,
+        id: &AttachmentId,
+        parts: &[Part],
+        addresses: &[InterfaceAddress],
+    ) -> Result<()> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let mut wanted = families(addresses);
+        if wanted.is_empty() {
+            wanted = BTreeSet::from([Family::V4, Family::V6]);
+        }
+        for family in wanted {
+            let held = rules::of_family(addresses, family);
+            let edit = |saved| Ok(change::remove(saved, id, parts, &held));
+            self.edit_if_there(family, edit)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the isolation of a bridge, which its containers share.
+    ///
+    /// # Errors
+    /// As [`Iptables::install`].
+    pub fn remove_bridge(&self, bridge: &IfName) -> Result<()> {
+        for family in [Family::V4, Family::V6] {
+            self.edit_if_there(family, |saved| Ok(change::remove_bridge(saved, bridge)))?;
+        }
+        Ok(())
+    }
+
+    /// Names the first rule of the attachment that is missing.
+    ///
+    /// # Errors
+    /// `NotFound` with the rule; otherwise as [`Iptables::install`].
+    pub fn check(&self, attachment: &Attachment) -> Result<()> {
+        if parts_of(attachment).is_empty() {
+            return Ok(());
+        }
+        for family in families(&attachment.addresses) {
+            let wanted = Wanted::of(attachment, family)?;
+            if wanted.is_empty() {
+                continue;
+            }
+            let saved = Saved::parse(&self.program(family).save()?);
+            if let Some(missing) = change::missing(&saved, &wanted) {
+                return Err(Error::not_found(format!(
+                    "{} has no rule {missing:?} of {}; attach it anew",
+                    self.program(family).name("restore"),
+                    attachment.id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn program(&self, family: Family) -> Program {
+        Program::new(self.variant, family)
+    }
+
+    /// Reads, plans, and writes in one go; again where somebody else was in between.
+    fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
+        let program = self.program(family);
+        let mut refused = (String::new(), Error::bug("an edit without an attempt"));
+        for _ in 0..ATTEMPTS {
+            let text = plan(Saved::parse(&program.save()?))?.render();
+            if text.is_empty() {
+                return Ok(());
+            }
+            match program.restore(&text) {
+                Ok(()) => return Ok(()),
+                // Nobody was in between: it would be refused again.
+                Err(error) if error.kind() == model::Kind::Kernel && text != refused.0 => {
+                    refused = (text, error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.1)
+    }
+
+    fn edit_if_there(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
+        match self.edit(family, plan) {
+            Err(error) if error.kind() == model::Kind::Unsupported => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// The parts of the attachment's wiring that are iptables' business.
+pub fn parts_of(attachment: &Attachment) -> Vec<Part> {
+    let wiring = &attachment.wiring;
+    let backends = [
+        (Part::Masquerade, wiring.masquerade.as_ref().map(|part| part.backend)),
+        (Part::Publish, wiring.publish.as_ref().map(|part| part.backend)),
+        (Part::Firewall, wiring.firewall.as_ref().map(|part| part.backend)),
+    ];
+    let ours = backends.into_iter().filter(|(_, backend)| *backend == Some(Backend::Iptables));
+    ours.map(|(part, _)| part).collect()
+}
+
+fn families(addresses: &[InterfaceAddress]) -> BTreeSet<Family> {
+    addresses.iter().map(|held| Family::of(&held.address)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! The rules of an attachment, as text in the form and order in which `iptables-save` prints them.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Attachment, AttachmentId, Backend, Error, Family, Firewall, IfName, IngressPolicy,
+    InterfaceAddress, IpNet, PortMap, Protocol, Publish, Result,
+};
+use sha2::{Digest, Sha512};
+
+pub(super) const NAT: &str = "nat";
+pub(super) const FILTER: &str = "filter";
+pub(super) const FORWARD: &str = "CNI-FORWARD";
+pub(super) const STAGE_1: &str = "CNI-ISOLATION-STAGE-1";
+pub(super) const STAGE_2: &str = "CNI-ISOLATION-STAGE-2";
+const ADMIN: &str = "CNI-ADMIN";
+const DNAT: &str = "CNI-HOSTPORT-DNAT";
+const SET_MARK: &str = "CNI-HOSTPORT-SETMARK";
+const MASQUERADE: &str = "CNI-HOSTPORT-MASQ";
+/// As many ports as one `multiport` match takes.
+const MULTIPORT: usize = 15;
+/// The longest comment in bytes (`XT_MAX_COMMENT_LEN`, its end included).
+const LONGEST_COMMENT: usize = 255;
+/// The longest name of a chain in bytes (`XT_EXTENSION_MAXNAMELEN`, its end included).
+const LONGEST_CHAIN: usize = 28;
+const MARK_BIT: u8 = 13;
+
+/// Where a rule goes that is not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    First,
+    Last,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) table: &'static str,
+    pub(super) chain: String,
+    pub(super) text: String,
+    pub(super) place: Place,
+    /// Words that must be in it, where it holds what an administrator wrote, which is not
+    /// printed as it was written.
+    pub(super) only: Vec<String>,
+}
+
+/// What there should be for an attachment in one family, in the order in which it is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) chains: Vec<(&'static str, String)>,
+    /// The chain that is the attachment's alone: emptied first, with all that leads to it.
+    pub(super) renewed: Option<String>,
+    pub(super) rules: Vec<Rule>,
+}
+
+impl Wanted {
+    pub(super) fn of(attachment: &Attachment, family: Family) -> Result<Self> {
+        let mut wanted = Self::default();
+        let wiring = &attachment.wiring;
+        let addresses = of_family(&attachment.addresses, family);
+        if wiring.masquerade.as_ref().is_some_and(|part| part.backend == Backend::Iptables) {
+            wanted.masquerade(&attachment.id, &addresses);
+        }
+        let publish = wiring.publish.as_ref().filter(|part| part.backend == Backend::Iptables);
+        if let (Some(publish), Some(to)) = (publish, addresses.first()) {
+            wanted.publish(&attachment.id, publish, *to)?;
+        }
+        if let Some(firewall) = wiring.firewall.as_ref().filter(|f| f.backend == Backend::Iptables)
+        {
+            wanted.firewall(firewall, &addresses)?;
+        }
+        Ok(wanted)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    fn masquerade(&mut self, id: &AttachmentId, addresses: &[IpNet]) {
+        let chain = masquerade_chain(id);
+        let comment = comment(&format!("name: \"{}\" id: \"{}\"", id.network, id.container));
+        for net in addresses {
+            let multicast = if is_v4(net) { "224.0.0.0/4" } else { "ff00::/8" };
+            let local = matching("-d", &net.trunc());
+            let host = IpNet::from(net.addr());
+            self.chain(NAT, &chain);
+            self.last(NAT, &chain, format!("{local}{comment} -j ACCEPT"));
+            self.last(NAT, &chain, format!("! -d {multicast} {comment} -j MASQUERADE"));
+            self.last(NAT, "POSTROUTING", format!("-s {host} {comment} -j {chain}"));
+        }
+    }
+
+    fn publish(&mut self, id: &AttachmentId, publish: &Publish, to: IpNet) -> Result<()> {
+        if publish.ports.is_empty() {
+            return Ok(());
+        }
+        let set_mark = self.marking(publish)?;
+        self.chain(NAT, DNAT);
+        for hook in ["PREROUTING", "OUTPUT"] {
+            self.last(NAT, hook, format!("-m addrtype --dst-type LOCAL -j {DNAT}"));
+        }
+        let own = publish_chain(id, "DN-");
+        self.renewed = Some(own.clone());
+        for port in publish.ports.iter().filter(|port| reaches(port, &to)) {
+            self.port(&own, port, &to, set_mark.as_deref().map(|chain| (chain, publish)));
+        }
+        self.entries(id, publish, &to, &own)
+    }
+
+    /// The chain that marks packets for masquerading, if any are.
+    fn marking(&mut self, publish: &Publish) -> Result<Option<String>> {
+        if !publish.snat {
+            return Ok(None);
+        }
+        if let Some(theirs) = &publish.iptables.set_mark_chain {
+            return chain_name(theirs).map(Some);
+        }
+        let bit = publish.iptables.mark_bit.unwrap_or(MARK_BIT);
+        let Some(mark) = 1u32.checked_shl(bit.into()) else {
+            return Err(Error::invalid(format!("markMasqBit {bit} is not between 0 and 31")));
+        };
+        let marked = comment("CNI portfwd masquerade mark");
+        self.chain(NAT, SET_MARK);
+        self.last(NAT, SET_MARK, format!("{marked} -j MARK --set-xmark {mark:#x}/{mark:#x}"));
+        self.chain(NAT, MASQUERADE);
+        self.last(NAT, MASQUERADE, format!("-m mark --mark {mark:#x}/{mark:#x} -j MASQUERADE"));
+        // Before the rules of masqueraded containers, which end the chain.
+        let needed = comment("CNI portfwd requiring masquerade");
+        self.first(NAT, "POSTROUTING", format!("{needed} -j {MASQUERADE}"));
+        Ok(Some(SET_MARK.to_owned()))
+    }
+
+    /// Marks come first: translating ends the chain.
+    fn port(&mut self, own: &str, port: &PortMap, to: &IpNet, marking: Option<(&str, &Publish)>) {
+        let host = port.host.filter(|host| !host.is_unspecified());
+        let host = host.map_or(String::new(), |host| format!("-d {} ", IpNet::from(host)));
+        let protocol = port.protocol;
+        let base = format!("{host}-p {protocol} -m {protocol} --dport {}", port.host_port);
+        if let Some((chain, publish)) = marking {
+            let all = publish.masquerade_all;
+            let hairpin = if all { String::new() } else { matching("-s", &to.trunc()) };
+            self.last(NAT, own, format!("{hairpin}{base} -j {chain}"));
+            if is_v4(to) && !all {
+                self.last(NAT, own, format!("-s 127.0.0.1/32 {base} -j {chain}"));
+            }
+        }
+        let target = std::net::SocketAddr::new(to.addr(), port.container_port.get());
+        self.last(NAT, own, format!("{base} -j DNAT --to-destination {target}"));
+    }
+
+    fn entries(
+        &mut self,
+        id: &AttachmentId,
+        publish: &Publish,
+        to: &IpNet,
+        own: &str,
+    ) -> Result<()> {
+        let options = &publish.iptables;
+        let conditions = if is_v4(to) { &options.conditions_v4 } else { &options.conditions_v6 };
+        let conditions: Vec<String> =
+            conditions.iter().map(|word| quoted(word)).collect::<Result<_>>()?;
+        let comment = comment(&format!("dnat name: \"{}\" id: \"{}\"", id.network, id.container));
+        let mut groups: BTreeMap<String, (Protocol, Vec<String>)> = BTreeMap::new();
+        for port in &publish.ports {
+            let group = groups.entry(port.protocol.to_string());
+            let (_, ports) = group.or_insert_with(|| (port.protocol, Vec::new()));
+            ports.push(port.host_port.to_string());
+        }
+        for (protocol, ports) in groups.values() {
+            for ports in ports.chunks(MULTIPORT) {
+                let ports = format!("--dports {}", ports.join(","));
+                let mut words = vec![format!("-p {protocol} {comment} -m multiport {ports}")];
+                words.extend(conditions.iter().cloned());
+                words.push(format!("-j {own}"));
+                self.last(NAT, DNAT, words.join(" "));
+                if let (false, Some(rule)) = (conditions.is_empty(), self.rules.last_mut()) {
+                    rule.only = vec![format!("-p {protocol} "), ports, format!("-j {own}")];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn firewall(&mut self, firewall: &Firewall, addresses: &[IpNet]) -> Result<()> {
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        let admin = firewall.admin_chain.as_deref().unwrap_or(ADMIN);
+        let admin = chain_name(admin)?;
+        self.chain(FILTER, FORWARD);
+        self.chain(FILTER, &admin);
+        let (entry, overrides) =
+            ("CNI firewall plugin rules", "CNI firewall plugin admin overrides");
+        self.first(FILTER, "FORWARD", format!("{} -j {FORWARD}", comment(entry)));
+        self.first(FILTER, FORWARD, format!("{} -j {admin}", comment(overrides)));
+        for net in addresses {
+            for rule in forward_rules(net) {
+                self.last(FILTER, FORWARD, rule);
+            }
+        }
+        match firewall.ingress {
+            IngressPolicy::Open => Ok(()),
+            policy => self.isolation(policy, firewall.bridge.as_ref()),
+        }
+    }
+
+    fn isolation(&mut self, policy: IngressPolicy, bridge: Option<&IfName>) -> Result<()> {
+        let Some(bridge) = bridge else {
+            return Err(Error::invalid(
+                "ingressPolicy same-bridge and isolated need a container on a bridge; \
+                 chain the firewall after a bridge",
+            ));
+        };
+        let bridge = interface(bridge)?;
+        let word =
+            |policy: &str| comment(&format!("CNI firewall plugin rules (ingressPolicy: {policy})"));
+        let shared = word("same-bridge|isolated");
+        let isolated = policy == IngressPolicy::Isolated;
+        let own = word(if isolated { "isolated" } else { "same-bridge" });
+        self.chain(FILTER, STAGE_1);
+        self.chain(FILTER, STAGE_2);
+        // Before the jump to CNI-FORWARD, which accepts.
+        self.first(FILTER, "FORWARD", format!("{shared} -j {STAGE_1}"));
+        self.first(FILTER, STAGE_1, format!("-i {bridge} ! -o {bridge} {own} -j {STAGE_2}"));
+        if isolated {
+            self.first(FILTER, STAGE_1, format!("-i {bridge} -o {bridge} {own} -j DROP"));
+        }
+        self.last(FILTER, STAGE_1, format!("{shared} -j RETURN"));
+        self.first(FILTER, STAGE_2, format!("-o {bridge} {shared} -j DROP"));
+        self.last(FILTER, STAGE_2, format!("{shared} -j RETURN"));
+        Ok(())
+    }
+
+    fn chain(&mut self, table: &'static str, name: &str) {
+        self.chains.push((table, name.to_owned()));
+    }
+
+    fn first(&mut self, table: &'static str, chain: &str, text: String) {
+        self.rule(table, chain, text, Place::First);
+    }
+
+    fn last(&mut self, table: &'static str, chain: &str, text: String) {
+        self.rule(table, chain, text, Place::Last);
+    }
+
+    fn rule(&mut self, table: &'static str, chain: &str, text: String, place: Place) {
+        self.rules.push(Rule { table, chain: chain.to_owned(), text, place, only: Vec::new() });
+    }
+}
+
+/// What lets a container's packets through.
+pub(super) fn forward_rules(net: &IpNet) -> [String; 2] {
+    let host = IpNet::from(net.addr());
+    [
+        format!("-d {host} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
+        format!("-s {host} -j ACCEPT"),
+    ]
+}
+
+/// The addresses of one family.
+pub(super) fn of_family(addresses: &[InterfaceAddress], family: Family) -> Vec<IpNet> {
+    let nets = addresses.iter().map(|held| held.address);
+    nets.filter(|net| Family::of(net) == family).collect()
+}
+
+/// The chain of a masqueraded container.
+pub(super) fn masquerade_chain(id: &AttachmentId) -> String {
+    publish_chain(id, "")
+}
+
+/// The chain of a container's ports: `DN-`, or `SN-` as releases before 0.7.5 made it too.
+pub(super) fn publish_chain(id: &AttachmentId, prefix: &str) -> String {
+    let digest = Sha512::digest(format!("{}{}", id.network, id.container).as_bytes());
+    let mut name = format!("CNI-{prefix}");
+    for byte in digest {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    name.truncate(LONGEST_CHAIN);
+    name
+}
+
+/// Whether the port is one of those that this address of the container serves.
+fn reaches(port: &PortMap, to: &IpNet) -> bool {
+    port.host.is_none_or(|host| host.is_ipv4() == is_v4(to))
+}
+
+fn is_v4(net: &IpNet) -> bool {
+    Family::of(net) == Family::V4
+}
+
+/// Nothing where the prefix holds every address: then nothing is printed.
+fn matching(option: &str, net: &IpNet) -> String {
+    if net.prefix_len() == 0 { String::new() } else { format!("{option} {net} ") }
+}
+
+/// A comment match. All comments of ours hold a space, so they are printed in quotes.
+fn comment(text: &str) -> String {
+    let mut text = text.to_owned();
+    if text.len() > LONGEST_COMMENT {
+        text.truncate(LONGEST_COMMENT - 3);
+        text.push_str("...");
+    }
+    format!("-m comment --comment \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The name of somebody else's chain, if it can be one.
+fn chain_name(name: &str) -> Result<String> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    let starts_well = !name.starts_with(['-', '!', ':', '*', '#']);
+    if (1..=LONGEST_CHAIN).contains(&name.len()) && starts_well && name.bytes().all(plain) {
+        return Ok(name.to_owned());
+    }
+    Err(Error::invalid(format!("{name:?} cannot be the name of an iptables chain")))
+}
+
+/// The name of an interface, if a rule can mean just that one.
+fn interface(name: &IfName) -> Result<&str> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'!');
+    let name = name.as_str();
+    if name.bytes().all(plain) && !name.ends_with('+') && !name.starts_with('-') {
+        return Ok(name);
+    }
+    Err(Error::invalid(format!("an iptables rule cannot name the interface {name:?}")))
+}
+
+/// A word of the administrator's as one word, whatever is in it.
+fn quoted(word: &str) -> Result<String> {
+    if word.chars().any(char::is_control) || word.len() > 255 {
+        return Err(Error::invalid(format!("{word:?} cannot be a condition of an iptables rule")));
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,!=+%@".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return Ok(word.to_owned());
+    }
+    Ok(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
+}
