@@ -1,0 +1,134 @@
+//! The command line: what was typed is parsed once, each command answers with text and an exit
+//! code, and only [`run`] writes.
+
+mod args;
+mod claims;
+mod doctor;
+mod draft;
+mod facts;
+mod findings;
+mod install;
+mod ipam;
+mod network;
+mod output;
+mod ps;
+mod reference;
+mod shell;
+mod table;
+mod template;
+mod time;
+mod usage;
+mod view;
+mod yaml;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Parser;
+use engine::Engine;
+use model::{Backend, Kind, Result, Timestamp};
+
+use args::{Cli, Command};
+pub use facts::{Forward, HostFacts, HostLink, HostRoute};
+
+/// Everything outside the process that commands look at or change.
+pub struct World<'a> {
+    /// Opens the book; called only by commands that need it.
+    pub engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    /// What the kernel says of this host's links, routes and packet filter.
+    pub facts: &'a dyn Fn() -> Result<HostFacts>,
+    /// The root of the file system: `/`, or a test's directory.
+    pub root: PathBuf,
+    /// The running executable, which `cni install` copies.
+    pub executable: PathBuf,
+    /// The directories that the book is kept in.
+    pub store: Vec<PathBuf>,
+    /// The packet filter that new networks use.
+    pub backend: Backend,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What a command has to say.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Answer {
+    /// For standard output.
+    text: String,
+    /// For standard error, one line each.
+    notes: Vec<String>,
+    /// The exit code.
+    code: u8,
+}
+
+impl Answer {
+    fn text(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+/// The exit code of a check that found something.
+const FOUND: u8 = 1;
+
+/// Runs the command that `args` names (its own name first) and returns the exit code.
+pub fn run(args: Vec<OsString>, world: &World, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(usage) => return explain(&usage, out, err),
+    };
+    match dispatch(&cli, world) {
+        Ok(answer) => {
+            for note in &answer.notes {
+                let _ = writeln!(err, "spoke: {note}");
+            }
+            // A reader that has seen enough, such as head(1), is no failure.
+            let _ = out.write_all(answer.text.as_bytes()).and_then(|()| out.flush());
+            answer.code
+        }
+        Err(error) => {
+            let _ = writeln!(err, "spoke: {error}");
+            exit_code(error.kind())
+        }
+    }
+}
+
+fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let text = usage.render().to_string();
+    if usage.use_stderr() {
+        let _ = write!(err, "spoke: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        exit_code(Kind::Invalid)
+    } else {
+        let _ = out.write_all(text.as_bytes());
+        0
+    }
+}
+
+fn dispatch(cli: &Cli, world: &World) -> Result<Answer> {
+    match &cli.command {
+        Command::Network(command) => network::run(command, cli.output, world),
+        Command::Ps(wanted) => ps::run(wanted, cli.output, world),
+        Command::Ipam(command) => ipam::run(command, cli.output, world),
+        Command::Gc(gc) => findings::collect(gc, cli.output, world),
+        Command::Doctor => doctor::run(cli.output, world),
+        Command::Cni(command) => install::run(command, cli.output, world),
+        Command::Version => shell::version(cli.output),
+        Command::Completion { shell } => shell::completion(*shell),
+        Command::Man { directory } => shell::man(directory),
+    }
+}
+
+/// What the shell sees of an error.
+pub fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Kernel => 1,
+        Kind::Invalid | Kind::Unsupported => 2,
+        Kind::NotFound => 3,
+        Kind::Conflict | Kind::Exhausted => 4,
+        Kind::Bug => 70,
+        Kind::TryAgain => 75,
+        Kind::Denied => 77,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! What can be typed.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use model::{IfName, IngressPolicy, IpNet, NetworkName, OwnerName};
+
+/// One network engine for every container runtime of this host.
+#[derive(Debug, Parser)]
+#[command(
+    name = "spoke",
+    version,
+    propagate_version = false,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  spoke network create front          a bridge network on a free subnet
+  spoke ps                            what is attached, by every runtime
+  spoke ipam show front               who holds which address, and what is free
+  spoke doctor                        what is wrong with this host, and what mends it
+
+Exit codes: 0 done, 1 found something or the kernel refused, 2 wrong usage, 3 not found,
+4 taken or exhausted, 70 a bug in Spoke, 75 try again, 77 permission denied."
+)]
+pub(super) struct Cli {
+    /// How results are written
+    #[arg(short, long, global = true, value_enum, default_value = "table")]
+    pub(super) output: Output,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Table,
+    /// JSON (RFC 8259)
+    Json,
+    /// YAML 1.2
+    Yaml,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Make, list and remove networks
+    #[command(subcommand)]
+    Network(NetworkCommand),
+    /// List what is attached, by every runtime
+    #[command(after_help = "Examples:
+  spoke ps front
+  spoke ps --format '{{.Name}} {{join .Addresses \",\"}}'
+  spoke ps -o json")]
+    Ps(PsArgs),
+    /// Look at the address book, check and mend it
+    #[command(subcommand)]
+    Ipam(IpamCommand),
+    /// Remove what dead containers left behind: records, addresses, links, rules
+    #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
+        and its addresses are not handed out.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
+    Gc(GcArgs),
+    /// Say what is wrong with this host for containers, and the command that mends it
+    #[command(after_help = "Exits with 1 when something is a FAIL.")]
+    Doctor,
+    /// Make Spoke the CNI plugins of this host
+    #[command(subcommand)]
+    Cni(CniCommand),
+    /// Print the version
+    Version,
+    /// Print a completion script
+    #[command(after_help = "Examples:
+  spoke completion bash > /etc/bash_completion.d/spoke
+  spoke completion zsh > /usr/share/zsh/site-functions/_spoke
+  spoke completion fish > /usr/share/fish/vendor_completions.d/spoke.fish")]
+    Completion {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// Where to
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NetworkCommand {
+    /// List networks
+    #[command(
+        visible_alias = "list",
+        after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|loopback, \
+            runtime=cni|podman|spoke. Several filters must all hold.\n\nExamples:
+  spoke network ls --filter runtime=podman
+  spoke network ls --format 'table {{.Name}}\\t{{.Bridge}}'"
+    )]
+    Ls(LsArgs),
+    /// Show networks in full
+    #[command(after_help = "Examples:
+  spoke network inspect front
+  spoke network inspect front --format '{{range .Subnets}}{{.Gateway}}{{end}}'")]
+    Inspect(InspectArgs),
+    /// Make a network
+    #[command(after_help = "Without --subnet, a /24 of 10.200.0.0/16 is taken that no network \
+        and no route of this host uses.\n\nExamples:
+  spoke network create front
+  spoke network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back
+  spoke network create --internal --ingress same-bridge vault")]
+    Create(CreateArgs),
+    /// Remove networks, with their bridges
+    #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
+    Rm(RmArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Listing {
+    /// Print only names
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Do not shorten anything
+    #[arg(long)]
+    pub(super) no_trunc: bool,
+    /// Print each row by a template: 'table', 'json', '{{.Name}}', 'table {{.Name}}\t{{.Driver}}'
+    #[arg(long, value_name = "TEMPLATE")]
+    pub(super) format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LsArgs {
+    #[command(flatten)]
+    pub(super) listing: Listing,
+    /// List only networks of which this holds
+    #[arg(short, long = "filter", value_name = "KEY=VALUE", value_parser = Filter::parse)]
+    pub(super) filters: Vec<Filter>,
+}
+
+/// One condition on a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Filter {
+    Name(String),
+    Driver(String),
+    Runtime(String),
+}
+
+impl Filter {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("name", value)) => Ok(Self::Name(value.to_owned())),
+            Some(("driver", value)) => Ok(Self::Driver(value.to_owned())),
+            Some(("runtime", value)) => Ok(Self::Runtime(value.to_owned())),
+            Some(_) | None => Err("filters are name=, driver= and runtime=".to_owned()),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    /// The networks
+    #[arg(required = true, value_name = "NETWORK")]
+    pub(super) names: Vec<NetworkName>,
+    /// Print each network by a template
+    #[arg(short, long, value_name = "TEMPLATE")]
+    pub(super) format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// The network's name
+    #[arg(value_name = "NETWORK")]
+    pub(super) name: NetworkName,
+    /// How containers are connected
+    #[arg(short, long, value_enum, default_value = "bridge")]
+    pub(super) driver: DriverName,
+    /// A subnet, one of each address family
+    #[arg(long = "subnet", value_name = "CIDR")]
+    pub(super) subnets: Vec<IpNet>,
+    /// The gateway in a subnet; its first address unless given
+    #[arg(long = "gateway", value_name = "IP", requires = "subnets")]
+    pub(super) gateways: Vec<IpAddr>,
+    /// Hand out only addresses of this part of a subnet
+    #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
+    pub(super) ranges: Vec<IpNet>,
+    /// The bridge's device; derived from the network's name unless given
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) bridge: Option<IfName>,
+    /// The MTU of the network's devices in bytes
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    pub(super) mtu: Option<model::Mtu>,
+    /// No default route and no masquerading: containers reach only each other and this host
+    #[arg(long)]
+    pub(super) internal: bool,
+    /// Let packets leave with the container's own address
+    #[arg(long)]
+    pub(super) no_masquerade: bool,
+    /// From where containers can be reached: everywhere, not from other such bridges of this
+    /// host, or from no other container
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "open")]
+    pub(super) ingress: Ingress,
+    /// Give a container that returns under the same name the same addresses
+    #[arg(long)]
+    pub(super) sticky: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DriverName {
+    /// Ports of a bridge in the host
+    Bridge,
+    /// A routed pair of devices for each container
+    Ptp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Ingress {
+    Open,
+    SameBridge,
+    Isolated,
+}
+
+impl From<Ingress> for IngressPolicy {
+    fn from(ingress: Ingress) -> Self {
+        match ingress {
+            Ingress::Open => IngressPolicy::Open,
+            Ingress::SameBridge => IngressPolicy::SameBridge,
+            Ingress::Isolated => IngressPolicy::Isolated,
+        }
+    }
+}
+
+fn mtu(text: &str) -> Result<model::Mtu, String> {
+    let bytes = text.parse().ok().and_then(model::Mtu::new);
+    bytes.ok_or_else(|| "an MTU is a number from 68 to 65535".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RmArgs {
+    /// The networks
+    #[arg(required = true, value_name = "NETWORK")]
+    pub(super) names: Vec<NetworkName>,
+    /// Detach what is still attached, and do not mind networks that do not exist
+    #[arg(short, long)]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PsArgs {
+    /// Only this network
+    pub(super) network: Option<NetworkName>,
+    #[command(flatten)]
+    pub(super) listing: Listing,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum IpamCommand {
+    /// Show pools and who holds which address
+    #[command(after_help = "Examples:
+  spoke ipam show                     every pool
+  spoke ipam show front               one network
+  spoke ipam show 10.70.1.0/24        one subnet
+  spoke ipam show 10.70.1.5           one address")]
+    Show {
+        /// A network, a subnet, or an address
+        what: Option<String>,
+        /// Do not shorten anything
+        #[arg(long)]
+        no_trunc: bool,
+    },
+    /// Print free addresses
+    #[command(after_help = "Examples:\n  spoke ipam free front -n 3")]
+    Free {
+        /// The network
+        network: NetworkName,
+        /// How many of each of its pools
+        #[arg(short = 'n', long, default_value_t = 5, value_name = "NUMBER")]
+        count: usize,
+    },
+    /// Find addresses, links and rules without an owner, and networks that overlap
+    #[command(after_help = "Exits with 1 when something was found and not mended. Never frees \
+        what may be alive: what is in doubt is quarantined.\n\nExamples:
+  spoke ipam check
+  spoke ipam check --fix")]
+    Check {
+        /// Free what provably has no owner
+        #[arg(long)]
+        fix: bool,
+    },
+    /// Keep an address back, for nobody or for one owner
+    #[command(after_help = "Examples:
+  spoke ipam reserve 10.70.1.9
+  spoke ipam reserve 10.70.1.9 --for db --network front")]
+    Reserve {
+        /// The address
+        address: IpAddr,
+        /// Who gets it when asking for any address: the container's lasting name
+        #[arg(long = "for", value_name = "OWNER", requires = "network")]
+        owner: Option<OwnerName>,
+        /// The network in which the owner gets it
+        #[arg(long)]
+        network: Option<NetworkName>,
+    },
+    /// End an address's reservation, or take it away from its holder
+    #[command(after_help = "Examples:
+  spoke ipam release 10.70.1.9
+  spoke ipam release 10.70.1.9 --force")]
+    Release {
+        /// The address
+        address: IpAddr,
+        /// Detach the container that holds it
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GcArgs {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// Where CNI runtimes look for plugins.
+#[derive(Debug, Args)]
+pub(super) struct Plugins {
+    /// Where the runtime looks for plugins
+    #[arg(long, default_value = "/opt/cni/bin", value_name = "DIRECTORY")]
+    pub(super) bin_dir: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CniCommand {
+    /// Put the plugins there as links to a copy of this program
+    #[command(after_help = "Plugins of somebody else are not touched without --takeover. What \
+        is taken over is kept, and `spoke cni uninstall` puts it back.\n\nExamples:
+  spoke cni install
+  spoke cni install --bin-dir /usr/lib/cni --takeover")]
+    Install {
+        #[command(flatten)]
+        plugins: Plugins,
+        /// Replace plugins of somebody else
+        #[arg(long)]
+        takeover: bool,
+    },
+    /// Remove the plugins and put back what they replaced
+    Uninstall {
+        #[command(flatten)]
+        plugins: Plugins,
+    },
+    /// Show whose the plugins are
+    Status {
+        #[command(flatten)]
+        plugins: Plugins,
+    },
+}

@@ -1,0 +1,178 @@
+//! `spoke doctor`: what is wrong with this host for containers, and the command that mends it.
+
+mod host;
+mod kernel;
+mod traffic;
+
+use std::path::Path;
+
+use engine::Mode;
+use model::{Network, Result};
+use serde::Serialize;
+
+use super::args::Output;
+use super::output::render;
+use super::view::FindingView;
+use super::{Answer, FOUND, HostFacts, World, findings, install};
+
+/// Where most runtimes look for plugins.
+const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Status {
+    #[serde(rename = "ok")]
+    Ok,
+    #[serde(rename = "warn")]
+    Warn,
+    #[serde(rename = "FAIL")]
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    status: Status,
+    what: String,
+    fix: Option<String>,
+}
+
+impl Check {
+    fn ok(what: impl Into<String>) -> Self {
+        Self { status: Status::Ok, what: what.into(), fix: None }
+    }
+
+    fn warn(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Warn, what: what.into(), fix: Some(fix.into()) }
+    }
+
+    fn fail(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Fail, what: what.into(), fix: Some(fix.into()) }
+    }
+
+    fn without_fix(mut self) -> Self {
+        self.fix = None;
+        self
+    }
+}
+
+pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
+    let mut checks = kernel::checks(&world.root);
+    checks.extend(host::stores(world));
+    let (networks, attached) = book(world, &mut checks).unwrap_or_default();
+    checks.push(traffic::forwarding(&world.root, &networks, attached));
+    match (world.facts)() {
+        Ok(facts) => checks.extend(on_the_wire(world, &networks, &facts)),
+        Err(error) => checks.push(
+            Check::fail(format!("the kernel does not describe this host: {error}"), "")
+                .without_fix(),
+        ),
+    }
+    checks.extend(plugins(world));
+    let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
+    Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
+}
+
+fn on_the_wire(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+    let mut checks = vec![traffic::policy(&facts.forward, networks)];
+    checks.extend(traffic::bridge_filter(&world.root, &facts.forward));
+    checks.extend(traffic::subnets(world, networks, facts));
+    checks.extend(traffic::mtu(networks, facts));
+    checks
+}
+
+/// The networks, and how many attachments there are; what the book has left over is noted.
+fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, usize)> {
+    let read = || {
+        let engine = (world.engine)()?;
+        let leftovers = findings::leftovers(&engine, Mode::DryRun, world)?;
+        Ok((leftovers, engine.networks()?, engine.attachments()?.len()))
+    };
+    match read() {
+        Ok((leftovers, networks, attached)) => {
+            checks.extend(leaks(&leftovers));
+            Some((networks, attached))
+        }
+        Err(error) => {
+            let error: model::Error = error;
+            checks.push(
+                Check::fail(format!("the address book cannot be read: {error}"), "").without_fix(),
+            );
+            None
+        }
+    }
+}
+
+/// One line for each kind of leftover.
+fn leaks(findings: &[FindingView]) -> Vec<Check> {
+    let count = |kind: &str, remedy: &str| {
+        findings.iter().filter(|found| found.kind == kind && found.remedy == remedy).count()
+    };
+    let gone = [
+        ("attachment", "attachments of containers that are gone"),
+        ("lease", "addresses without an attachment"),
+        ("file", "addresses of the reference plugins whose containers are gone"),
+        ("link", "devices that no record knows"),
+        ("rules", "packet filter rules that no record knows"),
+    ];
+    let counted = gone.iter().map(|(kind, what)| (count(kind, "free"), what));
+    let mut checks: Vec<Check> = counted
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| Check::fail(format!("{count} {what}"), "spoke ipam check --fix"))
+        .collect();
+    let doubtful = count("attachment", "quarantine") + count("file", "keep");
+    if doubtful > 0 {
+        let what = format!("{doubtful} attachments of which nothing proves that they live");
+        checks.push(Check::warn(what, "spoke ipam check"));
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok("no leaked addresses, devices or rules"));
+    }
+    checks
+}
+
+fn plugins(world: &World) -> Vec<Check> {
+    PLUGINS.iter().filter_map(|directory| plugins_in(&world.root.join(directory), world)).collect()
+}
+
+fn plugins_in(directory: &Path, world: &World) -> Option<Check> {
+    let states = install::states(directory, &world.executable).ok()?;
+    let names = |wanted: &str| -> Vec<&str> {
+        states.iter().filter(|plugin| plugin.state == wanted).map(|plugin| plugin.name).collect()
+    };
+    let shown = directory.display();
+    let (foreign, other) = (names("foreign"), names("other-spoke"));
+    let install = |options: &str| format!("spoke cni install --bin-dir {shown}{options}");
+    if names("missing").len() == states.len() {
+        None
+    } else if !other.is_empty() {
+        Some(Check::warn(format!("the plugins in {shown} are another build of Spoke"), install("")))
+    } else if !foreign.is_empty() {
+        let what = format!("plugins in {shown} are not Spoke's: {}", foreign.join(", "));
+        Some(Check::warn(what, install(" --takeover")))
+    } else {
+        Some(Check::ok(format!("the plugins in {shown} are Spoke's")))
+    }
+}
+
+fn text(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let status = match check.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "warn",
+            Status::Fail => "FAIL",
+        };
+        text.push_str(&format!("{status}  {}\n", check.what));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("      fix: {fix}\n"));
+        }
+    }
+    text
+}
+
+/// The first word of a kernel parameter, or of another small file of the kernel's.
+fn parameter(root: &Path, path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(root.join(path)).ok()?;
+    Some(text.split_whitespace().next().unwrap_or_default().to_owned())
+}

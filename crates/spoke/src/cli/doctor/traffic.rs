@@ -1,0 +1,136 @@
+//! Whether packets get through.
+
+use std::path::Path;
+
+use model::{Family, Network};
+
+use super::super::claims::{self, Owner, hidden_routes};
+use super::super::facts::{Forward, HostFacts};
+use super::super::{World, findings};
+use super::{Check, parameter};
+
+/// What Ethernet devices have unless told otherwise, in bytes.
+const ETHERNET_MTU: u32 = 1500;
+
+/// Routing between interfaces. Spoke switches it on with the first container, so that it matters
+/// only once there are some.
+pub(super) fn forwarding(root: &Path, networks: &[Network], attached: usize) -> Check {
+    let subnets = networks.iter().flat_map(|network| network.ipam.pools());
+    let has_v6 = subnets
+        .flat_map(|pool| &pool.ranges)
+        .any(|range| Family::of(&range.subnet) == Family::V6);
+    let mut off = Vec::new();
+    if parameter(root, "proc/sys/net/ipv4/ip_forward").as_deref() == Some("0") {
+        off.push("net.ipv4.ip_forward");
+    }
+    let v6 = parameter(root, "proc/sys/net/ipv6/conf/all/forwarding");
+    if has_v6 && v6.as_deref() == Some("0") {
+        off.push("net.ipv6.conf.all.forwarding");
+    }
+    if off.is_empty() {
+        return Check::ok("packets are forwarded between interfaces");
+    }
+    let what = format!("{} is off: containers reach nothing beyond this host", off.join(" and "));
+    let fix: Vec<String> = off.iter().map(|name| format!("sysctl -w {name}=1")).collect();
+    match attached {
+        0 => Check::warn(what, fix.join("; ")),
+        _ => Check::fail(what, fix.join("; ")),
+    }
+}
+
+/// What happens to forwarded packets that nobody decides about.
+pub(super) fn policy(forward: &Forward, networks: &[Network]) -> Check {
+    match forward {
+        Forward::Accepted => Check::ok("no packet filter chain drops forwarded packets by policy"),
+        Forward::Unknown(why) => {
+            Check::warn(format!("the packet filter cannot be read: {why}"), "").without_fix()
+        }
+        Forward::Dropped(chains) => {
+            let bridge = networks.iter().find_map(claims::device);
+            let bridge = bridge.unwrap_or_else(|| "sp-+".to_owned());
+            let what = format!(
+                "{} drops what no rule accepts: containers may be cut off",
+                chains.join(", ")
+            );
+            let fix = format!(
+                "iptables -I FORWARD -i {bridge} -j ACCEPT; iptables -I FORWARD -o {bridge} \
+                 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+            );
+            Check::warn(what, fix)
+        }
+    }
+}
+
+/// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
+pub(super) fn bridge_filter(root: &Path, forward: &Forward) -> Option<Check> {
+    const PARAMETER: &str = "net.bridge.bridge-nf-call-iptables";
+    let is_on =
+        parameter(root, "proc/sys/net/bridge/bridge-nf-call-iptables").as_deref() == Some("1");
+    match (is_on, forward) {
+        (true, Forward::Dropped(_)) => Some(Check::warn(
+            format!(
+                "{PARAMETER} is on and forwarded packets are dropped by policy: containers on \
+                 one bridge may not reach each other"
+            ),
+            format!("sysctl -w {PARAMETER}=0"),
+        )),
+        (true, Forward::Accepted | Forward::Unknown(_)) => {
+            Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))
+        }
+        (false, _) => None,
+    }
+}
+
+/// Subnets that two networks have, or that hide what this host reaches otherwise.
+pub(super) fn subnets(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+    let claims = claims::claims(world, networks, facts);
+    let mut checks: Vec<Check> = claims::clashes(&claims)
+        .into_iter()
+        .map(|(one, other)| {
+            let what = format!("{one} and {other} overlap: both give out the same addresses");
+            Check::warn(what, findings::newer(one, other).removal())
+        })
+        .collect();
+    for claim in claims.iter().filter(|claim| claim.owner == Owner::Spoke) {
+        let hidden = hidden_routes(&claim.subnet, claim.device.as_deref(), facts);
+        let is_foreign = |device: &str| claims.iter().all(|c| c.device.as_deref() != Some(device));
+        for route in hidden.iter().filter(|route| is_foreign(&route.device)) {
+            let what = format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
+            checks.push(Check::warn(what, claim.removal()));
+        }
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok("no subnets overlap"));
+    }
+    checks
+}
+
+/// Packets that are larger than what the way out takes are lost where nobody may say so.
+pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+    let Some(uplink) = facts.uplink() else {
+        return vec![Check::ok("no default route: containers reach this host's networks only")];
+    };
+    let mtu_of = |network: &Network| {
+        let link = network.wiring.link.as_ref()?;
+        let made = claims::device(network).and_then(|name| facts.link(&name)).map(|link| link.mtu);
+        Some(link.mtu.map(model::Mtu::bytes).or(made).unwrap_or(ETHERNET_MTU))
+    };
+    let too_large = networks.iter().filter_map(|network| {
+        let mtu = mtu_of(network).filter(|mtu| *mtu > uplink.mtu)?;
+        let what = format!(
+            "network {} has MTU {mtu}, and {} on the way out only {}",
+            network.name, uplink.name, uplink.mtu
+        );
+        let fix = format!(
+            "spoke network rm {name} && spoke network create --mtu {} {name}",
+            uplink.mtu,
+            name = network.name
+        );
+        Some(Check::warn(what, fix))
+    });
+    let checks: Vec<Check> = too_large.collect();
+    match checks.is_empty() {
+        true => vec![Check::ok(format!("every MTU fits {} ({})", uplink.name, uplink.mtu))],
+        false => checks,
+    }
+}

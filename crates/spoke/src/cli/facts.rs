@@ -1,0 +1,57 @@
+//! What commands must know of this host's network.
+
+use model::IpNet;
+
+/// A network device of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLink {
+    /// Its name.
+    pub name: String,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Whether it is a bridge.
+    pub is_bridge: bool,
+}
+
+/// A unicast route of the host's main table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRoute {
+    /// Where to; the default route is `0.0.0.0/0` or `::/0`.
+    pub dst: IpNet,
+    /// The device that packets leave through.
+    pub device: String,
+}
+
+/// What becomes of forwarded packets that no rule decides about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// They pass.
+    Accepted,
+    /// They are dropped by the policy of these chains, written `ip filter FORWARD`.
+    Dropped(Vec<String>),
+    /// It could not be read; the sentence says why.
+    Unknown(String),
+}
+
+/// This host, as its kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Every device.
+    pub links: Vec<HostLink>,
+    /// Every route of both families.
+    pub routes: Vec<HostRoute>,
+    /// The fate of forwarded packets.
+    pub forward: Forward,
+}
+
+impl HostFacts {
+    /// The device that the default route leads through.
+    pub(super) fn uplink(&self) -> Option<&HostLink> {
+        let default = self.routes.iter().find(|route| route.dst.prefix_len() == 0)?;
+        self.link(&default.device)
+    }
+
+    pub(super) fn link(&self, name: &str) -> Option<&HostLink> {
+        self.links.iter().find(|link| link.name == name)
+    }
+}

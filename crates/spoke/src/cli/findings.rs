@@ -1,0 +1,126 @@
+//! What has no owner any more: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
+
+use engine::port::Stray;
+use engine::{Engine, Finding, Garbage, Mode, Remedy};
+use model::{Network, Result};
+
+use super::args::{GcArgs, Output};
+use super::output::render;
+use super::reference::{self, HeldFile, Life};
+use super::table::Table;
+use super::view::FindingView;
+use super::{Answer, FOUND, World, claims};
+
+/// `ipam check`.
+pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let mode = if fix { Mode::Mend } else { Mode::DryRun };
+    let mut findings = leftovers(&engine, mode, world)?;
+    findings.extend(overlaps(&engine.networks()?, world)?);
+    let code = if findings.iter().any(is_open) { FOUND } else { 0 };
+    let mut answer = answer(&findings, output)?;
+    if code != 0 && !fix && findings.iter().any(|finding| finding.remedy == "free") {
+        answer.notes.push("`spoke ipam check --fix` frees what is marked free".to_owned());
+    }
+    Ok(Answer { code, ..answer })
+}
+
+/// `gc`.
+pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
+    answer(&leftovers(&engine, mode, world)?, output)
+}
+
+/// What stays wrong unless somebody does something.
+fn is_open(finding: &FindingView) -> bool {
+    !finding.done && finding.remedy != "keep"
+}
+
+fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
+    Ok(Answer::text(render(output, &findings, || text(findings))?))
+}
+
+fn text(findings: &[FindingView]) -> String {
+    if findings.is_empty() {
+        return "nothing found\n".to_owned();
+    }
+    let mut table = Table::new(&["KIND", "SUBJECT", "REMEDY", "WHY"]);
+    for finding in findings {
+        let remedy = match (finding.done, finding.remedy) {
+            (true, "free") => "freed",
+            (true, "quarantine") => "quarantined",
+            (_, remedy) => remedy,
+        };
+        let cells = [finding.kind, &finding.subject, remedy, &finding.why];
+        table.row(cells.map(str::to_owned));
+    }
+    table.text()
+}
+
+/// What dead containers left: in the book, in the kernel, and in the reference plugins' files.
+pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Vec<FindingView>> {
+    let found = engine.reconcile(mode)?;
+    let mut findings: Vec<FindingView> =
+        found.iter().map(|finding| recorded(finding, mode)).collect();
+    let holders = engine.holders()?;
+    for file in reference::files(world, &engine.networks()?) {
+        let is_recorded = holders.iter().any(|holder| {
+            holder.lease.address.addr() == file.address
+                && holder.attachment.container.as_str() == file.container
+        });
+        if !is_recorded {
+            findings.extend(unrecorded(&file, mode, world)?);
+        }
+    }
+    Ok(findings)
+}
+
+fn recorded(finding: &Finding, mode: Mode) -> FindingView {
+    let (kind, subject, why) = match &finding.what {
+        Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
+        Garbage::Doubtful(id) => {
+            ("attachment", id.to_string(), "nothing proves that its container lives or is gone")
+        }
+        Garbage::Lease(lease) => {
+            ("lease", lease.address.addr().to_string(), "no attachment holds it")
+        }
+        Garbage::Stray(Stray::Link(name)) => ("link", name.to_string(), "no record knows it"),
+        Garbage::Stray(Stray::Elements(mark)) => ("rules", mark.clone(), "no record knows them"),
+    };
+    let remedy = match finding.remedy {
+        Remedy::Free => "free",
+        Remedy::Quarantine => "quarantine",
+    };
+    FindingView { kind, subject, why: why.to_owned(), remedy, done: mode == Mode::Mend }
+}
+
+fn unrecorded(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingView>> {
+    let (remedy, why) = match reference::life(file, world) {
+        Life::Alive => return Ok(None),
+        Life::Gone(why) => ("free", why),
+        Life::Doubtful => ("keep", "nothing proves that its container lives or is gone"),
+    };
+    let done = remedy == "free" && mode == Mode::Mend && reference::remove(file)?;
+    let subject = format!("{} of network {}", file.address, file.network);
+    let why = format!("{why} (container {}, {})", file.container, file.path.display());
+    Ok(Some(FindingView { kind: "file", subject, why, remedy, done }))
+}
+
+/// Networks that hand out the same addresses.
+pub(super) fn overlaps(networks: &[Network], world: &World) -> Result<Vec<FindingView>> {
+    let claims = claims::claims(world, networks, &(world.facts)()?);
+    let finding = |(one, other): (&claims::Claimed, &claims::Claimed)| FindingView {
+        kind: "overlap",
+        subject: one.to_string(),
+        why: format!("it overlaps {other}; remove one: {}", newer(one, other).removal()),
+        remedy: "decide",
+        done: false,
+    };
+    Ok(claims::clashes(&claims).into_iter().map(finding).collect())
+}
+
+/// The one to remove: Docker's and Podman's rather than ours, which was checked when it was made.
+pub(super) fn newer<'a>(one: &'a claims::Claimed, other: &'a claims::Claimed) -> &'a claims::Claimed {
+    if other.owner >= one.owner { other } else { one }
+}

@@ -1,0 +1,146 @@
+//! `spoke network`: networks are made, listed and removed.
+
+use model::{Error, Kind, Network, Result};
+
+use super::args::{CreateArgs, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs};
+use super::output::{Shown, json, list, render, templated};
+use super::table::Table;
+use super::view::NetworkView;
+use super::{Answer, World, claims, draft, exit_code};
+
+/// How often a subnet that somebody else took meanwhile is chosen anew.
+const RACES: usize = 8;
+
+pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Result<Answer> {
+    match command {
+        NetworkCommand::Ls(wanted) => ls(wanted, output, world),
+        NetworkCommand::Inspect(wanted) => inspect(wanted, output, world),
+        NetworkCommand::Create(wanted) => create(wanted, world),
+        NetworkCommand::Rm(wanted) => rm(wanted, world),
+    }
+}
+
+fn ls(wanted: &LsArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let attachments = engine.attachments()?;
+    let views = engine.networks()?;
+    let views = views.iter().map(|network| NetworkView::of(network, &attachments));
+    let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
+    let rows: Vec<NetworkView> = views.filter(holds).collect();
+    let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
+    Ok(Answer::text(list(output, &wanted.listing, &rows, shown)?))
+}
+
+fn passes(filter: &Filter, view: &NetworkView) -> bool {
+    match filter {
+        Filter::Name(part) => view.name.contains(part.as_str()),
+        Filter::Driver(driver) => view.driver == driver,
+        Filter::Runtime(runtime) => view.runtime == *runtime,
+    }
+}
+
+fn table(rows: &[NetworkView]) -> Table {
+    let mut table = Table::new(&["NAME", "DRIVER", "RUNTIME", "SUBNETS", "BRIDGE", "ATTACHED"]);
+    for row in rows {
+        let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
+        table.row([
+            row.name.clone(),
+            row.driver.to_owned(),
+            row.runtime.clone(),
+            subnets.join(","),
+            row.bridge.clone().unwrap_or_default(),
+            row.attached.to_string(),
+        ]);
+    }
+    table
+}
+
+fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let attachments = engine.attachments()?;
+    let mut views = Vec::new();
+    for name in &wanted.names {
+        views.push(NetworkView::of(&engine.network(name)?, &attachments));
+    }
+    let text = match &wanted.format {
+        Some(format) if format != "json" => templated(format, &views)?,
+        Some(_) => json(&views)?,
+        None if output == Output::Table => json(&views)?,
+        None => render(output, &views, String::new)?,
+    };
+    Ok(Answer::text(text))
+}
+
+fn create(wanted: &CreateArgs, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let facts = (world.facts)()?;
+    let mut tries = 0;
+    loop {
+        let known = engine.networks()?;
+        let network = draft::network(wanted, world, &known, &facts)?;
+        match engine.create_network(&network) {
+            Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
+                let is_named = known.iter().any(|other| other.name == network.name);
+                if is_named || !wanted.subnets.is_empty() {
+                    return Err(error);
+                }
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(created(&network, &facts)),
+        }
+    }
+}
+
+fn created(network: &Network, facts: &super::HostFacts) -> Answer {
+    let device = claims::device(network);
+    let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let notes = ranges.flat_map(|range| {
+        let hidden = claims::hidden_routes(&range.subnet, device.as_deref(), facts);
+        hidden.into_iter().map(|route| {
+            format!(
+                "subnet {} hides the route to {} through {}",
+                range.subnet, route.dst, route.device
+            )
+        })
+    });
+    Answer { notes: notes.collect(), ..Answer::text(format!("{}\n", network.name)) }
+}
+
+/// Removes what it can; the first failure gives the exit code.
+fn rm(wanted: &RmArgs, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let mut answer = Answer::default();
+    for name in &wanted.names {
+        match engine.remove_network(name, wanted.force) {
+            Ok(()) => answer.text.push_str(&format!("{name}\n")),
+            Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
+            Err(error) => note(&mut answer, &with_advice(error, wanted.force)),
+        }
+    }
+    Ok(answer)
+}
+
+fn note(answer: &mut Answer, error: &Error) {
+    if answer.code == 0 {
+        answer.code = exit_code(error.kind());
+    }
+    answer.notes.push(error.to_string());
+}
+
+fn with_advice(error: Error, force: bool) -> Error {
+    match error.kind() {
+        Kind::Conflict if !force => {
+            Error::conflict(format!("{error}; remove its containers, or detach them with --force"))
+        }
+        Kind::Conflict
+        | Kind::Invalid
+        | Kind::Unsupported
+        | Kind::NotFound
+        | Kind::Exhausted
+        | Kind::TryAgain
+        | Kind::Denied
+        | Kind::Kernel
+        | Kind::Bug => error,
+    }
+}

@@ -1,0 +1,85 @@
+//! One result in the form that was asked for.
+
+use model::{Error, Result};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::args::{Listing, Output};
+use super::table::Table;
+use super::{template, yaml};
+
+/// A result as a table, JSON or YAML.
+pub(super) fn render(
+    output: Output,
+    view: &impl Serialize,
+    table: impl FnOnce() -> String,
+) -> Result<String> {
+    Ok(match output {
+        Output::Table => table(),
+        Output::Json => json(view)?,
+        Output::Yaml => yaml::text(&value(view)?),
+    })
+}
+
+/// Rows as Docker's listings print them: names only, by a template, or as [`render`] does.
+pub(super) fn list<T: Serialize>(
+    output: Output,
+    listing: &Listing,
+    rows: &[T],
+    shown: Shown<'_, T>,
+) -> Result<String> {
+    if listing.quiet {
+        return Ok(rows.iter().map(|row| (shown.name)(row) + "\n").collect());
+    }
+    match listing.format.as_deref() {
+        None => render(output, &rows, || (shown.table)(rows).text()),
+        Some("table") => Ok((shown.table)(rows).text()),
+        Some("json") => rows.iter().map(|row| Ok(line(row)? + "\n")).collect(),
+        Some(format) => templated(format, rows),
+    }
+}
+
+/// How rows of one kind are shown.
+pub(super) struct Shown<'a, T> {
+    pub(super) name: &'a dyn Fn(&T) -> String,
+    pub(super) table: &'a dyn Fn(&[T]) -> Table,
+}
+
+/// Rows by a template: one line each, or columns where it begins with `table`.
+pub(super) fn templated<T: Serialize>(format: &str, rows: &[T]) -> Result<String> {
+    let format = format.replace("\\t", "\t").replace("\\n", "\n");
+    let (format, in_columns) = match format.strip_prefix("table ") {
+        Some(rest) => (rest.to_owned(), true),
+        None => (format, false),
+    };
+    let template = template::parse(&format)?;
+    let lines: Vec<String> =
+        rows.iter().map(|row| template.text(&value(row)?)).collect::<Result<_>>()?;
+    if !in_columns {
+        return Ok(lines.iter().map(|line| format!("{line}\n")).collect());
+    }
+    let headings = template.headings();
+    let mut table = Table::new(&headings.split('\t').collect::<Vec<_>>());
+    for line in lines {
+        table.row(line.split('\t').map(str::to_owned));
+    }
+    Ok(table.text())
+}
+
+/// As pretty JSON, in the order of the fields.
+pub(super) fn json(view: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(view).map_err(unwritable)?;
+    Ok(text + "\n")
+}
+
+fn line(view: &impl Serialize) -> Result<String> {
+    serde_json::to_string(view).map_err(unwritable)
+}
+
+fn value(view: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(view).map_err(unwritable)
+}
+
+fn unwritable(cause: serde_json::Error) -> Error {
+    Error::bug("writing a result as JSON").because(cause)
+}

@@ -1,0 +1,75 @@
+//! `spoke ps`: one row for each attachment of every runtime.
+
+use model::{Attachment, NetworkName, Result, Timestamp};
+
+use super::args::{Output, PsArgs};
+use super::output::{Shown, list};
+use super::table::Table;
+use super::time::ago;
+use super::view::AttachmentView;
+use super::{Answer, World};
+
+/// How much of a container's id people need.
+const SHORT: usize = 12;
+
+pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let records = engine.attachments()?;
+    let rows = rows(&records, wanted.network.as_ref());
+    if let (Some(name), true) = (&wanted.network, rows.is_empty()) {
+        engine.network(name)?;
+    }
+    let listing = &wanted.listing;
+    let name = |row: &Row| shortened(&row.view.container, listing.no_trunc);
+    let table = |rows: &[Row]| table(rows, listing.no_trunc, world.now);
+    Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
+}
+
+/// A view, and what only the table needs.
+#[derive(serde::Serialize)]
+struct Row {
+    #[serde(flatten)]
+    view: AttachmentView,
+    #[serde(skip)]
+    since: Timestamp,
+}
+
+fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<Row> {
+    let mut records: Vec<&Attachment> = records
+        .iter()
+        .filter(|record| network.is_none_or(|network| record.id.network == *network))
+        .collect();
+    records.sort_by(|a, b| (&a.id, a.layer).cmp(&(&b.id, b.layer)));
+    let groups = records.chunk_by(|a, b| a.id == b.id);
+    let row = |layers: &[&Attachment]| {
+        let since = layers.iter().map(|layer| layer.since).min()?;
+        Some(Row { view: AttachmentView::of(layers)?, since })
+    };
+    groups.filter_map(row).collect()
+}
+
+fn table(rows: &[Row], no_trunc: bool, now: Timestamp) -> Table {
+    let mut table =
+        Table::new(&["NAME", "RUNTIME", "NETWORK", "IP", "MAC", "DRIVER", "PORTS", "UP"]);
+    for Row { view, since } in rows {
+        let is_id = view.name == view.container;
+        let ports: Vec<&str> = view.ports.iter().map(|port| port.text.as_str()).collect();
+        table.row([
+            if is_id { shortened(&view.name, no_trunc) } else { view.name.clone() },
+            view.runtime.clone(),
+            view.network.clone(),
+            view.addresses.join(","),
+            view.mac.clone().unwrap_or_default(),
+            view.driver.unwrap_or_default().to_owned(),
+            ports.join(","),
+            if view.state == "attached" { ago(*since, now) } else { view.state.to_owned() },
+        ]);
+    }
+    table
+}
+
+/// The start of a long hexadecimal id; every other name in full.
+pub(super) fn shortened(id: &str, no_trunc: bool) -> String {
+    let is_long = id.len() > 2 * SHORT && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_long && !no_trunc { id[..SHORT].to_owned() } else { id.to_owned() }
+}

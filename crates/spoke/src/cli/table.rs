@@ -1,0 +1,62 @@
+//! Columns for people: upper-case headings, two spaces between, no boxes.
+
+/// Rows of cells below headings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(headings: &[&str]) -> Self {
+        Self { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()] }
+    }
+
+    /// Adds a row; an empty cell is shown as `-`.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
+        self.rows.push(cells.into_iter().map(shown).collect());
+    }
+
+    pub(super) fn text(&self) -> String {
+        let widths = self.widths();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                let padding = width.saturating_sub(cell.chars().count());
+                line.push_str(&clean(cell));
+                line.extend(std::iter::repeat_n(' ', padding + 2));
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+}
+
+/// What others wrote must not steer the terminal.
+fn clean(cell: &str) -> String {
+    cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligns_and_tames() {
+        let mut table = Table::new(&["NAME", "IP"]);
+        table.row(["a-long-name".to_owned(), String::new()]);
+        table.row(["b".to_owned(), "10.0.0.1\x1b[2J".to_owned()]);
+        assert_eq!(table.text(), "NAME         IP\na-long-name  -\nb            10.0.0.1?[2J\n");
+    }
+}

@@ -1,0 +1,298 @@
+//! The commands over a real engine and the memory store; only the kernel is played.
+
+mod host;
+mod network;
+mod book;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use engine::port::{Driver, Granted, Host, Ipam, Presence, Stray};
+use engine::{Engine, Members, Request};
+use model::{
+    Attached, Attachment, Backend, Error, Interface, Layer, Network, Place, PortMap, Process,
+    Publish, Result, Sandbox, Timestamp,
+};
+use store::Memory;
+use tempfile::TempDir;
+
+use super::{Forward, HostFacts, HostLink, HostRoute, World, run};
+
+/// 2026-11-18T12:00:00Z
+const NOW: u64 = 1_795_003_200;
+
+/// A host: its book, what its kernel would say, and a file system of its own.
+struct Fixture {
+    store: Memory,
+    kernel: Kernel,
+    facts: HostFacts,
+    root: TempDir,
+}
+
+/// What the driver was asked to do, and what it says of containers.
+#[derive(Default)]
+struct Kernel {
+    gone: RefCell<BTreeSet<String>>,
+    strays: RefCell<Vec<Stray>>,
+    removed: RefCell<Vec<String>>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let link = |name: &str, mtu| HostLink { name: name.to_owned(), mtu, is_bridge: false };
+        let route = |dst: &str, device: &str| HostRoute {
+            dst: dst.parse().unwrap(),
+            device: device.to_owned(),
+        };
+        let facts = HostFacts {
+            links: vec![link("lo", 65_536), link("eth0", 1500)],
+            routes: vec![route("0.0.0.0/0", "eth0"), route("192.168.1.0/24", "eth0")],
+            forward: Forward::Accepted,
+        };
+        let root = TempDir::new().unwrap();
+        std::fs::create_dir_all(root.path().join("sys/module")).unwrap();
+        for module in ["veth", "bridge", "nf_tables"] {
+            std::fs::create_dir(root.path().join("sys/module").join(module)).unwrap();
+        }
+        let fixture = Self { store: Memory::new(), kernel: Kernel::default(), facts, root };
+        fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
+        fixture.write("proc/sys/net/ipv4/ip_forward", "1\n");
+        fixture.write("proc/stat", &format!("cpu 1 2\nbtime {}\n", NOW - 86_400));
+        fixture.write("spoke-binary", "the program");
+        fixture
+    }
+
+    fn path(&self, path: &str) -> std::path::PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn engine(&self) -> Engine<'_> {
+        Engine::new(&self.store, &self.kernel, &Nobody, &Clock)
+    }
+
+    /// Exit code, standard output, standard error.
+    fn try_spoke(&self, line: &[&str]) -> (u8, String, String) {
+        let world = World {
+            engine: &|| Ok(self.engine()),
+            facts: &|| Ok(self.facts.clone()),
+            root: self.root.path().to_owned(),
+            executable: self.path("spoke-binary"),
+            store: vec![self.path("run/spoke")],
+            backend: Backend::Nftables,
+            now: Timestamp(NOW),
+        };
+        let args = std::iter::once(&"spoke").chain(line).map(OsString::from).collect();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = run(args, &world, &mut out, &mut err);
+        (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    }
+
+    /// Standard output of a command that succeeds silently otherwise.
+    fn spoke(&self, line: &str) -> String {
+        let (code, out, err) = self.try_spoke(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!((code, err.as_str()), (0, ""), "spoke {line}");
+        out
+    }
+
+    /// Exit code and standard error of a command that fails.
+    fn refused(&self, line: &str) -> (u8, String) {
+        let (code, _, err) = self.try_spoke(&line.split(' ').collect::<Vec<_>>());
+        assert_ne!(code, 0, "spoke {line}");
+        (code, err.trim_end().to_owned())
+    }
+
+    fn attach(&self, network: &str, container: &str, owner: Option<&str>) -> Attachment {
+        let network = self.engine().network(&network.parse().unwrap()).unwrap();
+        self.engine().attach(&request(&network, container, owner)).unwrap()
+    }
+
+    fn address_file(&self, network: &str, address: &str, container: &str, age: u64) {
+        let path = format!("var/lib/cni/networks/{network}/{address}");
+        self.write(&path, &format!("{container}\r\neth0"));
+        let modified = std::time::UNIX_EPOCH + Duration::from_secs(NOW - age);
+        let file = std::fs::File::options().write(true).open(self.path(&path)).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.path(path).symlink_metadata().is_ok()
+    }
+}
+
+fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
+    let mut wiring = network.wiring.clone();
+    if owner.is_some() {
+        let port = |port: u16| port.try_into().unwrap();
+        wiring.publish = Some(Publish {
+            backend: Backend::Nftables,
+            ports: vec![PortMap {
+                host: Some([0, 0, 0, 0].into()),
+                host_port: port(8080),
+                container_port: port(80),
+                protocol: model::Protocol::Tcp,
+            }],
+            snat: true,
+            masquerade_all: false,
+            behind: None,
+            iptables: model::IptablesPublish::default(),
+        });
+    }
+    Request {
+        network: network.clone(),
+        layer: Layer::Link,
+        container: container.parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+        owner: owner.map(|owner| owner.parse().unwrap()),
+        sandbox: Some(Sandbox { path: "/run/netns/x".into(), inode: 7 }),
+        wiring,
+        ipam: network.ipam.clone(),
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+    }
+}
+
+impl Driver for Kernel {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        let interface = Interface {
+            name: attachment.id.ifname.clone(),
+            mac: Some(model::Mac::local([2, 0, 0, 0, 0, 1])),
+            mtu: None,
+            place: Place::Sandbox,
+        };
+        Ok(Attached {
+            interfaces: vec![interface],
+            addresses: attachment.addresses.clone(),
+            ..Attached::default()
+        })
+    }
+
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.removed.borrow_mut().push(attachment.id.container.to_string());
+        Ok(())
+    }
+
+    fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {
+        Ok(())
+    }
+
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        match self.gone.borrow().contains(attachment.id.container.as_str()) {
+            true => Presence::Gone,
+            false => Presence::Alive,
+        }
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        self.removed.borrow_mut().push(network.name.to_string());
+        Ok(())
+    }
+
+    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+        Ok(self.strays.borrow().clone())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        self.strays.borrow_mut().clear();
+        Ok(())
+    }
+}
+
+/// No address source beside the book.
+struct Nobody;
+
+impl Ipam for Nobody {
+    fn lease(&self, _: &Attachment) -> Result<Granted> {
+        Ok(Granted::Chosen)
+    }
+    fn release(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+    fn check(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+        Ok(())
+    }
+    fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Clock;
+
+impl Host for Clock {
+    fn me(&self) -> Process {
+        Process { pid: 1, start: 1 }
+    }
+    fn now(&self) -> Timestamp {
+        Timestamp(NOW - 3 * 86_400)
+    }
+    fn is_running(&self, _: &Process) -> bool {
+        true
+    }
+    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
+        true
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_kind_has_its_exit_code() {
+    use model::Kind;
+    let codes = [
+        (Kind::Invalid, 2),
+        (Kind::Unsupported, 2),
+        (Kind::NotFound, 3),
+        (Kind::Conflict, 4),
+        (Kind::Exhausted, 4),
+        (Kind::TryAgain, 75),
+        (Kind::Denied, 77),
+        (Kind::Kernel, 1),
+        (Kind::Bug, 70),
+    ];
+    for (kind, code) in codes {
+        assert_eq!(super::exit_code(Error::new(kind, "x").kind()), code);
+    }
+}
+
+#[test]
+fn help_and_usage() {
+    use clap::CommandFactory;
+    super::args::Cli::command().debug_assert();
+    let host = Fixture::new();
+    assert!(host.spoke("--help").contains("Examples:"));
+    assert!(host.spoke("network create --help").contains("--subnet fd00:70::/64"));
+    let (code, error) = host.refused("network create a/b");
+    assert_eq!(code, 2);
+    assert!(error.starts_with("spoke: invalid value 'a/b'"), "{error}");
+    assert_eq!(host.refused("nonsense").0, 2);
+}
+
+#[test]
+fn version_completion_and_manual() {
+    let host = Fixture::new();
+    assert!(host.spoke("version").starts_with("spoke 0."));
+    assert!(host.spoke("version -o json").contains("\"version\": \"0."));
+    assert!(host.spoke("completion bash").contains("_spoke()"));
+    let manual = host.path("man");
+    host.spoke(&format!("man {}", manual.display()));
+    let pages = names(&manual);
+    assert!(pages.contains(&"spoke.1".to_owned()), "{pages:?}");
+    assert!(pages.contains(&"spoke-network-create.1".to_owned()), "{pages:?}");
+}

@@ -1,0 +1,53 @@
+use super::*;
+
+#[test]
+fn a_healthy_host() {
+    let host = Fixture::new();
+    host.spoke("network create front");
+    let report = host.spoke("doctor");
+    assert_eq!(
+        report.replace(&host.root.path().display().to_string(), ""),
+        "\
+ok    kernel 6.18.0: veth bridge nf_tables
+ok    the book in /run/spoke can be written
+ok    no leaked addresses, devices or rules
+ok    packets are forwarded between interfaces
+ok    no packet filter chain drops forwarded packets by policy
+ok    no subnets overlap
+ok    every MTU fits eth0 (1500)
+"
+    );
+}
+
+#[test]
+fn a_sick_host() {
+    let mut host = Fixture::new();
+    host.spoke("network create --subnet 192.168.1.0/25 lan");
+    host.attach("lan", "c1", None);
+    host.attach("lan", "c2", None);
+    host.kernel.gone.borrow_mut().insert("c1".to_owned());
+    host.write("proc/sys/net/ipv4/ip_forward", "0\n");
+    host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+    std::fs::remove_dir(host.path("sys/module/veth")).unwrap();
+    host.facts.forward = Forward::Dropped(vec!["ip filter FORWARD".to_owned()]);
+    host.facts.links[1].mtu = 1450;
+    host.write("opt/cni/bin/bridge", "theirs");
+    let (code, out, err) = host.try_spoke(&["doctor"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    for line in [
+        "FAIL  kernel 6.18.0 has no veth",
+        "FAIL  1 attachments of containers that are gone\n      fix: spoke ipam check --fix",
+        "FAIL  net.ipv4.ip_forward is off",
+        "      fix: sysctl -w net.ipv4.ip_forward=1",
+        "warn  ip filter FORWARD drops what no rule accepts",
+        "      fix: sysctl -w net.bridge.bridge-nf-call-iptables=0",
+        "overlaps the route to 192.168.1.0/24 through eth0\n      fix: spoke network rm lan",
+        "warn  network lan has MTU 1500, and eth0 on the way out only 1450",
+        "are not Spoke's: bridge",
+    ] {
+        assert!(out.contains(line), "{line}\n---\n{out}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&host.try_spoke(&["doctor", "-o", "json"]).1).unwrap();
+    assert_eq!(json[0]["status"], "FAIL");
+}

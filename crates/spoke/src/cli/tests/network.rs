@@ -1,0 +1,156 @@
+use super::*;
+
+fn two_networks() -> Fixture {
+    let host = Fixture::new();
+    assert_eq!(host.spoke("network create front"), "front\n");
+    host.spoke("network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back");
+    host
+}
+
+#[test]
+fn create_takes_a_free_subnet() {
+    let mut host = two_networks();
+    host.spoke("network rm front");
+    host.facts.routes.push(HostRoute { dst: "10.200.0.0/23".parse().unwrap(), device: "wg0".into() });
+    host.spoke("network create other");
+    assert!(host.spoke("network inspect other").contains("10.200.2.0/24"));
+}
+
+#[test]
+fn lists_networks() {
+    let host = two_networks();
+    host.attach("back", "c1", Some("web"));
+    assert_eq!(
+        host.spoke("network ls"),
+        "\
+NAME   DRIVER  RUNTIME  SUBNETS                      BRIDGE    ATTACHED
+back   bridge  spoke    10.70.1.0/24,fd00:70::/64  sp-back   1
+front  bridge  spoke    10.200.0.0/24              sp-front  0
+"
+        .replace("SUBNETS                      BRIDGE", "SUBNETS                    BRIDGE")
+    );
+    assert_eq!(host.spoke("network ls -q --filter name=fro"), "front\n");
+    assert_eq!(host.spoke("network ls -q --filter driver=ptp"), "");
+    assert_eq!(host.refused("network ls --filter size=3").0, 2);
+    assert_eq!(host.spoke("network ls --format {{.Name}}:{{.Driver}}"), "back:bridge\nfront:bridge\n");
+    assert_eq!(
+        host.try_spoke(&["network", "ls", "--format", "table {{.Name}}\\t{{.MTU}}"]).1,
+        "NAME   MTU\nback   1450\nfront  <no value>\n"
+    );
+    assert_eq!(host.spoke("network ls --format json").lines().count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("network ls -o json")).unwrap();
+    assert_eq!(json[0]["subnets"][1]["gateway"], "fd00:70::1");
+    assert!(host.spoke("network ls -o yaml").starts_with("- attached: 1\n  bridge: sp-back\n"));
+}
+
+#[test]
+fn inspects_networks() {
+    let host = two_networks();
+    let format = ["network", "inspect", "back", "--format", "{{range .Subnets}}{{.Gateway}} {{end}}"];
+    assert_eq!(host.try_spoke(&format).1, "10.70.1.1 fd00:70::1 \n");
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("network inspect front")).unwrap();
+    assert_eq!(json[0]["created"], "2026-11-18T12:00:00Z");
+    assert_eq!(json[0]["masquerade"], true);
+    assert_eq!(
+        host.refused("network inspect nix"),
+        (3, "spoke: no network nix; `spoke network ls` lists them".to_owned())
+    );
+}
+
+#[test]
+fn options_reach_the_network() {
+    let host = Fixture::new();
+    host.spoke(
+        "network create --subnet 10.9.0.0/24 --gateway 10.9.0.254 --ip-range 10.9.0.128/25 \
+         --internal --ingress isolated --bridge br9 n",
+    );
+    let network = host.engine().network(&"n".parse().unwrap()).unwrap();
+    let range = &network.ipam.pools()[0].ranges[0];
+    assert_eq!((range.first.to_string(), range.last.to_string()), ("10.9.0.128".into(), "10.9.0.254".into()));
+    assert_eq!(range.gateway, Some("10.9.0.254".parse().unwrap()));
+    assert!(network.wiring.masquerade.is_none());
+    let firewall = network.wiring.firewall.unwrap();
+    assert_eq!(firewall.ingress, model::IngressPolicy::Isolated);
+    assert_eq!(firewall.bridge.unwrap().as_str(), "br9");
+}
+
+#[test]
+fn refuses_what_a_network_cannot_have() {
+    let mut host = two_networks();
+    host.facts.links.push(HostLink { name: "sp-taken".into(), mtu: 1500, is_bridge: true });
+    host.facts.routes.push(HostRoute { dst: "172.17.0.0/16".parse().unwrap(), device: "docker0".into() });
+    host.write("etc/containers/networks/p.json", r#"{"name":"p","subnets":[{"subnet":"10.89.0.0/24"}]}"#);
+    for (line, code, error) in [
+        ("front", 4, "a network named front already exists"),
+        ("taken", 4, "device sp-taken already exists"),
+        ("x --bridge sp-back", 4, "bridge sp-back belongs to network back"),
+        ("x --subnet 10.70.0.0/16", 4, "overlaps 10.70.1.0/24 (spoke network back)"),
+        ("x --subnet 172.17.3.0/24", 4, "overlaps 172.17.0.0/16 (docker network bridge)"),
+        ("x --subnet 10.89.0.0/24", 4, "(podman network p); attach to that network, or pick one of: 10.200.1.0/24, 10.200.2.0/24"),
+        ("x --subnet 10.1.0.5/24", 2, "the subnet is 10.1.0.0/24"),
+        ("x --subnet 10.1.0.0/31", 2, "too small"),
+        ("x --subnet 10.1.0.0/24 --subnet 10.2.0.0/24", 2, "one subnet of each address family"),
+        ("x --subnet 10.1.0.0/24 --gateway 10.2.0.1", 2, "gateway 10.2.0.1 is in none"),
+        ("x --subnet 10.1.0.0/24 --gateway 10.1.0.255", 2, "gateway 10.1.0.255 is no host"),
+        ("x --subnet 10.1.0.0/24 --ip-range 10.1.0.0/16", 2, "IP range 10.1.0.0/16 is in none"),
+        ("x --driver ptp --bridge b", 2, "driver ptp has no bridge"),
+        ("x --mtu 5", 2, "an MTU is a number from 68 to 65535"),
+    ] {
+        let (refused, sentence) = host.refused(&format!("network create {line}"));
+        assert!(sentence.contains(error), "{line}: {sentence}");
+        assert_eq!(refused, code, "{line}: {sentence}");
+    }
+    assert_eq!(host.spoke("network ls -q"), "back\nfront\n");
+}
+
+#[test]
+fn warns_about_a_hidden_route() {
+    let host = Fixture::new();
+    let (code, out, err) = host.try_spoke(&["network", "create", "--subnet", "192.168.1.0/25", "n"]);
+    assert_eq!((code, out.as_str()), (0, "n\n"));
+    assert_eq!(err, "spoke: subnet 192.168.1.0/25 hides the route to 192.168.1.0/24 through eth0\n");
+}
+
+#[test]
+fn removes_networks() {
+    let host = two_networks();
+    host.attach("back", "c1", None);
+    let (code, out, err) = host.try_spoke(&["network", "rm", "back", "front"]);
+    assert_eq!((code, out.as_str()), (4, "front\n"));
+    assert!(err.contains("still has 1 attachments") && err.contains("--force"), "{err}");
+    assert_eq!(host.spoke("network rm -f back nix"), "back\n");
+    assert_eq!(*host.kernel.removed.borrow(), ["front", "c1", "back"]);
+    assert_eq!(host.refused("network rm back").0, 3);
+}
+
+#[test]
+fn ps_merges_layers() {
+    let host = two_networks();
+    host.attach("back", "4be1d7a0c3f24be1d7a0c3f24be1d7a0c3f2", Some("web"));
+    let network = host.engine().network(&"back".parse().unwrap()).unwrap();
+    let mut tuning = request(&network, "4be1d7a0c3f24be1d7a0c3f24be1d7a0c3f2", None);
+    (tuning.layer, tuning.ipam) = (Layer::Tuning, model::Ipam::None);
+    tuning.wiring = model::Wiring::default();
+    host.engine().attach(&tuning).unwrap();
+    host.attach("front", "f00dd7a0c3f24be1d7a0c3f24be1d7a0c3f2", None);
+    assert_eq!(
+        host.spoke("ps"),
+        "\
+NAME          RUNTIME  NETWORK  IP                           MAC                DRIVER  PORTS                 UP
+web           spoke    back     10.70.1.2/24,fd00:70::2/64  02:00:00:00:00:01  bridge  0.0.0.0:8080->80/tcp  3d
+f00dd7a0c3f2  spoke    front    10.200.0.2/24               02:00:00:00:00:01  bridge  -                     3d
+"
+        .replace("IP                           MAC", "IP                          MAC")
+    );
+    assert_eq!(host.spoke("ps -q front"), "f00dd7a0c3f2\n");
+    assert_eq!(host.spoke("ps -q --no-trunc front"), "f00dd7a0c3f24be1d7a0c3f24be1d7a0c3f2\n");
+    let format = "{{.Name}} {{join .Addresses \"+\"}} {{range .Ports}}{{.HostPort}}{{end}}";
+    assert_eq!(
+        host.try_spoke(&["ps", "back", "--format", format]).1,
+        "web 10.70.1.2/24+fd00:70::2/64 8080\n"
+    );
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("ps -o json back")).unwrap();
+    assert_eq!(json[0]["state"], "attached");
+    assert_eq!(json[0]["sandbox"], "/run/netns/x");
+    assert_eq!(host.refused("ps nix").0, 3);
+}

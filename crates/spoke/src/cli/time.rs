@@ -1,0 +1,61 @@
+//! Times as people and machines read them.
+
+use model::Timestamp;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// How long ago, in the largest whole unit: `12s`, `5m`, `3h`, `9d`.
+pub(super) fn ago(since: Timestamp, now: Timestamp) -> String {
+    match now.0.saturating_sub(since.0) {
+        seconds if seconds < MINUTE => format!("{seconds}s"),
+        seconds if seconds < HOUR => format!("{}m", seconds / MINUTE),
+        seconds if seconds < DAY => format!("{}h", seconds / HOUR),
+        seconds => format!("{}d", seconds / DAY),
+    }
+}
+
+/// In UTC, as RFC 3339 has it.
+pub(super) fn rfc3339(at: Timestamp) -> String {
+    let (year, month, day) = date(at.0 / DAY);
+    let second = at.0 % DAY;
+    let (hour, minute, second) = (second / HOUR, second % HOUR / MINUTE, second % MINUTE);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of the `days`th day after 1970-01-01. Years are counted from March, so
+/// that the leap day is a year's last; an era of 400 years has 146,097 days.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leap_days_and_ends_of_years() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_696, "2000-02-29T12:34:56Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(Timestamp(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn the_largest_whole_unit() {
+        let ago = |seconds: u64| ago(Timestamp(1_000), Timestamp(1_000 + seconds));
+        assert_eq!([ago(0), ago(59), ago(60), ago(7_200), ago(259_199)], ["0s", "59s", "1m", "2h", "2d"]);
+    }
+}

@@ -1,0 +1,176 @@
+//! How full a pool is, computed from what is taken and never by walking its addresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use model::{Holder, Pool, Reservation};
+
+use super::reference::HeldFile;
+use super::view::PoolView;
+
+/// Who has addresses, from the book and from the reference plugins' files.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) holders: Vec<Holder>,
+    pub(super) reservations: Vec<Reservation>,
+    /// Only those that the book knows nothing of.
+    pub(super) files: Vec<HeldFile>,
+}
+
+impl Taken {
+    fn held_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Holder> {
+        self.holders.iter().filter(|holder| {
+            holder.lease.space == pool.space && pool.range_of(holder.lease.address.addr()).is_some()
+        })
+    }
+
+    fn reserved_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = IpAddr> + 'a {
+        let here = |reserved: &&Reservation| {
+            reserved.space == pool.space && pool.range_of(reserved.address).is_some()
+        };
+        self.reservations.iter().filter(here).map(|reserved| reserved.address)
+    }
+
+    fn files_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a HeldFile> {
+        self.files.iter().filter(|file| pool.range_of(file.address).is_some())
+    }
+}
+
+/// How full `pool` is.
+pub(super) fn view(pool: &Pool, taken: &Taken) -> PoolView {
+    let mut holders: BTreeMap<String, u64> = BTreeMap::new();
+    let mut held = BTreeSet::new();
+    let mut quarantined = 0;
+    for holder in taken.held_in(pool) {
+        held.insert(holder.lease.address.addr());
+        match holder.quarantined {
+            Some(_) => quarantined += 1,
+            None => *holders.entry(holder.runtime.to_string()).or_default() += 1,
+        }
+    }
+    for file in taken.files_in(pool) {
+        if held.insert(file.address) {
+            *holders.entry("reference".to_owned()).or_default() += 1;
+        }
+    }
+    let reserved = taken.reserved_in(pool).filter(|address| !held.contains(address)).count();
+    let size = u64::try_from(pool.capacity()).unwrap_or(u64::MAX);
+    let (used, reserved) = (holders.values().sum::<u64>(), reserved as u64);
+    let ranges = free_ranges(pool, taken);
+    let subnets: Vec<String> =
+        pool.ranges.iter().map(|range| range.subnet.trunc().to_string()).collect();
+    PoolView {
+        network: pool.id.network.to_string(),
+        pool: subnets.join(","),
+        size,
+        used,
+        reserved,
+        quarantined,
+        free: size.saturating_sub(used + reserved + quarantined),
+        holders,
+        free_ranges: ranges.iter().map(range_text).collect(),
+    }
+}
+
+/// The lowest `count` free addresses of `pool`.
+pub(super) fn lowest_free(pool: &Pool, taken: &Taken, count: usize) -> Vec<IpAddr> {
+    let ranges = free_ranges(pool, taken);
+    let each = |(first, last): &(IpAddr, IpAddr)| {
+        let like = *first;
+        (bits(*first)..=bits(*last)).map(move |bits| address(bits, like))
+    };
+    ranges.iter().flat_map(each).take(count).collect()
+}
+
+/// The gaps between what is taken.
+fn free_ranges(pool: &Pool, taken: &Taken) -> Vec<(IpAddr, IpAddr)> {
+    let mut busy: BTreeSet<IpAddr> =
+        taken.held_in(pool).map(|holder| holder.lease.address.addr()).collect();
+    busy.extend(taken.reserved_in(pool));
+    busy.extend(taken.files_in(pool).map(|file| file.address));
+    busy.extend(pool.ranges.iter().filter_map(|range| range.gateway));
+    let mut gaps = Vec::new();
+    for range in &pool.ranges {
+        let mut next = Some(bits(range.first));
+        for taken in busy.range(range.first..=range.last).map(|address| bits(*address)) {
+            if let Some(start) = next.filter(|start| *start < taken) {
+                gaps.push((address(start, range.first), address(taken - 1, range.first)));
+            }
+            next = taken.checked_add(1);
+        }
+        if let Some(start) = next.filter(|start| *start <= bits(range.last)) {
+            gaps.push((address(start, range.first), range.last));
+        }
+    }
+    gaps
+}
+
+fn range_text((first, last): &(IpAddr, IpAddr)) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// An address as a number.
+pub(super) fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}
+
+/// A number as an address of the family of `like`; the family's last where it is too large.
+pub(super) fn address(bits: u128, like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(bits).unwrap_or(u32::MAX))),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(bits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Order, PoolId, Range, Space};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pool(subnet: &str, first: &str, last: &str) -> Pool {
+        let [first, last] = [first, last].map(|end| end.parse().unwrap());
+        Pool {
+            id: PoolId { network: "front".parse().unwrap(), index: 0 },
+            space: Space::Host,
+            ranges: vec![Range::new(subnet.parse().unwrap(), first, last, Some(first)).unwrap()],
+            order: Order::NextAfterLast,
+        }
+    }
+
+    fn reserved(address: IpAddr) -> Reservation {
+        Reservation { space: Space::Host, address, owner: None, network: None }
+    }
+
+    #[test]
+    fn a_whole_ipv6_subnet_is_two_ends() {
+        let pool = pool("fd00::/64", "fd00::1", "fd00::ffff:ffff:ffff:ffff");
+        let taken =
+            Taken { reservations: vec![reserved("fd00::5".parse().unwrap())], ..Taken::default() };
+        let view = view(&pool, &taken);
+        assert_eq!(view.free_ranges, ["fd00::2-fd00::4", "fd00::6-fd00::ffff:ffff:ffff:ffff"]);
+        assert_eq!((view.size, view.reserved), (u64::MAX - 1, 1));
+        let lowest: Vec<String> =
+            lowest_free(&pool, &taken, 4).iter().map(ToString::to_string).collect();
+        assert_eq!(lowest, ["fd00::2", "fd00::3", "fd00::4", "fd00::6"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_free_and_what_is_taken_make_the_pool(taken in prop::collection::btree_set(1u8..=254, 0..254)) {
+            let pool = pool("10.0.0.0/24", "10.0.0.1", "10.0.0.254");
+            let addresses = taken.iter().map(|last| IpAddr::from([10, 0, 0, *last]));
+            let taken = Taken { reservations: addresses.map(reserved).collect(), ..Taken::default() };
+            let free = lowest_free(&pool, &taken, 1000);
+            for address in &free {
+                prop_assert!(taken.reservations.iter().all(|reserved| reserved.address != *address));
+            }
+            let busy = taken.reservations.iter().filter(|r| !pool.is_gateway(r.address)).count();
+            prop_assert_eq!(free.len() + busy, 253);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What JSON, YAML and templates show. These shapes are a promise to scripts: fields are added,
+//! never renamed, and absent values are null.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Attachment, AttachmentId, IngressPolicy, Layer, LinkKind, Network, Phase, Place, PortMap,
+};
+use serde::Serialize;
+
+use super::claims;
+use super::time::rfc3339;
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct NetworkView {
+    pub(super) name: String,
+    pub(super) driver: &'static str,
+    pub(super) runtime: String,
+    pub(super) created: String,
+    pub(super) bridge: Option<String>,
+    pub(super) mtu: Option<u32>,
+    pub(super) masquerade: bool,
+    pub(super) ingress: Option<&'static str>,
+    pub(super) sticky: bool,
+    pub(super) ipam: &'static str,
+    pub(super) subnets: Vec<SubnetView>,
+    pub(super) attached: usize,
+    pub(super) containers: Vec<String>,
+}
+
+/// A range of a network's addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SubnetView {
+    pub(super) subnet: String,
+    pub(super) gateway: Option<String>,
+    pub(super) first: String,
+    pub(super) last: String,
+}
+
+impl NetworkView {
+    /// Of a network, with those of `attachments` that are on it.
+    pub(super) fn of(network: &Network, attachments: &[Attachment]) -> Self {
+        let mut on_it: Vec<&AttachmentId> = attachments
+            .iter()
+            .map(|attachment| &attachment.id)
+            .filter(|id| id.network == network.name)
+            .collect();
+        on_it.dedup();
+        let wiring = &network.wiring;
+        Self {
+            name: network.name.to_string(),
+            driver: wiring.link.as_ref().map_or("none", |link| driver(&link.kind)),
+            runtime: network.runtime.to_string(),
+            created: rfc3339(network.since),
+            bridge: claims::device(network),
+            mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
+            masquerade: wiring.masquerade.is_some(),
+            ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
+            sticky: network.sticky,
+            ipam: ipam(&network.ipam),
+            subnets: subnets(network),
+            attached: on_it.len(),
+            containers: on_it.iter().map(|id| id.container.to_string()).collect(),
+        }
+    }
+}
+
+fn subnets(network: &Network) -> Vec<SubnetView> {
+    let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let view = |range: &model::Range| SubnetView {
+        subnet: range.subnet.trunc().to_string(),
+        gateway: range.gateway.map(|gateway| gateway.to_string()),
+        first: range.first.to_string(),
+        last: range.last.to_string(),
+    };
+    ranges.map(view).collect()
+}
+
+pub(super) fn driver(kind: &LinkKind) -> &'static str {
+    match kind {
+        LinkKind::Bridge(_) => "bridge",
+        LinkKind::Ptp(_) => "ptp",
+        LinkKind::Loopback => "loopback",
+    }
+}
+
+fn ingress(policy: IngressPolicy) -> &'static str {
+    match policy {
+        IngressPolicy::Open => "open",
+        IngressPolicy::SameBridge => "same-bridge",
+        IngressPolicy::Isolated => "isolated",
+    }
+}
+
+fn ipam(ipam: &model::Ipam) -> &'static str {
+    match ipam {
+        model::Ipam::None => "none",
+        model::Ipam::Book { .. } => "spoke",
+        model::Ipam::HostLocal { .. } => "host-local",
+        model::Ipam::Fixed { .. } => "static",
+        model::Ipam::Foreign(_) => "foreign",
+    }
+}
+
+/// An attachment, all its layers together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct AttachmentView {
+    pub(super) name: String,
+    pub(super) container: String,
+    pub(super) interface: String,
+    pub(super) runtime: String,
+    pub(super) network: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) mac: Option<String>,
+    pub(super) driver: Option<&'static str>,
+    pub(super) ports: Vec<PortView>,
+    pub(super) state: &'static str,
+    pub(super) since: String,
+    pub(super) sandbox: Option<String>,
+}
+
+/// A published port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct PortView {
+    pub(super) host_ip: Option<String>,
+    pub(super) host_port: u16,
+    pub(super) container_port: u16,
+    pub(super) protocol: String,
+    /// As people read it.
+    pub(super) text: String,
+}
+
+impl AttachmentView {
+    /// Of the layers of one attachment; `None` where there are none.
+    pub(super) fn of(layers: &[&Attachment]) -> Option<Self> {
+        let first = layers.first()?;
+        let link = layers.iter().find(|layer| layer.layer == Layer::Link);
+        let main = link.unwrap_or(first);
+        let owner = layers.iter().find_map(|layer| layer.owner.as_ref());
+        let kind = layers.iter().find_map(|layer| layer.wiring.link.as_ref());
+        let publish = layers.iter().filter_map(|layer| layer.wiring.publish.as_ref());
+        let since = layers.iter().map(|layer| layer.since).min()?;
+        let id = &first.id;
+        Some(Self {
+            name: owner.map_or_else(|| id.container.to_string(), ToString::to_string),
+            container: id.container.to_string(),
+            interface: id.ifname.to_string(),
+            runtime: main.runtime.to_string(),
+            network: id.network.to_string(),
+            addresses: addresses(layers),
+            mac: mac(layers),
+            driver: kind.map(|link| driver(&link.kind)),
+            ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
+            state: state(layers),
+            since: rfc3339(since),
+            sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
+        })
+    }
+}
+
+impl PortView {
+    fn of(map: &PortMap) -> Self {
+        Self {
+            host_ip: map.host.map(|host| host.to_string()),
+            host_port: map.host_port.get(),
+            container_port: map.container_port.get(),
+            protocol: map.protocol.to_string(),
+            text: map.to_string(),
+        }
+    }
+}
+
+/// Those that the layers agree on: a later layer repeats what an earlier one got.
+fn addresses(layers: &[&Attachment]) -> Vec<String> {
+    let mut addresses: Vec<String> = Vec::new();
+    for layer in layers {
+        let leased = layer.leases.iter().map(|lease| lease.address);
+        let told = layer.addresses.iter().map(|held| held.address);
+        for address in told.chain(leased).map(|address| address.to_string()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+    }
+    addresses
+}
+
+fn mac(layers: &[&Attachment]) -> Option<String> {
+    let made = layers.iter().find_map(|layer| match &layer.phase {
+        Phase::Attached(attached) => {
+            let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
+            attached.interfaces.iter().filter(inside).find_map(|interface| interface.mac)
+        }
+        Phase::Attaching { .. } | Phase::Detaching => None,
+    });
+    let tuned = layers.iter().find_map(|layer| layer.wiring.tuning.as_ref()?.mac);
+    tuned.or(made).map(|mac| mac.to_string())
+}
+
+fn state(layers: &[&Attachment]) -> &'static str {
+    let in_phase = |wanted: fn(&Phase) -> bool| layers.iter().any(|layer| wanted(&layer.phase));
+    if in_phase(|phase| matches!(phase, Phase::Detaching)) {
+        "detaching"
+    } else if in_phase(|phase| matches!(phase, Phase::Attaching { .. })) {
+        "attaching"
+    } else {
+        "attached"
+    }
+}
+
+/// A pool and how full it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct PoolView {
+    pub(super) network: String,
+    pub(super) pool: String,
+    /// How many addresses can be leased; 2^64-1 where there are more.
+    pub(super) size: u64,
+    pub(super) used: u64,
+    pub(super) reserved: u64,
+    pub(super) quarantined: u64,
+    pub(super) free: u64,
+    /// How many each runtime holds.
+    pub(super) holders: BTreeMap<String, u64>,
+    pub(super) free_ranges: Vec<String>,
+}
+
+/// An address that is not free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct AddressView {
+    pub(super) address: String,
+    pub(super) state: &'static str,
+    pub(super) network: Option<String>,
+    pub(super) container: Option<String>,
+    pub(super) interface: Option<String>,
+    pub(super) owner: Option<String>,
+    pub(super) runtime: Option<String>,
+    pub(super) since: Option<String>,
+    /// Where the holder is known from, if not from the book.
+    pub(super) file: Option<String>,
+}
+
+/// What `ipam show` shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct BookView {
+    pub(super) pools: Vec<PoolView>,
+    pub(super) addresses: Vec<AddressView>,
+}
+
+/// Something without an owner, or in doubt, or wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct FindingView {
+    /// `attachment`, `lease`, `link`, `rules`, `file` or `overlap`.
+    pub(super) kind: &'static str,
+    pub(super) subject: String,
+    pub(super) why: String,
+    /// `free`, `quarantine`, `keep`, or `decide`: a person must.
+    pub(super) remedy: &'static str,
+    /// Whether the remedy was applied.
+    pub(super) done: bool,
+}

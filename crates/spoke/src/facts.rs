@@ -1,0 +1,63 @@
+//! This host as its kernel describes it, for the commands that explain and choose.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use model::{Family, Result};
+use netlink::nft::{self, Hook, Policy};
+use netlink::{Links, Routes, Socket};
+
+use crate::cli::{Forward, HostFacts, HostLink, HostRoute};
+
+/// Reads links, routes and packet filter; changes nothing.
+pub fn gather() -> Result<HostFacts> {
+    let mut socket = Socket::route()?;
+    let links = socket.links(Links::default())?;
+    let names: BTreeMap<u32, String> =
+        links.iter().map(|link| (link.index, link.name.to_string())).collect();
+    let mut routes = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let main = Routes { family, table: Some(netlink::route::MAIN), link: None };
+        for route in socket.routes(main)? {
+            let device = route.link.and_then(|index| names.get(&index)).cloned();
+            routes.push(HostRoute { dst: route.dst, device: device.unwrap_or_default() });
+        }
+    }
+    let links = links
+        .into_iter()
+        .map(|link| HostLink {
+            name: link.name.to_string(),
+            mtu: link.mtu,
+            is_bridge: link.kind.as_deref() == Some("bridge"),
+        })
+        .collect();
+    let forward = forward().unwrap_or_else(|error| Forward::Unknown(error.to_string()));
+    Ok(HostFacts { links, routes, forward })
+}
+
+fn forward() -> Result<Forward> {
+    let mut socket = Socket::netfilter()?;
+    let mut dropping = Vec::new();
+    for (family, name) in
+        [(nft::Family::Ipv4, "ip"), (nft::Family::Ipv6, "ip6"), (nft::Family::Inet, "inet")]
+    {
+        for chain in nft::chains(&mut socket, family)? {
+            let drops = chain
+                .base
+                .is_some_and(|base| base.hook == Hook::Forward && base.policy == Policy::Drop);
+            if drops {
+                dropping.push(format!("{name} {} {}", chain.table, chain.name));
+            }
+        }
+    }
+    if !dropping.is_empty() {
+        return Ok(Forward::Dropped(dropping));
+    }
+    let legacy = fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
+    Ok(match legacy.lines().any(|table| table == "filter") {
+        true => Forward::Unknown(
+            "the old iptables is in use, `iptables-legacy -S FORWARD` shows its policy".into(),
+        ),
+        false => Forward::Accepted,
+    })
+}

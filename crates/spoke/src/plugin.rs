@@ -1,0 +1,60 @@
+//! Called as a CNI plugin: one request, one answer, exit.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+
+use cni::wire::{Command, Environment, Failure, Version};
+use cni::{Context, Output, Plugin};
+use engine::port::Host;
+use linux::Life;
+use model::Result;
+
+use crate::world::World;
+
+/// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
+const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
+
+/// What this process is as a plugin, if its name is one's. As `spoke` it is the plugin of that
+/// type only where a CNI runtime calls.
+pub fn named(name: &str) -> Option<Plugin> {
+    let called = std::env::var_os("CNI_COMMAND").is_some();
+    Plugin::named(name).filter(|plugin| *plugin != Plugin::Spoke || called)
+}
+
+/// Answers the request that environment and standard input make; returns the exit code.
+pub fn run(plugin: Plugin) -> u8 {
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    let output = answer(plugin, &environment).unwrap_or_else(|error| {
+        let command = Command::parse(&environment.command).unwrap_or(Command::Add);
+        let failure = Failure::of(&error, command).render(Version::LATEST);
+        Output { stdout: format!("{failure}\n"), stderr: String::new(), code: 1 }
+    });
+    let _ = std::io::stderr().write_all(output.stderr.as_bytes());
+    let written = std::io::stdout().write_all(output.stdout.as_bytes());
+    match (u8::try_from(output.code), written) {
+        (Ok(code), Ok(())) => code,
+        (_, _) => 1,
+    }
+}
+
+fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
+    let world = World::open(Life::Short)?;
+    let engine = world.engine();
+    let context = Context {
+        engine: &engine,
+        backend: world.config.firewall.backend,
+        namespaces: &cni::Kernel,
+        now: world.host().now(),
+        allowlist: Path::new(ALLOWLIST),
+    };
+    Ok(cni::run(plugin, environment, &mut *input(), &context))
+}
+
+/// A person who tries a plugin by hand has nothing to say on standard input.
+fn input() -> Box<dyn Read> {
+    let stdin = std::io::stdin();
+    match stdin.is_terminal() {
+        true => Box::new(std::io::empty()),
+        false => Box::new(stdin),
+    }
+}
