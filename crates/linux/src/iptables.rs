@@ -3,8 +3,8 @@
 //! other on a running host.
 //!
 //! Each operation reads the rules of a family once and writes them once, all or nothing per table.
-//! Chains that are shared are created by a command that fails where somebody else was faster;
-//! then everything is read again.
+//! Chains that are shared are created by a command that empties nothing where somebody else was
+//! faster. Whoever adds a rule that is shared looks again, and removes it where there are two.
 
 mod change;
 mod execute;
@@ -157,22 +157,25 @@ impl Iptables {
     /// Reads, plans, and writes in one go; again where somebody else was in between.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
         let program = self.program(family);
-        let mut refused = (String::new(), Error::bug("an edit without an attempt"));
+        let mut refused: Option<(String, Error)> = None;
         for _ in 0..ATTEMPTS {
-            let text = plan(Saved::parse(&program.save()?))?.render();
+            let change = plan(Saved::parse(&program.save()?))?;
+            let text = change.render();
             if text.is_empty() {
                 return Ok(());
             }
             match program.restore(&text) {
-                Ok(()) => return Ok(()),
+                Ok(()) if !change.is_contended() => return Ok(()),
+                Ok(()) => refused = None,
+                Err(error) if error.kind() != model::Kind::Kernel => return Err(error),
                 // Nobody was in between: it would be refused again.
-                Err(error) if error.kind() == model::Kind::Kernel && text != refused.0 => {
-                    refused = (text, error);
+                Err(error) if refused.is_some_and(|(before, _)| before == text) => {
+                    return Err(error);
                 }
-                Err(error) => return Err(error),
+                Err(error) => refused = Some((text, error)),
             }
         }
-        Err(refused.1)
+        refused.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     fn edit_if_there(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {

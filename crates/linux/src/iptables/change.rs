@@ -6,8 +6,8 @@ use model::{AttachmentId, IfName, IpNet, Result};
 
 use super::Part;
 use super::rules::{
-    FILTER, FORWARD, NAT, Place, Rule, STAGE_1, STAGE_2, Wanted, forward_rules, masquerade_chain,
-    publish_chain,
+    FILTER, FORWARD, NAT, Place, Rule, STAGE_1, STAGE_2, Wanted, Whose, forward_rules,
+    masquerade_chain, publish_chain,
 };
 use super::saved::{Saved, leads_to, without_comment};
 
@@ -16,11 +16,12 @@ use super::saved::{Saved, leads_to, without_comment};
 pub(super) struct Change {
     saved: Saved,
     commands: BTreeMap<&'static str, Vec<String>>,
+    contended: bool,
 }
 
 /// Adds what is missing.
 pub(super) fn install(saved: Saved, wanted: &Wanted) -> Result<Change> {
-    let mut change = Change { saved, commands: BTreeMap::new() };
+    let mut change = Change { saved, ..Change::default() };
     for (table, chain) in &wanted.chains {
         change.create(table, chain);
     }
@@ -46,7 +47,7 @@ pub(super) fn remove(
     parts: &[Part],
     addresses: &[IpNet],
 ) -> Change {
-    let mut change = Change { saved, commands: BTreeMap::new() };
+    let mut change = Change { saved, ..Change::default() };
     for part in parts {
         match part {
             Part::Masquerade => change.stop_masquerading(&masquerade_chain(id), addresses),
@@ -69,7 +70,7 @@ pub(super) fn remove(
 
 /// Removes the isolation of a bridge.
 pub(super) fn remove_bridge(saved: Saved, bridge: &IfName) -> Change {
-    let mut change = Change { saved, commands: BTreeMap::new() };
+    let mut change = Change { saved, ..Change::default() };
     let (into, out) = (format!("-i {bridge} "), format!("-o {bridge} "));
     change.drop_rules(FILTER, |chain, rule| {
         (chain == STAGE_1 && rule.starts_with(&into))
@@ -101,6 +102,12 @@ impl Change {
         text
     }
 
+    /// Whether another process may have added the same rules at the same time, so that there are
+    /// two of them now: `iptables-nft-restore` repeats its work on top of the other's.
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended
+    }
+
     fn command(&mut self, table: &'static str, command: String) {
         self.commands.entry(table).or_default().push(command);
     }
@@ -114,8 +121,12 @@ impl Change {
 
     fn add(&mut self, rule: &Rule) {
         if is_there(&self.saved, rule) {
+            if rule.whose == Whose::Common {
+                self.keep_last(rule);
+            }
             return;
         }
+        self.contended |= rule.whose == Whose::Common;
         let Rule { table, chain, text, place, .. } = rule;
         let held = (chain.clone(), text.clone());
         match place {
@@ -128,6 +139,19 @@ impl Change {
                 self.command(table, format!("-A {chain} {text}"));
             }
         }
+    }
+
+    /// Removes all but the last copy of a rule.
+    fn keep_last(&mut self, rule: &Rule) {
+        let wanted = without_comment(&rule.text);
+        let same = |of: &str, held: &str| of == rule.chain && without_comment(held) == wanted;
+        let held = &self.saved.table(rule.table).rules;
+        let mut surplus = held.iter().filter(|(of, held)| same(of, held)).count() - 1;
+        self.drop_rules(rule.table, |of, held| {
+            let drop = surplus > 0 && same(of, held);
+            surplus -= usize::from(drop);
+            drop
+        });
     }
 
     /// Whether the chain holds, or is led to by, rules that are not wanted, or one twice.
@@ -143,7 +167,7 @@ impl Change {
         self.drop_rules(table, |_, rule| leads_to(rule, chain) && meant(rule));
     }
 
-    fn drop_rules(&mut self, table: &'static str, unwanted: impl Fn(&str, &str) -> bool) {
+    fn drop_rules(&mut self, table: &'static str, mut unwanted: impl FnMut(&str, &str) -> bool) {
         let rules = std::mem::take(&mut self.saved.table(table).rules);
         let (gone, kept): (Vec<_>, Vec<_>) =
             rules.into_iter().partition(|(chain, rule)| unwanted(chain, rule));

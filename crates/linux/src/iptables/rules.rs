@@ -32,6 +32,15 @@ pub(super) enum Place {
     Last,
 }
 
+/// Whom a rule serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The attachment.
+    Own,
+    /// Every container: others may be about to add it too.
+    Common,
+}
+
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -39,6 +48,7 @@ pub(super) struct Rule {
     pub(super) chain: String,
     pub(super) text: String,
     pub(super) place: Place,
+    pub(super) whose: Whose,
     /// Words that must be in it, where it holds what an administrator wrote, which is not
     /// printed as it was written.
     pub(super) only: Vec<String>,
@@ -97,7 +107,7 @@ impl Wanted {
         let set_mark = self.marking(publish)?;
         self.chain(NAT, DNAT);
         for hook in ["PREROUTING", "OUTPUT"] {
-            self.last(NAT, hook, format!("-m addrtype --dst-type LOCAL -j {DNAT}"));
+            self.common(NAT, hook, format!("-m addrtype --dst-type LOCAL -j {DNAT}"));
         }
         let own = publish_chain(id, "DN-");
         self.renewed = Some(own.clone());
@@ -121,9 +131,9 @@ impl Wanted {
         };
         let marked = comment("CNI portfwd masquerade mark");
         self.chain(NAT, SET_MARK);
-        self.last(NAT, SET_MARK, format!("{marked} -j MARK --set-xmark {mark:#x}/{mark:#x}"));
+        self.common(NAT, SET_MARK, format!("{marked} -j MARK --set-xmark {mark:#x}/{mark:#x}"));
         self.chain(NAT, MASQUERADE);
-        self.last(NAT, MASQUERADE, format!("-m mark --mark {mark:#x}/{mark:#x} -j MASQUERADE"));
+        self.common(NAT, MASQUERADE, format!("-m mark --mark {mark:#x}/{mark:#x} -j MASQUERADE"));
         // Before the rules of masqueraded containers, which end the chain.
         let needed = comment("CNI portfwd requiring masquerade");
         self.first(NAT, "POSTROUTING", format!("{needed} -j {MASQUERADE}"));
@@ -225,9 +235,9 @@ impl Wanted {
         if isolated {
             self.first(FILTER, STAGE_1, format!("-i {bridge} -o {bridge} {own} -j DROP"));
         }
-        self.last(FILTER, STAGE_1, format!("{shared} -j RETURN"));
+        self.common(FILTER, STAGE_1, format!("{shared} -j RETURN"));
         self.first(FILTER, STAGE_2, format!("-o {bridge} {shared} -j DROP"));
-        self.last(FILTER, STAGE_2, format!("{shared} -j RETURN"));
+        self.common(FILTER, STAGE_2, format!("{shared} -j RETURN"));
         Ok(())
     }
 
@@ -236,15 +246,20 @@ impl Wanted {
     }
 
     fn first(&mut self, table: &'static str, chain: &str, text: String) {
-        self.rule(table, chain, text, Place::First);
+        self.rule(table, chain, text, (Place::First, Whose::Common));
+    }
+
+    fn common(&mut self, table: &'static str, chain: &str, text: String) {
+        self.rule(table, chain, text, (Place::Last, Whose::Common));
     }
 
     fn last(&mut self, table: &'static str, chain: &str, text: String) {
-        self.rule(table, chain, text, Place::Last);
+        self.rule(table, chain, text, (Place::Last, Whose::Own));
     }
 
-    fn rule(&mut self, table: &'static str, chain: &str, text: String, place: Place) {
-        self.rules.push(Rule { table, chain: chain.to_owned(), text, place, only: Vec::new() });
+    fn rule(&mut self, table: &'static str, chain: &str, text: String, how: (Place, Whose)) {
+        let (chain, (place, whose)) = (chain.to_owned(), how);
+        self.rules.push(Rule { table, chain, text, place, whose, only: Vec::new() });
     }
 }
 

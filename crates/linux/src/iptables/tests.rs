@@ -261,3 +261,17 @@ fn many_ports_take_several_entries() {
     assert_eq!(commands.matches("-m multiport").count(), 3);
     assert!(commands.contains("--to-destination [fd00::5]:40"));
 }
+
+#[test]
+fn of_a_shared_rule_that_is_there_twice_one_goes() {
+    let mut attachment = attachment(&["10.88.0.5/16"]);
+    attachment.wiring.firewall = Some(firewall(IngressPolicy::SameBridge));
+    let once = printed(&plan(&attachment, Family::V4, ""));
+    let rules = once.lines().filter(|line| line.starts_with("-A"));
+    let twice = format!("{}\n", rules.collect::<Vec<_>>().join("\n"));
+    let there = once.replace("COMMIT", &format!("{twice}COMMIT"));
+    let commands = plan(&attachment, Family::V4, &there);
+    // The container's own two rules are not worth an execution.
+    assert_eq!(commands.matches("\n-D ").count(), 7, "{commands}");
+    assert_eq!(commands.lines().count(), 9, "{commands}");
+}
