@@ -30,24 +30,24 @@ use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
 
 use args::{Cli, Command};
-pub use facts::{Forward, HostFacts, HostLink, HostRoute};
+pub(crate) use facts::{Forward, HostFacts, HostLink, HostRoute};
 
 /// Everything outside the process that commands look at or change.
-pub struct World<'a> {
+pub(crate) struct World<'a> {
     /// Opens the book; called only by commands that need it.
-    pub engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    pub(crate) engine: &'a dyn Fn() -> Result<Engine<'a>>,
     /// What the kernel says of this host's links, routes and packet filter.
-    pub facts: &'a dyn Fn() -> Result<HostFacts>,
+    pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
     /// The root of the file system: `/`, or a test's directory.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The running executable, which `cni install` copies.
-    pub executable: PathBuf,
+    pub(crate) executable: PathBuf,
     /// The directories that the book is kept in.
-    pub store: Vec<PathBuf>,
+    pub(crate) store: Vec<PathBuf>,
     /// The packet filter that new networks use.
-    pub backend: Backend,
+    pub(crate) backend: Backend,
     /// The time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// What a command has to say.
@@ -71,7 +71,7 @@ impl Answer {
 const FOUND: u8 = 1;
 
 /// Runs the command that `args` names (its own name first) and returns the exit code.
-pub fn run(args: Vec<OsString>, world: &World, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+pub(crate) fn run(args: Vec<OsString>, world: &World, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(usage) => return explain(&usage, out, err),
@@ -118,7 +118,7 @@ fn dispatch(cli: &Cli, world: &World) -> Result<Answer> {
 }
 
 /// What the shell sees of an error.
-pub fn exit_code(kind: Kind) -> u8 {
+pub(crate) fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Kernel => 1,
         Kind::Invalid | Kind::Unsupported => 2,

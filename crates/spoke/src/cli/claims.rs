@@ -55,7 +55,8 @@ impl fmt::Display for Claimed {
 impl Claimed {
     fn is_same_network(&self, other: &Self) -> bool {
         let by_name = self.network == other.network
-            && (self.owner == other.owner || (self.owner != Owner::Docker && other.owner != Owner::Docker));
+            && (self.owner == other.owner
+                || (self.owner != Owner::Docker && other.owner != Owner::Docker));
         let by_device = self.device.is_some() && self.device == other.device;
         by_name || by_device
     }
@@ -187,9 +188,8 @@ pub(super) fn clashes(claims: &[Claimed]) -> Vec<(&Claimed, &Claimed)> {
     let mut pairs = Vec::new();
     for (at, one) in claims.iter().enumerate() {
         let later = claims.iter().skip(at + 1);
-        let clash = |other: &&Claimed| {
-            overlap(&one.subnet, &other.subnet) && !one.is_same_network(other)
-        };
+        let clash =
+            |other: &&Claimed| overlap(&one.subnet, &other.subnet) && !one.is_same_network(other);
         pairs.extend(later.filter(clash).map(|other| (one, other)));
     }
     pairs

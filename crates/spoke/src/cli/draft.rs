@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use model::{
-    Bridge, Error, Family, Firewall, Gateway, IfName, Ipam, IpNet, Link, LinkKind, Masquerade,
+    Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind, Masquerade,
     Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
 };
 use sha2::{Digest, Sha256};
@@ -27,6 +27,9 @@ pub(super) fn network(
     known: &[Network],
     facts: &HostFacts,
 ) -> Result<Network> {
+    if known.iter().any(|network| network.name == wanted.name) {
+        return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
+    }
     let claims = claims(world, known, facts);
     let subnets = match wanted.subnets.as_slice() {
         [] => vec![free_subnets(&claims, facts).next().ok_or_else(block_is_full)?],
@@ -130,7 +133,9 @@ fn checked(given: &[IpNet], claims: &[Claimed], facts: &HostFacts) -> Result<Vec
             )));
         }
         if subnet.max_prefix_len() - subnet.prefix_len() < 2 {
-            return Err(Error::invalid(format!("subnet {subnet} is too small: it needs 4 addresses")));
+            return Err(Error::invalid(format!(
+                "subnet {subnet} is too small: it needs 4 addresses"
+            )));
         }
         if given[..at].iter().any(|other| Family::of(other) == Family::of(subnet)) {
             return Err(Error::unsupported(format!(

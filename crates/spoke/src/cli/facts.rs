@@ -4,27 +4,27 @@ use model::IpNet;
 
 /// A network device of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostLink {
+pub(crate) struct HostLink {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its MTU in bytes.
-    pub mtu: u32,
+    pub(crate) mtu: u32,
     /// Whether it is a bridge.
-    pub is_bridge: bool,
+    pub(crate) is_bridge: bool,
 }
 
 /// A unicast route of the host's main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRoute {
+pub(crate) struct HostRoute {
     /// Where to; the default route is `0.0.0.0/0` or `::/0`.
-    pub dst: IpNet,
+    pub(crate) dst: IpNet,
     /// The device that packets leave through.
-    pub device: String,
+    pub(crate) device: String,
 }
 
 /// What becomes of forwarded packets that no rule decides about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Forward {
+pub(crate) enum Forward {
     /// They pass.
     Accepted,
     /// They are dropped by the policy of these chains, written `ip filter FORWARD`.
@@ -35,13 +35,13 @@ pub enum Forward {
 
 /// This host, as its kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostFacts {
+pub(crate) struct HostFacts {
     /// Every device.
-    pub links: Vec<HostLink>,
+    pub(crate) links: Vec<HostLink>,
     /// Every route of both families.
-    pub routes: Vec<HostRoute>,
+    pub(crate) routes: Vec<HostRoute>,
     /// The fate of forwarded packets.
-    pub forward: Forward,
+    pub(crate) forward: Forward,
 }
 
 impl HostFacts {

@@ -121,6 +121,9 @@ pub(super) fn overlaps(networks: &[Network], world: &World) -> Result<Vec<Findin
 }
 
 /// The one to remove: Docker's and Podman's rather than ours, which was checked when it was made.
-pub(super) fn newer<'a>(one: &'a claims::Claimed, other: &'a claims::Claimed) -> &'a claims::Claimed {
+pub(super) fn newer<'a>(
+    one: &'a claims::Claimed,
+    other: &'a claims::Claimed,
+) -> &'a claims::Claimed {
     if other.owner >= one.owner { other } else { one }
 }

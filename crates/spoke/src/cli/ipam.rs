@@ -18,9 +18,7 @@ const SHOWN: usize = 8;
 
 pub(super) fn run(command: &IpamCommand, output: Output, world: &World) -> Result<Answer> {
     match command {
-        IpamCommand::Show { what, no_trunc } => {
-            show(what.as_deref(), *no_trunc, output, world)
-        }
+        IpamCommand::Show { what, no_trunc } => show(what.as_deref(), *no_trunc, output, world),
         IpamCommand::Free { network, count } => free(network, *count, output, world),
         IpamCommand::Check { fix } => findings::check(*fix, output, world),
         IpamCommand::Reserve { address, owner, network } => {
@@ -128,7 +126,11 @@ fn addresses(taken: &Taken) -> Vec<(IpAddr, AddressView)> {
         let view = AddressView {
             address: reserved.address.to_string(),
             state: "reserved",
-            network: reserved.network.as_ref().or(network_of(&reserved.space)).map(ToString::to_string),
+            network: reserved
+                .network
+                .as_ref()
+                .or(network_of(&reserved.space))
+                .map(ToString::to_string),
             container: None,
             interface: None,
             owner: reserved.owner.as_ref().map(ToString::to_string),
@@ -163,7 +165,12 @@ fn network_of(space: &Space) -> Option<&NetworkName> {
 }
 
 /// Pools, and where one thing was asked about its addresses and what is free.
-fn text(book: &BookView, taken: &Taken, details: bool, (no_trunc, world): (bool, &World)) -> String {
+fn text(
+    book: &BookView,
+    taken: &Taken,
+    details: bool,
+    (no_trunc, world): (bool, &World),
+) -> String {
     let mut text = pools(&book.pools).text();
     if !details {
         return text;
@@ -175,8 +182,7 @@ fn text(book: &BookView, taken: &Taken, details: bool, (no_trunc, world): (bool,
     for pool in &book.pools {
         let limit = if no_trunc { usize::MAX } else { SHOWN };
         let more = pool.free_ranges.len().saturating_sub(limit);
-        let shown: Vec<&str> =
-            pool.free_ranges.iter().take(limit).map(String::as_str).collect();
+        let shown: Vec<&str> = pool.free_ranges.iter().take(limit).map(String::as_str).collect();
         let shown = if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") };
         text.push_str(&format!("\nfree in {}: {shown}", pool.pool));
         if more > 0 {
@@ -191,7 +197,14 @@ fn text(book: &BookView, taken: &Taken, details: bool, (no_trunc, world): (bool,
 
 fn pools(pools: &[PoolView]) -> Table {
     let mut table = Table::new(&[
-        "NETWORK", "POOL", "SIZE", "USED", "RESERVED", "QUARANTINE", "FREE", "HOLDERS",
+        "NETWORK",
+        "POOL",
+        "SIZE",
+        "USED",
+        "RESERVED",
+        "QUARANTINE",
+        "FREE",
+        "HOLDERS",
     ]);
     for pool in pools {
         let holders: Vec<String> =
@@ -316,7 +329,8 @@ fn reserve(
     let owner = owner.and_then(|owner| Some((network?.clone(), owner.clone())));
     engine.reserve(&space, address, owner)?;
     let holder = engine.holder(&space, address)?;
-    let note = holder.map(|holder| format!("{address} stays with {} until that goes", holder.attachment));
+    let note =
+        holder.map(|holder| format!("{address} stays with {} until that goes", holder.attachment));
     Ok(Answer { notes: note.into_iter().collect(), ..Answer::text(format!("{address}\n")) })
 }
 
@@ -350,7 +364,9 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Answer> {
         (false, Some(file)) => {
             Err(in_use(address, &format!("container {} ({})", file.container, file.path.display())))
         }
-        (false, None) => Err(Error::not_found(format!("nobody holds {address}, and it is not reserved"))),
+        (false, None) => {
+            Err(Error::not_found(format!("nobody holds {address}, and it is not reserved")))
+        }
     }
 }
 

@@ -80,8 +80,7 @@ fn create(wanted: &CreateArgs, world: &World) -> Result<Answer> {
         let network = draft::network(wanted, world, &known, &facts)?;
         match engine.create_network(&network) {
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
-                let is_named = known.iter().any(|other| other.name == network.name);
-                if is_named || !wanted.subnets.is_empty() {
+                if !wanted.subnets.is_empty() {
                     return Err(error);
                 }
                 tries += 1;

@@ -1,8 +1,8 @@
 //! The commands over a real engine and the memory store; only the kernel is played.
 
+mod book;
 mod host;
 mod network;
-mod book;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -130,7 +130,7 @@ impl Fixture {
 
 fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
     let mut wiring = network.wiring.clone();
-    if owner.is_some() {
+    if owner == Some("web") {
         let port = |port: u16| port.try_into().unwrap();
         wiring.publish = Some(Publish {
             backend: Backend::Nftables,

@@ -56,6 +56,9 @@ mod tests {
     #[test]
     fn the_largest_whole_unit() {
         let ago = |seconds: u64| ago(Timestamp(1_000), Timestamp(1_000 + seconds));
-        assert_eq!([ago(0), ago(59), ago(60), ago(7_200), ago(259_199)], ["0s", "59s", "1m", "2h", "2d"]);
+        assert_eq!(
+            [ago(0), ago(59), ago(60), ago(7_200), ago(259_199)],
+            ["0s", "59s", "1m", "2h", "2d"]
+        );
     }
 }

@@ -60,7 +60,9 @@ fn scalar(string: &str) -> String {
     const WORDS: [&str; 11] =
         ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan"];
     let plain = string.bytes().next().is_some_and(|first| first.is_ascii_alphabetic())
-        && string.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/'))
+        && string
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/'))
         && !WORDS.contains(&string.to_ascii_lowercase().as_str());
     if plain { string.to_owned() } else { quoted(string) }
 }

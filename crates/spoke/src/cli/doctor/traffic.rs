@@ -16,9 +16,8 @@ const ETHERNET_MTU: u32 = 1500;
 /// only once there are some.
 pub(super) fn forwarding(root: &Path, networks: &[Network], attached: usize) -> Check {
     let subnets = networks.iter().flat_map(|network| network.ipam.pools());
-    let has_v6 = subnets
-        .flat_map(|pool| &pool.ranges)
-        .any(|range| Family::of(&range.subnet) == Family::V6);
+    let has_v6 =
+        subnets.flat_map(|pool| &pool.ranges).any(|range| Family::of(&range.subnet) == Family::V6);
     let mut off = Vec::new();
     if parameter(root, "proc/sys/net/ipv4/ip_forward").as_deref() == Some("0") {
         off.push("net.ipv4.ip_forward");
@@ -95,7 +94,8 @@ pub(super) fn subnets(world: &World, networks: &[Network], facts: &HostFacts) ->
         let hidden = hidden_routes(&claim.subnet, claim.device.as_deref(), facts);
         let is_foreign = |device: &str| claims.iter().all(|c| c.device.as_deref() != Some(device));
         for route in hidden.iter().filter(|route| is_foreign(&route.device)) {
-            let what = format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
+            let what =
+                format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
             checks.push(Check::warn(what, claim.removal()));
         }
     }

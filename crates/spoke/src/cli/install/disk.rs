@@ -84,8 +84,8 @@ impl Directory {
             Err(cause) => return Err(failed("looking at", &path, cause)),
             Ok(there) => there,
         };
-        let ours = fs::metadata(executable)
-            .map_err(|cause| failed("looking at", executable, cause))?;
+        let ours =
+            fs::metadata(executable).map_err(|cause| failed("looking at", executable, cause))?;
         if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) {
             return Ok(true);
         }

@@ -77,7 +77,8 @@ fn an_upgrade_replaces_the_program() {
     let host = Host::new();
     host.install(false).unwrap();
     fs::write(host.root.path().join("program"), "newer").unwrap();
-    let state = |host: &Host| states(&host.bin(), &host.root.path().join("program")).unwrap()[0].state;
+    let state =
+        |host: &Host| states(&host.bin(), &host.root.path().join("program")).unwrap()[0].state;
     assert_eq!(state(&host), "other-spoke");
     host.install(false).unwrap();
     assert_eq!(state(&host), "spoke");

@@ -58,11 +58,21 @@ fn reserves_and_releases() {
     assert!(host.refused("ipam reserve 10.70.1.1").1.contains("gateway"));
     assert_eq!(host.refused("ipam reserve 10.1.1.1 --network front").0, 2);
     assert_eq!(host.refused("ipam reserve 10.70.1.8 --for db").0, 2);
-    let db = host.attach("front", "c4", Some("db-without-ports"));
-    assert_ne!(db.leases[0].address.addr().to_string(), "10.70.1.9");
-    host.spoke("ipam release 10.70.1.9");
+    let other = host.attach("front", "c4", Some("other"));
+    assert_eq!(other.leases[0].address.addr().to_string(), "10.70.1.4");
+    let db = host.attach("front", "c5", Some("db"));
+    assert_eq!(db.leases[0].address.addr().to_string(), "10.70.1.9");
+    let (code, _, err) = host.try_spoke(&["ipam", "release", "10.70.1.9"]);
+    assert_eq!(
+        (code, err.as_str()),
+        (0, "spoke: 10.70.1.9 stays with container c5 (eth0) on network front\n")
+    );
+    host.spoke("ipam release 10.70.1.9 --force");
     let (code, error) = host.refused("ipam release 10.70.1.9");
-    assert_eq!((code, error.as_str()), (3, "spoke: nobody holds 10.70.1.9, and it is not reserved"));
+    assert_eq!(
+        (code, error.as_str()),
+        (3, "spoke: nobody holds 10.70.1.9, and it is not reserved")
+    );
 }
 
 #[test]
@@ -125,7 +135,8 @@ fn gc_says_and_does() {
 #[test]
 fn check_finds_networks_that_overlap() {
     let mut host = network();
-    let route = HostRoute { dst: "10.70.0.0/16".parse().unwrap(), device: "br-0123456789ab".into() };
+    let route =
+        HostRoute { dst: "10.70.0.0/16".parse().unwrap(), device: "br-0123456789ab".into() };
     host.facts.routes.push(route);
     let (code, out, _) = host.try_spoke(&["ipam", "check"]);
     assert_eq!(code, 1);

@@ -11,7 +11,9 @@ fn two_networks() -> Fixture {
 fn create_takes_a_free_subnet() {
     let mut host = two_networks();
     host.spoke("network rm front");
-    host.facts.routes.push(HostRoute { dst: "10.200.0.0/23".parse().unwrap(), device: "wg0".into() });
+    host.facts
+        .routes
+        .push(HostRoute { dst: "10.200.0.0/23".parse().unwrap(), device: "wg0".into() });
     host.spoke("network create other");
     assert!(host.spoke("network inspect other").contains("10.200.2.0/24"));
 }
@@ -32,7 +34,10 @@ front  bridge  spoke    10.200.0.0/24              sp-front  0
     assert_eq!(host.spoke("network ls -q --filter name=fro"), "front\n");
     assert_eq!(host.spoke("network ls -q --filter driver=ptp"), "");
     assert_eq!(host.refused("network ls --filter size=3").0, 2);
-    assert_eq!(host.spoke("network ls --format {{.Name}}:{{.Driver}}"), "back:bridge\nfront:bridge\n");
+    assert_eq!(
+        host.spoke("network ls --format {{.Name}}:{{.Driver}}"),
+        "back:bridge\nfront:bridge\n"
+    );
     assert_eq!(
         host.try_spoke(&["network", "ls", "--format", "table {{.Name}}\\t{{.MTU}}"]).1,
         "NAME   MTU\nback   1450\nfront  <no value>\n"
@@ -46,9 +51,11 @@ front  bridge  spoke    10.200.0.0/24              sp-front  0
 #[test]
 fn inspects_networks() {
     let host = two_networks();
-    let format = ["network", "inspect", "back", "--format", "{{range .Subnets}}{{.Gateway}} {{end}}"];
+    let format =
+        ["network", "inspect", "back", "--format", "{{range .Subnets}}{{.Gateway}} {{end}}"];
     assert_eq!(host.try_spoke(&format).1, "10.70.1.1 fd00:70::1 \n");
-    let json: serde_json::Value = serde_json::from_str(&host.spoke("network inspect front")).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("network inspect front")).unwrap();
     assert_eq!(json[0]["created"], "2026-11-18T12:00:00Z");
     assert_eq!(json[0]["masquerade"], true);
     assert_eq!(
@@ -66,7 +73,10 @@ fn options_reach_the_network() {
     );
     let network = host.engine().network(&"n".parse().unwrap()).unwrap();
     let range = &network.ipam.pools()[0].ranges[0];
-    assert_eq!((range.first.to_string(), range.last.to_string()), ("10.9.0.128".into(), "10.9.0.254".into()));
+    assert_eq!(
+        (range.first.to_string(), range.last.to_string()),
+        ("10.9.0.128".into(), "10.9.0.254".into())
+    );
     assert_eq!(range.gateway, Some("10.9.0.254".parse().unwrap()));
     assert!(network.wiring.masquerade.is_none());
     let firewall = network.wiring.firewall.unwrap();
@@ -78,15 +88,24 @@ fn options_reach_the_network() {
 fn refuses_what_a_network_cannot_have() {
     let mut host = two_networks();
     host.facts.links.push(HostLink { name: "sp-taken".into(), mtu: 1500, is_bridge: true });
-    host.facts.routes.push(HostRoute { dst: "172.17.0.0/16".parse().unwrap(), device: "docker0".into() });
-    host.write("etc/containers/networks/p.json", r#"{"name":"p","subnets":[{"subnet":"10.89.0.0/24"}]}"#);
+    host.facts
+        .routes
+        .push(HostRoute { dst: "172.17.0.0/16".parse().unwrap(), device: "docker0".into() });
+    host.write(
+        "etc/containers/networks/p.json",
+        r#"{"name":"p","subnets":[{"subnet":"10.89.0.0/24"}]}"#,
+    );
     for (line, code, error) in [
         ("front", 4, "a network named front already exists"),
         ("taken", 4, "device sp-taken already exists"),
         ("x --bridge sp-back", 4, "bridge sp-back belongs to network back"),
         ("x --subnet 10.70.0.0/16", 4, "overlaps 10.70.1.0/24 (spoke network back)"),
         ("x --subnet 172.17.3.0/24", 4, "overlaps 172.17.0.0/16 (docker network bridge)"),
-        ("x --subnet 10.89.0.0/24", 4, "(podman network p); attach to that network, or pick one of: 10.200.1.0/24, 10.200.2.0/24"),
+        (
+            "x --subnet 10.89.0.0/24",
+            4,
+            "(podman network p); attach to that network, or pick one of: 10.200.1.0/24, 10.200.2.0/24",
+        ),
         ("x --subnet 10.1.0.5/24", 2, "the subnet is 10.1.0.0/24"),
         ("x --subnet 10.1.0.0/31", 2, "too small"),
         ("x --subnet 10.1.0.0/24 --subnet 10.2.0.0/24", 2, "one subnet of each address family"),
@@ -106,9 +125,13 @@ fn refuses_what_a_network_cannot_have() {
 #[test]
 fn warns_about_a_hidden_route() {
     let host = Fixture::new();
-    let (code, out, err) = host.try_spoke(&["network", "create", "--subnet", "192.168.1.0/25", "n"]);
+    let (code, out, err) =
+        host.try_spoke(&["network", "create", "--subnet", "192.168.1.0/25", "n"]);
     assert_eq!((code, out.as_str()), (0, "n\n"));
-    assert_eq!(err, "spoke: subnet 192.168.1.0/25 hides the route to 192.168.1.0/24 through eth0\n");
+    assert_eq!(
+        err,
+        "spoke: subnet 192.168.1.0/25 hides the route to 192.168.1.0/24 through eth0\n"
+    );
 }
 
 #[test]
