@@ -15,20 +15,21 @@ mod file;
 mod half;
 mod header;
 mod path;
+mod transaction;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use engine::port::{Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};
+use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use model::{Error, Result};
 
 use self::file::Kind;
-use self::half::{Half, Locked, Open};
-use self::header::{Header, State, Step};
+use self::half::{Half, Open};
+use self::header::State;
 use self::path::Scan;
+use self::transaction::Held;
 use crate::boot::is_boot_id;
-use crate::memory::expect_holds;
 
 /// Where the two halves of the store are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +52,6 @@ pub struct Embedded {
 
 /// Files by their paths below a root.
 type Files = Vec<(String, Vec<u8>)>;
-
-/// Both locks, as far as they are needed, and the turn among the threads of this process.
-struct Held<'a> {
-    boot_id: &'a str,
-    durable: Option<Locked>,
-    boot: Option<Locked>,
-    _turn: MutexGuard<'a, ()>,
-}
 
 /// Which halves a lock should make where they are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +102,7 @@ impl Embedded {
             Reach::Boot if !elsewhere => None,
             reach => self.durable.lock(reach == Reach::Both)?.map(|(durable, _)| durable),
         };
-        let mut held = Held { boot_id: &self.boot_id, durable, boot, _turn: turn };
-        held.settle()?;
-        Ok(held)
+        Held::settled(&self.boot_id, turn, boot, durable)
     }
 
     /// What other boots left is void. Whatever cannot be removed does no harm and is tried again
@@ -235,188 +226,6 @@ impl Reach {
     }
 }
 
-impl Held<'_> {
-    fn open(&self, durable: bool) -> Option<&Open> {
-        let locked = if durable { &self.durable } else { &self.boot };
-        locked.as_ref().map(|locked| &*locked.open)
-    }
-
-    /// The half, which a commit has made.
-    fn made(&self, durable: bool) -> Result<&Open> {
-        self.open(durable).ok_or_else(|| Error::bug("a change in a half that was not locked"))
-    }
-
-    fn holds(&self, key: &Key, expect: Expect) -> Result<bool> {
-        let at = path::of(key);
-        let Some(open) = self.open(key.is_durable()) else { return Ok(expect == Expect::Absent) };
-        let found = match open.read(&at)? {
-            None => None,
-            Some(bytes) => Some(file::revision(&bytes).map_err(|e| damaged(&open.path(&at), e))?),
-        };
-        Ok(expect_holds(expect, found))
-    }
-
-    fn next_revision(&self) -> Revision {
-        let halves = [&self.boot, &self.durable];
-        let last = halves.into_iter().flatten().map(|half| half.header.sequence).max();
-        Revision(last.unwrap_or_default() + 1)
-    }
-
-    /// Writes every new file beside its place. After an error none is left.
-    fn prepare(
-        &self,
-        changes: &BTreeMap<&Key, Option<&Record>>,
-        revision: Revision,
-    ) -> Result<Vec<Step>> {
-        let mut steps = Vec::with_capacity(changes.len());
-        for (slot, (key, record)) in changes.iter().enumerate() {
-            let (durable, path) = (key.is_durable(), path::of(key));
-            let prepared = record.map(|_| path::prepared(&path, slot));
-            steps.push(Step { durable, prepared, path });
-            if let Err(error) = self.prepare_one(key, *record, steps.last(), revision) {
-                self.abandon(&steps);
-                return Err(error);
-            }
-        }
-        if let Err(error) = self.sync(&steps) {
-            self.abandon(&steps);
-            return Err(error);
-        }
-        Ok(steps)
-    }
-
-    fn prepare_one(
-        &self,
-        key: &Key,
-        record: Option<&Record>,
-        step: Option<&Step>,
-        revision: Revision,
-    ) -> Result<()> {
-        match (record, step.and_then(|step| step.prepared.as_deref())) {
-            (Some(record), Some(path)) => {
-                let bytes = file::encode(key, revision, record)?;
-                self.made(key.is_durable())?.prepare(path, &bytes)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes prepared files; one that stays is overwritten by a later transaction.
-    fn abandon(&self, steps: &[Step]) {
-        for step in steps {
-            if let (Some(path), Some(open)) = (&step.prepared, self.open(step.durable)) {
-                let _ = open.remove(path);
-            }
-        }
-    }
-
-    /// Writes the note, moves the files, takes the note back. One change needs no note: a file
-    /// is replaced or removed in one step.
-    fn happen(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
-        if let Err(error) = self.announce(steps, revision) {
-            // Where the note cannot be taken back it may be complete, and then needs the files.
-            self.calm().map_err(unfinished)?;
-            self.abandon(steps);
-            return Err(error);
-        }
-        self.apply(steps).map_err(unfinished)?;
-        if steps.len() > 1 { self.calm().map_err(unfinished) } else { Ok(()) }
-    }
-
-    fn announce(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
-        let journal = match steps.len() {
-            1 => Vec::new(),
-            _ => header::encode_steps(self.boot_id, steps),
-        };
-        if journal.len() > header::LONGEST {
-            return Err(Error::invalid(format!("a transaction of {} changes", steps.len())));
-        }
-        let durable = steps.iter().any(|step| step.durable);
-        let boot = steps.iter().any(|step| !step.durable);
-        let note = Header::with_journal(revision, &journal);
-        if boot {
-            let elsewhere = Header { sequence: revision.0, state: State::Elsewhere };
-            let bytes = if durable { &elsewhere.encode()[..] } else { &note[..] };
-            self.made(false)?.announce(bytes, false)?;
-        }
-        if durable {
-            self.made(true)?.announce(&note, true)?;
-        }
-        for half in [&mut self.boot, &mut self.durable].into_iter().flatten() {
-            half.header.sequence = half.header.sequence.max(revision.0);
-        }
-        Ok(())
-    }
-
-    /// Takes the notes back, the durable half's first: that of this boot may speak of it. That has
-    /// to reach the disk before the names of the prepared files are used again.
-    fn calm(&self) -> Result<()> {
-        for half in [&self.durable, &self.boot].into_iter().flatten() {
-            let calm = Header { sequence: half.header.sequence, state: State::Calm };
-            half.open.announce(&calm.encode(), true)?;
-        }
-        Ok(())
-    }
-
-    fn apply(&self, steps: &[Step]) -> Result<()> {
-        for step in steps {
-            let Some(open) = self.open(step.durable) else { continue };
-            match &step.prepared {
-                Some(prepared) => open.place(prepared, &step.path)?,
-                None => open.remove(&step.path)?,
-            }
-        }
-        self.sync(steps)
-    }
-
-    fn sync(&self, steps: &[Step]) -> Result<()> {
-        let Some(open) = self.open(true) else { return Ok(()) };
-        let mut directories: Vec<&str> = Vec::new();
-        for step in steps.iter().filter(|step| step.durable) {
-            let directory = path::parent(&step.path);
-            if !directories.contains(&directory) {
-                open.sync(directory)?;
-                directories.push(directory);
-            }
-        }
-        Ok(())
-    }
-
-    /// Finishes the transaction whose note a dead process left, if there is one.
-    fn settle(&mut self) -> Result<()> {
-        let notes: Vec<(State, &Open)> = [&self.boot, &self.durable]
-            .into_iter()
-            .flatten()
-            .filter(|half| half.header.state != State::Calm)
-            .map(|half| (half.header.state, &*half.open))
-            .collect();
-        if notes.is_empty() {
-            return Ok(());
-        }
-        for (state, open) in notes {
-            if let State::Journal { length, checksum } = state {
-                self.replay(open.journal(length, checksum)?)?;
-            }
-        }
-        self.calm()?;
-        for half in [&mut self.boot, &mut self.durable].into_iter().flatten() {
-            half.header.state = State::Calm;
-        }
-        Ok(())
-    }
-
-    /// What concerns an earlier boot is void.
-    fn replay(&self, journal: Option<Vec<u8>>) -> Result<()> {
-        let Some(journal) = journal else { return Ok(()) };
-        let Some((boot_id, mut steps)) = header::decode_steps(&journal) else {
-            return Err(Error::bug("the journal of the store has a checksum but no sense"));
-        };
-        let same_boot = boot_id == self.boot_id;
-        steps.retain(|step| step.durable || same_boot);
-        self.apply(&steps)
-    }
-}
-
 impl Kind {
     fn is_durable(self) -> bool {
         match self {
@@ -451,8 +260,4 @@ fn damaged(path: &std::path::Path, why: impl std::fmt::Display) -> Error {
         "record {0} is damaged ({why}); if what its name says is gone, mend it with: rm '{0}'",
         path.display()
     ))
-}
-
-fn unfinished(error: Error) -> Error {
-    error.context("the change is noted, and the next command will finish it")
 }

@@ -1,12 +1,13 @@
 //! The iptables back end on the kernel, beside the reference plugins, in namespaces of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod reference;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use linux::iptables::{Iptables, Part, Variant};
+use linux::iptables::{Iptables, Variant};
 use model::{
     Attachment, AttachmentId, Backend, Dns, Firewall, IngressPolicy, InterfaceAddress, Ipam,
     IptablesPublish, Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime,
@@ -40,7 +41,7 @@ fn inside() {
         "together-nft" => together(Variant::Nft, "nft"),
         "together-legacy" => together(Variant::Legacy, "legacy"),
         "errors" => errors(),
-        "reference" => beside_the_reference(),
+        "reference" => reference::beside_us(),
         "cost" => cost(),
         other => panic!("no case {other}"),
     }
@@ -267,175 +268,6 @@ fn errors() {
     let error = iptables.install(&attachment).unwrap_err();
     assert_eq!(error.kind(), model::Kind::Unsupported, "{error}");
     iptables.remove(&attachment).unwrap();
-}
-
-/// Where the reference plugins are: scripts/peers puts them there.
-fn plugins() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/peers/cni-1.9");
-    assert!(folder.join("portmap").exists(), "this test needs scripts/peers to have run");
-    folder.canonicalize().unwrap()
-}
-
-/// A container's namespace, for as long as its process lives.
-struct Container(Child);
-
-impl Container {
-    fn new() -> Self {
-        let child = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
-        let path = format!("/proc/{}/ns/net", child.id());
-        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-        while std::fs::read_link(&path).unwrap() == own {
-            std::thread::yield_now();
-        }
-        Self(child)
-    }
-    fn path(&self) -> String {
-        format!("/proc/{}/ns/net", self.0.id())
-    }
-}
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-fn reference(verb: &str, container: &Container, config: &str) {
-    let plugin = config.split("\"type\":\"").nth(1).unwrap().split('"').next().unwrap();
-    let mut child = Command::new(plugins().join(plugin))
-        .env("CNI_COMMAND", verb)
-        .env("CNI_CONTAINERID", "cont1")
-        .env("CNI_NETNS", container.path())
-        .env("CNI_IFNAME", "eth0")
-        .env("CNI_PATH", plugins())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(config.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{verb} {config}: {text}");
-}
-
-const PREVIOUS: &str = r#""prevResult":{"cniVersion":"1.0.0","interfaces":[{"name":"cni0"},
-    {"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.88.0.5/16","interface":1},
-    {"address":"fd00::5/64","interface":1}]}"#;
-
-fn portmap(options: &str, ports: &str) -> String {
-    format!(
-        r#"{{"name":"net1","type":"portmap","cniVersion":"1.0.0","backend":"iptables",{options}
-        "capabilities":{{"portMappings":true}},"runtimeConfig":{{"portMappings":[{ports}]}},{PREVIOUS}}}"#
-    )
-}
-
-fn filter(options: &str) -> String {
-    format!(
-        r#"{{"name":"net1","type":"firewall","cniVersion":"1.0.0","backend":"iptables",{options}{PREVIOUS}}}"#
-    )
-}
-
-/// What the reference is told, and what we are.
-fn cases() -> Vec<(String, Attachment)> {
-    const TCP: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
-    const MANY: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"},
-        {"hostPort":53,"containerPort":54,"protocol":"udp","hostIP":"10.1.1.1"},
-        {"hostPort":8081,"containerPort":81,"protocol":"tcp","hostIP":"::"},
-        {"hostPort":8083,"containerPort":83,"protocol":"tcp","hostIP":"2001:db8::1"},
-        {"hostPort":8082,"containerPort":82,"protocol":"sctp"}"#;
-    let tcp = || vec![port(None, 8080, 80, Protocol::Tcp)];
-    let many = vec![
-        port(None, 8080, 80, Protocol::Tcp),
-        port(Some("10.1.1.1"), 53, 54, Protocol::Udp),
-        port(Some("::"), 8081, 81, Protocol::Tcp),
-        port(Some("2001:db8::1"), 8083, 83, Protocol::Tcp),
-        port(None, 8082, 82, Protocol::Sctp),
-    ];
-    let with = |wiring: Wiring| Attachment { wiring, ..attachment("cont1", &BOTH) };
-    let published = |publish| with(Wiring { publish: Some(publish), ..Wiring::default() });
-    let filtered = |firewall| with(Wiring { firewall: Some(firewall), ..Wiring::default() });
-    let mut bit = publish(tcp());
-    bit.masquerade_all = true;
-    bit.iptables.mark_bit = Some(5);
-    bit.iptables.conditions_v4 = ["!", "-d", "1.2.3.0/24"].map(str::to_owned).to_vec();
-    bit.iptables.conditions_v6 = ["!", "-d", "2001:db8::/32"].map(str::to_owned).to_vec();
-    let mut plain = publish(tcp());
-    plain.snat = false;
-    let mut theirs = publish(tcp());
-    theirs.iptables.set_mark_chain = Some("THEIR-MARK".into());
-    let mut admin = firewall(IngressPolicy::SameBridge);
-    admin.admin_chain = Some("MY-ADMIN".into());
-    let masquerade = Some(Masquerade { backend: Backend::Iptables });
-    vec![
-        (portmap("", MANY), published(publish(many))),
-        (
-            portmap(
-                r#""masqAll":true,"markMasqBit":5,"conditionsV4":["!","-d","1.2.3.0/24"],
-                "conditionsV6":["!","-d","2001:db8::/32"],"#,
-                TCP,
-            ),
-            published(bit),
-        ),
-        (portmap(r#""snat":false,"#, TCP), published(plain)),
-        (portmap(r#""externalSetMarkChain":"THEIR-MARK","#, TCP), published(theirs)),
-        (filter(""), filtered(firewall(IngressPolicy::Open))),
-        (
-            filter(r#""ingressPolicy":"same-bridge","iptablesAdminChainName":"MY-ADMIN","#),
-            filtered(admin),
-        ),
-        (filter(r#""ingressPolicy":"isolated","#), filtered(firewall(IngressPolicy::Isolated))),
-        (
-            r#"{"name":"net1","type":"bridge","cniVersion":"1.0.0","bridge":"cni0","ipMasq":true,
-            "isGateway":true,"ipMasqBackend":"iptables","ipam":{"type":"static","addresses":
-            [{"address":"10.88.0.5/16","gateway":"10.88.0.1"},{"address":"fd00::5/64"}]}}"#
-                .to_owned(),
-            with(Wiring { masquerade, ..Wiring::default() }),
-        ),
-    ]
-}
-
-fn beside_the_reference() {
-    let iptables = Iptables::new(Variant::Host);
-    for (config, attachment) in cases() {
-        let container = Container::new();
-        let start = || {
-            flush("nft");
-            for family in ["iptables", "ip6tables"] {
-                run(&[family, "-t", "nat", "-N", "THEIR-MARK"]);
-            }
-        };
-        start();
-        reference("ADD", &container, &config);
-        let theirs = rules("nft");
-        iptables.check(&attachment).unwrap();
-        iptables.install(&attachment).unwrap();
-        assert_eq!(rules("nft"), theirs, "ours after theirs changes nothing: {config}");
-        reference("DEL", &container, &config);
-        let left = rules("nft");
-
-        start();
-        iptables.install(&attachment).unwrap();
-        assert_eq!(rules("nft"), theirs, "ours is theirs: {config}");
-        iptables.remove(&attachment).unwrap();
-        assert_eq!(rules("nft"), left, "ours removed is theirs removed: {config}");
-        // The bridge plugin removes only what belongs to an interface that it finds.
-        reference("ADD", &container, &config);
-        start();
-        iptables.install(&attachment).unwrap();
-        reference("DEL", &container, &config);
-        assert_eq!(rules("nft"), left, "theirs removes ours: {config}");
-
-        start();
-        reference("ADD", &container, &config);
-        iptables.remove(&attachment).unwrap();
-        assert_eq!(rules("nft"), left, "ours removes theirs: {config}");
-        let parts = [Part::Masquerade, Part::Publish, Part::Firewall];
-        iptables.install(&attachment).unwrap();
-        iptables.remove_parts(&attachment.id, &parts, &[]).unwrap();
-        let named = rules("nft");
-        assert!(!named.contains("CNI-DN-") && !named.contains("POSTROUTING -s"), "{named}");
-    }
 }
 
 fn cost() {
