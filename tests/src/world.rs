@@ -51,7 +51,7 @@ impl World {
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("nsenter");
         command
-            .args(["--target", &self.pid.to_string(), "--mount", "--net", "--pid"])
+            .args(["--target", &self.pid.to_string(), "--mount", "--root", "--net", "--pid"])
             .arg("--")
             .arg(program.as_ref())
             .env_clear()
