@@ -130,6 +130,9 @@ fn from_ranges(call: &Call<'_>, ipam: &Object<'_>, space: Space) -> Result<(Vec<
     let pools = ranges::pools(call, ipam, &space)?;
     let routes = crate::wire::parse_routes(ipam, "routes")?;
     let wanted = ranges::wanted(call)?;
+    if call.command == Command::Add {
+        ranges::refuse_unattainable(&pools, &wanted)?;
+    }
     Ok((pools, Source { ipam: Ipam::None, routes, dns, wanted }))
 }
 

@@ -156,6 +156,28 @@ pub(super) fn wanted(call: &Call<'_>) -> Result<Vec<IpAddr>> {
     Ok(wanted)
 }
 
+/// Refuses wanted addresses that are a gateway, or that no pool is left for: each gives one.
+pub(super) fn refuse_unattainable(pools: &[Pool], wanted: &[IpAddr]) -> Result<()> {
+    let mut left = wanted.to_vec();
+    for pool in pools {
+        let Some(place) = left.iter().position(|it| pool.range_of(*it).is_some()) else { continue };
+        let address = left.remove(place);
+        if pool.range_of(address).is_some_and(|range| range.gateway == Some(address)) {
+            return Err(Error::invalid(format!(
+                "failed to allocate for range {}: requested ip {address} is subnet's gateway",
+                pool.id.index
+            )));
+        }
+    }
+    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+    match left.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("failed to allocate all requested IPs: {}", left.join(" "))))
+        }
+    }
+}
+
 fn bare(text: &str) -> Option<IpAddr> {
     let address = match text.contains('/') {
         true => text.parse::<IpNet>().ok()?.addr(),
