@@ -27,6 +27,7 @@ fn child() {
         "count" => count(&store),
         "change" => assert_done(&store, change()),
         "mixed" => assert_done(&store, mixed()),
+        "later" => assert_done(&store, later()),
         "single" => assert_done(&store, single()),
         other => panic!("no task {other}"),
     }
@@ -166,6 +167,11 @@ fn single() -> Txn {
     Txn::new().put(sticky_key("gone"), sticky(&["10.0.0.9"]))
 }
 
+/// What somebody else does next.
+fn later() -> Txn {
+    Txn::new().put(cursor_key(9), cursor(1))
+}
+
 fn contents(store: &dyn Store) -> Contents {
     let prefixes = [
         Prefix::AllLeases,
@@ -193,7 +199,8 @@ fn killed_anywhere(task: &str, txn: impl Fn() -> Txn) {
         contents(&memory)
     };
     assert_ne!(old, new);
-    let calls = system_calls(task);
+    let start = |directory: &Path| assert_done(&embedded(directory, BOOT), before());
+    let calls = system_calls(task, start);
     let (mut undone, mut complete) = (0, 0);
     for (name, count) in calls {
         for nth in 1..=count {
@@ -221,9 +228,9 @@ fn killed_anywhere(task: &str, txn: impl Fn() -> Txn) {
 }
 
 /// How often the task makes each system call, from one run that is not disturbed.
-fn system_calls(task: &str) -> BTreeMap<String, usize> {
+fn system_calls(task: &str, start: impl Fn(&Path)) -> BTreeMap<String, usize> {
     let directory = tempfile::tempdir().unwrap();
-    done(&embedded(directory.path(), BOOT), before());
+    start(directory.path());
     let log = directory.path().join("log");
     run_traced(directory.path(), task, &["-e", "signal=none"], log.to_str().unwrap());
     let text = std::fs::read_to_string(log).unwrap();
@@ -271,4 +278,29 @@ fn killed_in_a_transaction_of_both_halves() {
 #[test]
 fn killed_in_a_single_durable_change() {
     killed_anywhere("single", single);
+}
+
+/// The note of a dead process is there; whoever finishes its work is killed too, anywhere.
+#[test]
+fn killed_while_finishing_for_another() {
+    let memory = store::Memory::new();
+    let _ = (done(&memory, before()), done(&memory, mixed()));
+    let (new, mut unfinished) = (contents(&memory), 0);
+    let inject = |call: &str, nth| format!("inject={call}:signal=SIGKILL:when={nth}");
+    let start = |directory: &Path| {
+        assert_done(&embedded(directory, BOOT), before());
+        run_traced(directory, "mixed", &["-e", &inject("renameat", 3)], "/dev/null");
+    };
+    for (name, count) in system_calls("later", start) {
+        for nth in 1..=count {
+            let directory = tempfile::tempdir().unwrap();
+            start(directory.path());
+            run_traced(directory.path(), "later", &["-e", &inject(&name, nth)], "/dev/null");
+            let lock = std::fs::read(directory.path().join("state/lock")).unwrap();
+            unfinished += usize::from(lock[8] != 0);
+            let found = contents(&embedded(directory.path(), BOOT));
+            assert_eq!(found, new, "killed at {name} {nth}");
+        }
+    }
+    assert!(unfinished > 5, "only {unfinished} times there was something left to finish");
 }
