@@ -9,6 +9,7 @@ pub mod iptables;
 mod listener;
 pub mod plan;
 mod policy;
+mod reference;
 mod tuning;
 mod verify;
 

@@ -1,15 +1,20 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use engine::port::Stray;
-use model::{Attachment, Backend, Family, IfName, Layer, LinkKind, Publish, Result, Runtime};
+use model::{
+    Attachment, Backend, Family, Firewall, IfName, Layer, LinkKind, Protocol, Publish, Result,
+    Runtime, Wiring,
+};
 use netlink::{At, Socket};
 
 use crate::filter::{self, Elements};
 use crate::identity::Identity;
-use crate::listener;
+use crate::iptables::{Iptables, Part, Variant};
+use crate::{listener, reference};
 
 /// Every layer whose elements carry a mark of their own.
 const LAYERS: [Layer; 5] =
@@ -32,27 +37,81 @@ impl Policy {
 
     /// Makes the parts that the wiring has.
     pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
-        if let Some(publish) = &attachment.wiring.publish
-            && let Some(behind) = &wanted.behind
+        let behind = behind(attachment)?;
+        if let (Some(publish), Some(behind)) = (&attachment.wiring.publish, &behind)
             && publish.snat
+            && attachment.first(Family::V4).is_some()
         {
+            // Lets packets from this host's loopback addresses reach the container.
             let key = format!("net/ipv4/conf/{behind}/route_localnet");
             netlink::sysctl::write(key, "1")?;
         }
-        self.with(|socket| filter::install(socket, &wanted.elements))?;
-        match (&attachment.wiring.firewall, &wanted.behind) {
-            (Some(firewall), Some(behind)) if firewall.backend == Backend::Nftables => {
-                self.with(|socket| filter::allow_forwarding(socket, behind))?;
-            }
-            (Some(_) | None, _) => {}
-        }
-        Ok(())
+        Iptables::new(Variant::Host).install(attachment)?;
+        self.install_elements(attachment)?;
+        self.forget_flows(attachment)
     }
 
-    /// Removes them; what is gone is done.
-    pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
+    fn install_elements(&self, attachment: &Attachment) -> Result<()> {
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        self.with(|socket| filter::install(socket, &wanted.elements))?;
+        let Some(firewall) = &attachment.wiring.firewall else { return Ok(()) };
+        let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
+            return Ok(());
+        };
+        let forwarding = self.with(|socket| filter::allow_forwarding(socket, behind))?;
+        match forwarding.legacy.is_empty() {
+            true => Ok(()),
+            false => Iptables::new(Variant::Legacy).install(&in_iptables(attachment)),
+        }
+    }
+
+    /// UDP has no end of a connection: the kernel would go on sending a client's packets to where
+    /// the port led before.
+    fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
+        let Some(publish) = &attachment.wiring.publish else { return Ok(()) };
+        let udp = publish.ports.iter().filter(|map| map.protocol == Protocol::Udp);
+        let ports: BTreeSet<u16> = udp.map(|map| map.host_port.get()).collect();
+        match ports.is_empty() {
+            true => Ok(()),
+            false => self.with(|socket| netlink::conntrack::flush_udp(socket, &ports).map(|_| ())),
+        }
+    }
+
+    /// Removes them; what is gone is done. Of an attachment without a record also what the
+    /// reference plugins would have made for it.
+    pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
+        match attachment.runtime {
+            Runtime::Reference => self.remove_reference(attachment)?,
+            Runtime::Cni | Runtime::Podman | Runtime::Spoke => {
+                Iptables::new(Variant::Host).remove(attachment)?;
+            }
+        }
+        self.remove_elements(attachment)?;
+        self.forget_flows(attachment)
+    }
+
+    fn remove_reference(&self, attachment: &Attachment) -> Result<()> {
+        let part = match attachment.layer {
+            Layer::Link => Part::Masquerade,
+            Layer::Publish => Part::Publish,
+            Layer::Firewall => Part::Firewall,
+            Layer::Address | Layer::Tuning => return Ok(()),
+        };
+        let variants = self.with(|socket| {
+            reference::remove(socket, &attachment.id, attachment.layer)?;
+            reference::iptables_in_use(socket)
+        })?;
+        variants.into_iter().try_for_each(|variant| {
+            let addresses = &attachment.addresses;
+            Iptables::new(variant).remove_parts(&attachment.id, &[part], addresses)
+        })
+    }
+
+    fn remove_elements(&self, attachment: &Attachment) -> Result<()> {
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        if attachment.wiring.firewall.is_some() && reference::legacy_in_use() {
+            Iptables::new(Variant::Legacy).remove(&in_iptables(attachment))?;
+        }
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
         let known = attachment.runtime != Runtime::Reference && is_told(attachment);
@@ -67,6 +126,7 @@ impl Policy {
 
     /// Names the first part that is missing.
     pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
+        Iptables::new(Variant::Host).check(attachment)?;
         match Wanted::of(attachment)? {
             Some(wanted) => self.with(|socket| filter::verify(socket, &wanted.elements)),
             None => Ok(()),
@@ -75,10 +135,12 @@ impl Policy {
 
     /// Removes what attachments of a bridge shared.
     pub(crate) fn forget_bridge(&self, bridge: &IfName) -> Result<()> {
-        self.with(|socket| {
+        let variants = self.with(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
-            filter::forget_bridge(socket, bridge)
-        })
+            filter::forget_bridge(socket, bridge)?;
+            reference::iptables_in_use(socket)
+        })?;
+        variants.into_iter().try_for_each(|variant| Iptables::new(variant).remove_bridge(bridge))
     }
 
     /// Elements of ours that belong to none of the `known` attachments.
@@ -193,6 +255,14 @@ impl Wanted {
 
 fn is_bridged(link: &model::Link) -> bool {
     matches!(link.kind, LinkKind::Bridge(_))
+}
+
+/// The attachment as far as the old iptables must let its packets pass, which our table cannot make
+/// it do.
+fn in_iptables(attachment: &Attachment) -> Attachment {
+    let firewall = attachment.wiring.firewall.clone();
+    let firewall = firewall.map(|part| Firewall { backend: Backend::Iptables, ..part });
+    Attachment { wiring: Wiring { firewall, ..Wiring::default() }, ..attachment.clone() }
 }
 
 /// The addresses that published ports lead to: the first of each family.

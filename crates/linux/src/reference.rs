@@ -1,0 +1,86 @@
+//! What the reference plugins made with nftables for an attachment that has no record: rules in
+//! tables of theirs, known by their comments. (What they made with iptables is in
+//! [`crate::iptables`].)
+
+use model::{AttachmentId, Layer, Result};
+use netlink::nft::{self, Family, Table, Transaction};
+use netlink::{Errno, Socket};
+
+/// Where `portmap` keeps its rules, each with the container id as its comment.
+const PUBLISH: [Table<'static>; 2] = [
+    Table { family: Family::Ipv4, name: "cni_hostport" },
+    Table { family: Family::Ipv6, name: "cni_hostport" },
+];
+
+/// The chains that have rules of containers.
+const PUBLISH_CHAINS: [&str; 3] = ["hostports", "hostip_hostports", "masquerading"];
+
+/// Where `bridge` and `ptp` keep the rules of `ipMasq`.
+const MASQUERADE: Table<'static> = Table { family: Family::Inet, name: "cni_plugins_masquerade" };
+
+const MASQUERADE_CHAIN: &str = "masq_checks";
+
+/// Removes the rules of the attachment's layer. Tables and chains stay: others share them.
+pub(crate) fn remove(socket: &mut Socket, id: &AttachmentId, layer: Layer) -> Result<()> {
+    match layer {
+        Layer::Publish => {
+            let ours = |comment: &str| comment == id.container.as_str();
+            for table in PUBLISH {
+                for chain in PUBLISH_CHAINS {
+                    remove_from(socket, table, chain, ours)?;
+                }
+            }
+            Ok(())
+        }
+        Layer::Link => {
+            let who = format!("net: {}, if: {}, id: {}", id.network, id.ifname, id.container);
+            remove_from(socket, MASQUERADE, MASQUERADE_CHAIN, |comment| comment.ends_with(&who))
+        }
+        Layer::Address | Layer::Firewall | Layer::Tuning => Ok(()),
+    }
+}
+
+fn remove_from(
+    socket: &mut Socket,
+    table: Table<'_>,
+    chain: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<()> {
+    if !nft::chain_exists(socket, table, chain)? {
+        return Ok(());
+    }
+    for rule in nft::rules(socket, table, chain)? {
+        if rule.comment.as_ref().is_some_and(|comment| is_ours(comment.as_str())) {
+            let mut transaction = Transaction::new();
+            transaction.delete_rule(table, chain, rule.handle);
+            transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+        }
+    }
+    Ok(())
+}
+
+/// Which variants of iptables have chains of the reference plugins: asked without executing any.
+pub(crate) fn iptables_in_use(socket: &mut Socket) -> Result<Vec<crate::iptables::Variant>> {
+    use crate::iptables::Variant;
+
+    let mut variants = Vec::new();
+    for family in [Family::Ipv4, Family::Ipv6] {
+        let chains = nft::chains(socket, family)?;
+        if chains.iter().any(|chain| chain.name.starts_with("CNI-")) {
+            variants.push(Variant::Nft);
+            break;
+        }
+    }
+    if legacy_in_use() {
+        variants.push(Variant::Legacy);
+    }
+    Ok(variants)
+}
+
+/// Whether the old iptables, which netlink does not show, has any table here.
+pub(crate) fn legacy_in_use() -> bool {
+    ["ip_tables_names", "ip6_tables_names"].into_iter().any(|name| {
+        let tables = std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        tables.is_ok_and(|tables| !tables.trim().is_empty())
+    })
+}
