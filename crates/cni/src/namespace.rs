@@ -48,10 +48,21 @@ impl Namespaces for Kernel {
             let magic = format!("unknown FS magic on {path:?}: {:x}", system.f_type);
             return Ok(Found::Nothing(magic));
         }
+        if let Some(kind) = other_kind(path) {
+            return Ok(Found::Nothing(format!("it is a namespace of the kind {kind:?}")));
+        }
         let own = fs::metadata("/proc/thread-self/ns/net").map_err(failed)?;
         let same = own.dev() == metadata.dev() && own.ino() == metadata.ino();
         Ok(if same { Found::Own(own.ino()) } else { Found::Other(metadata.ino()) })
     }
+}
+
+/// The kind of a namespace that is not for networks, where procfs tells it. What is mounted
+/// elsewhere does not; entering it fails.
+fn other_kind(path: &Path) -> Option<String> {
+    let link = fs::read_link(path).ok()?;
+    let (kind, _) = link.to_str()?.split_once(":[")?;
+    (kind != "net").then(|| kind.to_owned())
 }
 
 #[cfg(test)]
@@ -62,8 +73,7 @@ mod tests {
     fn tells_namespaces_from_files() {
         let look = |path: &str| Kernel.look(Path::new(path)).unwrap();
         assert!(matches!(look("/proc/self/ns/net"), Found::Own(_)));
-        assert!(matches!(look("/proc/self/ns/mnt"), Found::Other(_)));
-        for nothing in ["/nonexistent", "/proc/version/x", "/proc/version"] {
+        for nothing in ["/proc/self/ns/mnt", "/nonexistent", "/proc/version/x", "/proc/version"] {
             assert!(matches!(look(nothing), Found::Nothing(_)), "{nothing}");
         }
     }

@@ -175,6 +175,8 @@ pub(crate) struct Plan {
     pub(crate) sticky: bool,
     /// Whether there is nothing to make.
     pub(crate) idle: bool,
+    /// What a person should know about the configuration.
+    pub(crate) note: Option<String>,
 }
 
 #[cfg(test)]

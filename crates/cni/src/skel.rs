@@ -128,7 +128,7 @@ impl Run<'_> {
 
     fn perform(&mut self, call: &Call<'_>) -> Result<Option<Value>> {
         match call.command {
-            Command::Add => add(call).map(Some),
+            Command::Add => self.add(call).map(Some),
             Command::Del => self.del(call).map(|()| None),
             Command::Check => check(call).map(|()| None),
             Command::Gc => gc(call).map(|()| None),
@@ -177,6 +177,14 @@ impl Run<'_> {
         }
     }
 
+    fn add(&mut self, call: &Call<'_>) -> Result<Value> {
+        let plan = call.plugin.plan(call)?;
+        if let Some(note) = &plan.note {
+            let _ = writeln!(self.notes, "{note}");
+        }
+        add(call, plan)
+    }
+
     /// A configuration that is not understood is no reason to keep anything.
     fn del(&mut self, call: &Call<'_>) -> Result<()> {
         let plan = call.plugin.plan(call).unwrap_or_else(|error| {
@@ -213,8 +221,7 @@ fn versions(input: &mut dyn Read) -> Value {
     json!({"cniVersion": version.as_str(), "supportedVersions": supported})
 }
 
-fn add(call: &Call<'_>) -> Result<Value> {
-    let plan = call.plugin.plan(call)?;
+fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     require_previous(call)?;
     let version = call.config.version();
     if plan.idle {

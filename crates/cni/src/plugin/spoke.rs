@@ -73,7 +73,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     publish.behind = Some(name);
     wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
     wiring.tuning = own_tuning(call)?;
-    Ok(Plan { template, wiring, source, sticky: root.flag("sticky")?, ..Plan::default() })
+    let sticky = root.flag("sticky")?;
+    Ok(Plan { template, wiring, source, sticky, note: bandwidth(call)?, ..Plan::default() })
 }
 
 fn refuse_unknown(root: &Object<'_>) -> Result<()> {
@@ -130,6 +131,20 @@ fn own_tuning(call: &Call<'_>) -> Result<Option<Tuning>> {
     let Some((_, ifname)) = &call.subject else { return Ok(None) };
     let sysctls = tuning::sysctls(call, ifname)?;
     Ok((!sysctls.is_empty()).then(|| Tuning { sysctls, ..Tuning::default() }))
+}
+
+/// The capability `bandwidth` is taken, but nothing is shaped.
+fn bandwidth(call: &Call<'_>) -> Result<Option<String>> {
+    let Some(runtime) = call.config.runtime()? else { return Ok(None) };
+    let Some(bandwidth) = runtime.object("bandwidth")? else { return Ok(None) };
+    let asked = ["ingressRate", "egressRate"];
+    for node in asked.iter().filter_map(|key| bandwidth.get(key)) {
+        if node.integer()? != 0 {
+            let wrong = node.wrong("but type spoke does not limit bandwidth; it is ignored");
+            return Ok(Some(wrong.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 /// Each network has a bridge of its own, named after it as far as a device's name allows.

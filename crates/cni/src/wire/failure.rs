@@ -34,6 +34,8 @@ impl Failure {
     pub const NAMESPACE: u32 = 8;
     /// STATUS: no container can be attached now.
     pub const UNAVAILABLE: u32 = 50;
+    /// CHECK: something of the attachment is missing. Ours.
+    pub const MISSING: u32 = 104;
 
     /// A failure without details.
     pub fn new(code: u32, msg: impl Into<String>) -> Self {
@@ -111,6 +113,8 @@ fn code(kind: Kind, command: Command) -> u32 {
     match kind {
         Kind::Invalid => Failure::CONFIGURATION,
         Kind::Unsupported => 2,
+        // To the runtime 3 means that there is nothing to DEL, which a failed CHECK does not.
+        Kind::NotFound if command == Command::Check => Failure::MISSING,
         Kind::NotFound => 3,
         Kind::Conflict => 101,
         Kind::Exhausted => 102,
@@ -146,6 +150,13 @@ mod tests {
         let failure = Failure::new(7, "no").details("field x");
         let expected = json!({"cniVersion": "0.4.0", "code": 7, "msg": "no", "details": "field x"});
         assert_eq!(failure.render(Version::V040), expected);
+    }
+
+    #[test]
+    fn what_is_missing_in_check_is_still_to_be_deleted() {
+        let missing = Error::not_found("no chain");
+        assert_eq!(Failure::of(&missing, Command::Check).code, 104);
+        assert_eq!(Failure::of(&missing, Command::Add).code, 3);
     }
 
     #[test]
