@@ -14,4 +14,4 @@ pub mod wire;
 pub use delegate::Delegates;
 pub use namespace::{Found, Kernel, Namespaces};
 pub use plugin::Plugin;
-pub use skel::{Context, Output, run};
+pub use skel::{Context, Output, introduce, run};

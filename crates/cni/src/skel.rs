@@ -50,8 +50,8 @@ pub fn run(
     input: &mut dyn Read,
     context: &Context<'_>,
 ) -> Output {
-    if environment.command.is_empty() {
-        return about(plugin);
+    if let Some(output) = introduce(plugin, environment, input) {
+        return output;
     }
     let mut run =
         Run { plugin, environment, context, version: Version::LATEST, notes: String::new() };
@@ -66,6 +66,19 @@ pub fn run(
             stderr: run.notes,
             code: 1,
         },
+    }
+}
+
+/// The answer to a call that needs nothing to work with: VERSION, or no command at all.
+pub fn introduce(
+    plugin: Plugin,
+    environment: &Environment,
+    input: &mut dyn Read,
+) -> Option<Output> {
+    match environment.command.as_str() {
+        "" => Some(about(plugin)),
+        "VERSION" => Some(Output { stdout: format!("{}\n", versions(input)), ..Output::default() }),
+        _ => None,
     }
 }
 
@@ -93,9 +106,6 @@ impl Run<'_> {
     fn answer(&mut self, input: &mut dyn Read) -> Result<Option<Value>, Failure> {
         let environment = self.environment;
         environment.require()?;
-        if Command::parse(&environment.command) == Some(Command::Version) {
-            return Ok(Some(versions(input)));
-        }
         let subject = environment.subject()?;
         let document = Document::read(input)?;
         self.version = document.version().unwrap_or(Version::LATEST);
