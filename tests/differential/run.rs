@@ -23,7 +23,7 @@ pub(crate) fn differences(row: &Row, reference: &Plugins, subject: &Plugins) -> 
     let mut used = BTreeSet::new();
     let mut lines = Vec::new();
     for ((step, theirs), (_, ours)) in theirs.iter().zip(&ours) {
-        for line in report(theirs, ours) {
+        for line in report(&brief(theirs, ours), &brief(ours, theirs)) {
             let line = format!("{step}: {line}");
             let fits = |excuse: &&Differs| excuse.lines.iter().any(|part| line.contains(part));
             if let Some(excuse) = excuses.iter().find(fits) {
@@ -38,6 +38,22 @@ pub(crate) fn differences(row: &Row, reference: &Plugins, subject: &Plugins) -> 
     let stale = excuses.iter().filter(|excuse| !used.contains(excuse.why));
     lines.extend(stale.map(|excuse| format!("no longer different: {}", excuse.why)));
     lines
+}
+
+/// `lines`, with one line for a link that is not there at all among the `others`.
+fn brief(lines: &BTreeSet<String>, others: &BTreeSet<String>) -> BTreeSet<String> {
+    let link = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        let (space, what, name) = (words.next()?, words.next()?, words.next()?);
+        (what == "link").then(|| format!("{space} link {name} "))
+    };
+    let shorten = |line: &String| match link(line) {
+        Some(start) if !others.iter().any(|other| other.starts_with(&start)) => {
+            format!("{start}is there")
+        }
+        _ => line.clone(),
+    };
+    lines.iter().map(shorten).collect()
 }
 
 /// Where the reference says only 999, the table says our code.

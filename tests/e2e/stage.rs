@@ -84,8 +84,7 @@ impl Stage {
         ];
         // The kernel keeps what was asked for of every bridge: that the host forwards.
         const FORWARDING: [&str; 2] = [" sysctl ipv4/ip_forward", "/forwarding ="];
-        const REFERENCE: [&str; 4] =
-            ["tables nat ", "tables filter ", "ctr0", "cri0"];
+        const REFERENCE: [&str; 4] = ["tables nat ", "tables filter ", "ctr0", "cri0"];
         let address = line.contains("/var/lib/cni/networks/")
             && !["/lock ", "/last_reserved_ip."].iter().any(|part| line.contains(part));
         let ours = line.contains("file /run/spoke/") || line.contains("file /var/lib/spoke/");

@@ -72,7 +72,7 @@ impl Snapshot {
                 "route" | "route6" | "rule" | "rule6" => objects(body),
                 "nft" => nft(body),
                 "iptables" | "ip6tables" => iptables(body),
-                _ => body.lines().map(|line| line.replacen(':', " = ", 1)).collect(),
+                _ => sysctls(body),
             };
             let lines = lines.into_iter().filter(|line| !line.is_empty());
             self.lines.extend(lines.map(|line| format!("{space} {name} {line}")));
@@ -135,31 +135,24 @@ fn clean_link(link: &mut Value) {
         "linkmode",
         "permaddr",
     ];
-    const DATA: [&str; 20] = [
-        "hello_timer",
-        "tcn_timer",
-        "topology_change_timer",
-        "gc_timer",
-        "bridge_id",
-        "root_id",
-        "root_port",
-        "state",
-        "id",
-        "no",
-        "designated_bridge",
-        "designated_root",
-        "designated_port",
-        "designated_cost",
-        "message_age_timer",
-        "forward_delay_timer",
-        "hold_timer",
-        "config_pending",
-        "root_path_cost",
-        "topology_change",
+    // Of bridges and their ports only what a configuration can ask for.
+    const DATA: [&str; 9] = [
+        "vlan_filtering",
+        "vlan_default_pvid",
+        "stp_state",
+        "hairpin",
+        "isolated",
+        "locked",
+        "learning",
+        "flood",
+        "mode",
     ];
     remove(link, &LINK);
-    remove(&mut link["linkinfo"]["info_data"], &DATA);
-    remove(&mut link["linkinfo"]["info_slave_data"], &DATA);
+    for data in ["info_data", "info_slave_data"] {
+        if let Some(data) = link["linkinfo"][data].as_object_mut() {
+            data.retain(|key, _| DATA.contains(&key.as_str()));
+        }
+    }
     if let Some(flags) = link["flags"].as_array_mut() {
         flags.retain(|flag| !matches!(flag.as_str(), Some("LOWER_UP" | "NO-CARRIER" | "M-DOWN")));
     }
@@ -258,6 +251,22 @@ fn iptables(body: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Where an interface differs from its namespace's default.
+fn sysctls(body: &str) -> Vec<String> {
+    let values: BTreeMap<_, _> = body.lines().filter_map(|line| line.split_once(':')).collect();
+    let usual = |(key, value): &(&&str, &&str)| {
+        let parts: Vec<_> = key.split('/').collect();
+        let default = matches!(*parts, [_, "conf", _, _])
+            .then(|| format!("{}/conf/default/{}", parts[0], parts[3]));
+        default.is_some_and(|key| values.get(key.as_str()) == Some(value))
+    };
+    values
+        .iter()
+        .filter(|entry| !usual(entry))
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect()
 }
 
 /// Every file below `top` that is no directory, with mode and content where short.

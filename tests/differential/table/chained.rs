@@ -50,7 +50,7 @@ pub(crate) fn portmap() -> Vec<Row> {
         port("portmap: nftables", &json!({"backend": "nftables"})).runtime(several)
             .differs(bridge::OWN_TABLE, &["host nft "]),
         port("portmap: CHECK without rule", &json!({}))
-            .steps(&[Step::Add, Step::Sh("iptables -t nat -F CNI-HOSTPORT-DNAT"), Step::Check, Step::Del]),
+            .steps(&[Step::Add, Step::Sh("iptables -t nat -F CNI-HOSTPORT-DNAT || true"), Step::Check, Step::Del]),
     ]
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn firewall() -> Vec<Row> {
         wall("firewall: DEL without netns", json!({})).steps(&[Step::Add, Step::DelWithoutNetns]),
         wall("firewall: CHECK without rule", json!({})).steps(&[
             Step::Add,
-            Step::Sh("iptables -F CNI-FORWARD"),
+            Step::Sh("iptables -F CNI-FORWARD || true"),
             Step::Check,
             Step::Del,
         ]),
