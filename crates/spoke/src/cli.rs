@@ -71,7 +71,12 @@ impl Answer {
 const FOUND: u8 = 1;
 
 /// Runs the command that `args` names (its own name first) and returns the exit code.
-pub(crate) fn run(args: Vec<OsString>, world: &World, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+pub(crate) fn run(
+    args: Vec<OsString>,
+    world: &World,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(usage) => return explain(&usage, out, err),

@@ -7,7 +7,7 @@ mod traffic;
 use std::path::Path;
 
 use engine::Mode;
-use model::{Network, Result};
+use model::{Attachment, Network, Result};
 use serde::Serialize;
 
 use super::args::Output;
@@ -59,8 +59,8 @@ impl Check {
 pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
     let mut checks = kernel::checks(&world.root);
     checks.extend(host::stores(world));
-    let (networks, attached) = book(world, &mut checks).unwrap_or_default();
-    checks.push(traffic::forwarding(&world.root, &networks, attached));
+    let (networks, attachments) = book(world, &mut checks).unwrap_or_default();
+    checks.extend(traffic::forwarding(&world.root, &networks, &attachments));
     match (world.facts)() {
         Ok(facts) => checks.extend(on_the_wire(world, &networks, &facts)),
         Err(error) => checks.push(
@@ -81,17 +81,17 @@ fn on_the_wire(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Ch
     checks
 }
 
-/// The networks, and how many attachments there are; what the book has left over is noted.
-fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, usize)> {
+/// Networks and attachments; what the book has left over is noted.
+fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {
         let engine = (world.engine)()?;
         let leftovers = findings::leftovers(&engine, Mode::DryRun, world)?;
-        Ok((leftovers, engine.networks()?, engine.attachments()?.len()))
+        Ok((leftovers, engine.networks()?, engine.attachments()?))
     };
     match read() {
-        Ok((leftovers, networks, attached)) => {
+        Ok((leftovers, networks, attachments)) => {
             checks.extend(leaks(&leftovers));
-            Some((networks, attached))
+            Some((networks, attachments))
         }
         Err(error) => {
             let error: model::Error = error;
@@ -118,11 +118,11 @@ fn leaks(findings: &[FindingView]) -> Vec<Check> {
     let counted = gone.iter().map(|(kind, what)| (count(kind, "free"), what));
     let mut checks: Vec<Check> = counted
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| Check::fail(format!("{count} {what}"), "spoke ipam check --fix"))
+        .map(|(count, what)| Check::fail(format!("{what}: {count}"), "spoke ipam check --fix"))
         .collect();
     let doubtful = count("attachment", "quarantine") + count("file", "keep");
     if doubtful > 0 {
-        let what = format!("{doubtful} attachments of which nothing proves that they live");
+        let what = format!("attachments of which nothing proves that they live: {doubtful}");
         checks.push(Check::warn(what, "spoke ipam check"));
     }
     if checks.is_empty() {

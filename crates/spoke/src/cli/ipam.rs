@@ -212,15 +212,20 @@ fn pools(pools: &[PoolView]) -> Table {
         table.row([
             pool.network.clone(),
             pool.pool.clone(),
-            pool.size.to_string(),
-            pool.used.to_string(),
-            pool.reserved.to_string(),
-            pool.quarantined.to_string(),
-            pool.free.to_string(),
+            number(pool.size),
+            number(pool.used),
+            number(pool.reserved),
+            number(pool.quarantined),
+            number(pool.free),
             holders.join(", "),
         ]);
     }
     table
+}
+
+/// Nobody counts the digits of an IPv6 subnet's size.
+fn number(count: u64) -> String {
+    if count < 1_000_000_000_000 { count.to_string() } else { format!("{:.1e}", count as f64) }
 }
 
 fn holders(addresses: &[AddressView], taken: &Taken, (no_trunc, world): (bool, &World)) -> Table {

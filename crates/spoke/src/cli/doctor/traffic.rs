@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Family, Network};
+use model::{Attachment, Family, Network};
 
 use super::super::claims::{self, Owner, hidden_routes};
 use super::super::facts::{Forward, HostFacts};
@@ -12,30 +12,38 @@ use super::{Check, parameter};
 /// What Ethernet devices have unless told otherwise, in bytes.
 const ETHERNET_MTU: u32 = 1500;
 
-/// Routing between interfaces. Spoke switches it on with the first container, so that it matters
-/// only once there are some.
-pub(super) fn forwarding(root: &Path, networks: &[Network], attached: usize) -> Check {
-    let subnets = networks.iter().flat_map(|network| network.ipam.pools());
-    let has_v6 =
-        subnets.flat_map(|pool| &pool.ranges).any(|range| Family::of(&range.subnet) == Family::V6);
-    let mut off = Vec::new();
-    if parameter(root, "proc/sys/net/ipv4/ip_forward").as_deref() == Some("0") {
-        off.push("net.ipv4.ip_forward");
+/// Routing between interfaces. Spoke switches it on with the first container, so that it is a
+/// failure only once there are some.
+pub(super) fn forwarding(
+    root: &Path,
+    networks: &[Network],
+    attachments: &[Attachment],
+) -> Vec<Check> {
+    let ranges = networks.iter().flat_map(|network| network.ipam.pools()).flat_map(|p| &p.ranges);
+    let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
+    let is_off = |path: &str| parameter(root, path).as_deref() == Some("0");
+    let mut checks = Vec::new();
+    for (family, name, path) in FORWARDING {
+        let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
+        let what = format!("{name} is off: containers reach nothing beyond this host");
+        let fix = format!("sysctl -w {name}=1");
+        match (is_off(path), attached, subnets.contains(&family)) {
+            (true, true, _) => checks.push(Check::fail(what, fix)),
+            (true, false, true) => checks.push(Check::warn(what, fix)),
+            (true, false, false) | (false, _, _) => {}
+        }
     }
-    let v6 = parameter(root, "proc/sys/net/ipv6/conf/all/forwarding");
-    if has_v6 && v6.as_deref() == Some("0") {
-        off.push("net.ipv6.conf.all.forwarding");
+    if checks.is_empty() {
+        checks.push(Check::ok("packets are forwarded where networks need it"));
     }
-    if off.is_empty() {
-        return Check::ok("packets are forwarded between interfaces");
-    }
-    let what = format!("{} is off: containers reach nothing beyond this host", off.join(" and "));
-    let fix: Vec<String> = off.iter().map(|name| format!("sysctl -w {name}=1")).collect();
-    match attached {
-        0 => Check::warn(what, fix.join("; ")),
-        _ => Check::fail(what, fix.join("; ")),
-    }
+    checks
 }
+
+/// What switches forwarding, and where it is read.
+const FORWARDING: [(Family, &str, &str); 2] = [
+    (Family::V4, "net.ipv4.ip_forward", "proc/sys/net/ipv4/ip_forward"),
+    (Family::V6, "net.ipv6.conf.all.forwarding", "proc/sys/net/ipv6/conf/all/forwarding"),
+];
 
 /// What happens to forwarded packets that nobody decides about.
 pub(super) fn policy(forward: &Forward, networks: &[Network]) -> Check {

@@ -11,7 +11,7 @@ fn a_healthy_host() {
 ok    kernel 6.18.0: veth bridge nf_tables
 ok    the book in /run/spoke can be written
 ok    no leaked addresses, devices or rules
-ok    packets are forwarded between interfaces
+ok    packets are forwarded where networks need it
 ok    no packet filter chain drops forwarded packets by policy
 ok    no subnets overlap
 ok    every MTU fits eth0 (1500)
@@ -36,7 +36,7 @@ fn a_sick_host() {
     assert_eq!((code, err.as_str()), (1, ""));
     for line in [
         "FAIL  kernel 6.18.0 has no veth",
-        "FAIL  1 attachments of containers that are gone\n      fix: spoke ipam check --fix",
+        "FAIL  attachments of containers that are gone: 1\n      fix: spoke ipam check --fix",
         "FAIL  net.ipv4.ip_forward is off",
         "      fix: sysctl -w net.ipv4.ip_forward=1",
         "warn  ip filter FORWARD drops what no rule accepts",
