@@ -12,7 +12,7 @@ mod object;
 mod transaction;
 
 pub use data::{Comment, Element, Field, Set, Tuple};
-pub use expression::{Conntrack, Expression, Meta, Nat, Register, Verdict};
+pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
 pub use list::{
     Chain, Rule, Shape, chain_exists, chains, elements, find, generation, rules, tables,
 };

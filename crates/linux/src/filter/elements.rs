@@ -180,7 +180,9 @@ pub fn install(socket: &mut Socket, elements: &Elements) -> Result<()> {
         ruleset::ensure(socket)?;
         let outcome = installing(elements, &wanted, &present)?.commit(socket);
         // EEXIST: an element that was not expected. ENOENT: an expected one is gone, or the table.
-        if ruleset::settled(outcome, &[Errno::EXIST, Errno::NOENT])? {
+        if ruleset::settled(outcome, |failure| {
+            matches!(failure.errno, Errno::EXIST | Errno::NOENT)
+        })? {
             return Ok(());
         }
         present = found(socket, &wanted)?;
@@ -243,7 +245,7 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
             }
         }
         // ENOENT: somebody else is removing them too.
-        if ruleset::settled(transaction.commit(socket), &[Errno::NOENT])? {
+        if ruleset::settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
             return Ok(());
         }
     }

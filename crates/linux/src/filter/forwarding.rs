@@ -121,7 +121,7 @@ fn edit(
         let mut change = Transaction::of_generation(nft::generation(socket)?);
         let docker = nft::chain_exists(socket, table, DOCKER_USER)?;
         plan(socket, if docker { DOCKER_USER } else { FORWARD }, &mut change)?;
-        if settled(change.commit(socket), &[Errno::RESTART])? {
+        if settled(change.commit(socket), |failure| failure.errno == Errno::RESTART)? {
             return Ok(());
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use netlink::nft::{Conntrack, Expression, Family, Meta, Nat, Register, Set, Verdict};
+use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
 use super::ruleset::{
     DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, MASQUERADE, MASQUERADE_ALL, POLICED,
@@ -63,7 +63,7 @@ fn publish() -> Vec<Steps> {
         steps.push(Expression::DestinationPort(protocol.behind(1)));
         steps.push(Expression::Map { name: map, key: R, into: R });
         let port = R.behind(ip.words());
-        let nat = Expression::Nat { kind: Nat::Destination, family: ip.family(), address: R, port };
+        let nat = Expression::DestinationNat { family: ip.family(), address: R, port };
         ending(steps, nat)
     };
     let host = |ip: Ip| {

@@ -5,7 +5,7 @@ use netlink::nft::{
     self, Base, ChainKind, Comment, Family, Field, Hook, Place, Policy, Set, Shape, Table,
     Transaction,
 };
-use netlink::{Errno, Outcome, Socket};
+use netlink::{Errno, Failure, Outcome, Socket};
 
 use super::rules::rules;
 
@@ -79,17 +79,15 @@ const CHAINS: [(&str, Option<Base>); 8] = [
 ];
 
 /// Makes the table, or replaces the chains of another version, in one transaction; does nothing
-/// where it is as it should be. However many processes do this at once, one of them does it.
+/// where it is as it should be. However many processes do this at once, it is there once, and
+/// nobody sees it half made.
 ///
 /// # Errors
 /// Where the kernel lacks something that the table needs, or the process may not change it;
 /// [`Kind::TryAgain`] if others keep changing it.
 pub fn ensure(socket: &mut Socket) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        // EEXIST: the stamp is there by now. ENOENT: the chains that were to go are gone.
-        if nft::chain_exists(socket, TABLE, STAMP)?
-            || settled(loading(socket)?.commit(socket), &[Errno::EXIST, Errno::NOENT])?
-        {
+        if nft::chain_exists(socket, TABLE, STAMP)? || load(socket)? {
             return Ok(());
         }
     }
@@ -103,7 +101,7 @@ pub fn ensure(socket: &mut Socket) -> Result<()> {
 /// As [`ensure`].
 pub fn reload(socket: &mut Socket) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        if settled(loading(socket)?.commit(socket), &[Errno::EXIST, Errno::NOENT])? {
+        if load(socket)? {
             return Ok(());
         }
     }
@@ -144,20 +142,41 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
 }
 
 /// Whether a transaction was done; `false` where one has to look again and plan another, because
-/// what it met was one of `surprises`, or because the kernel's answers did not all arrive.
-pub(super) fn settled(outcome: Result<Outcome>, surprises: &[Errno]) -> Result<bool> {
+/// what it met first was a `surprise`, or because the kernel's answers did not all arrive.
+pub(super) fn settled(
+    outcome: Result<Outcome>,
+    surprise: impl Fn(&Failure) -> bool,
+) -> Result<bool> {
     let outcome = match outcome {
         Err(error) if error.kind() == Kind::TryAgain => return Ok(false),
         other => other?,
     };
     match outcome.failures().first() {
         None => Ok(true),
-        Some(first) if surprises.contains(&first.errno) => Ok(false),
+        Some(first) if surprise(first) => Ok(false),
         Some(_) => outcome.into_result().map(|()| true),
     }
 }
 
-fn loading(socket: &mut Socket) -> Result<Transaction> {
+/// Replaces all chains; `false` if somebody else was faster.
+fn load(socket: &mut Socket) -> Result<bool> {
+    let mut transaction = emptied(socket)?;
+    let stamp = transaction.next_index();
+    transaction.add_chain(TABLE, STAMP, None, true);
+    for (name, base) in &CHAINS {
+        transaction.add_chain(TABLE, name, base.as_ref(), false);
+    }
+    for (chain, rule) in rules() {
+        transaction.add_rule(TABLE, chain, Place::Tail, &rule);
+    }
+    // The stamp is there by now, or a chain that was to go is gone.
+    settled(transaction.commit(socket), |failure| {
+        failure.errno == Errno::NOENT || (failure.errno, failure.index) == (Errno::EXIST, stamp)
+    })
+}
+
+/// The table with all its sets, and without any chain.
+fn emptied(socket: &mut Socket) -> Result<Transaction> {
     let comment: Comment = COMMENT.parse()?;
     let mut transaction = Transaction::new();
     transaction.add_table(TABLE, Some(&comment));
@@ -169,12 +188,6 @@ fn loading(socket: &mut Socket) -> Result<Transaction> {
     }
     for set in OWNED.iter().flatten().chain([&POLICED]) {
         transaction.add_set(TABLE, set);
-    }
-    for (name, base) in &CHAINS {
-        transaction.add_chain(TABLE, name, base.as_ref(), *name == STAMP);
-    }
-    for (chain, rule) in rules() {
-        transaction.add_rule(TABLE, chain, Place::Tail, &rule);
     }
     Ok(transaction)
 }

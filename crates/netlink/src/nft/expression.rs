@@ -66,13 +66,6 @@ pub enum Conntrack {
     Status,
 }
 
-/// Which address is translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nat {
-    /// The destination.
-    Destination,
-}
-
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
@@ -136,10 +129,8 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
-    /// Translates to the address and port in these registers.
-    Nat {
-        /// What is translated.
-        kind: Nat,
+    /// Translates the destination to the address and port in these registers.
+    DestinationNat {
         /// Of which packets.
         family: Family,
         /// Where the address is.
@@ -181,7 +172,7 @@ impl Expression<'_> {
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
-            Expression::Nat { .. } => "nat",
+            Expression::DestinationNat { .. } => "nat",
             Expression::Masquerade => "masq",
             Expression::Counter => "counter",
             Expression::Extension { .. } => "match",
@@ -229,7 +220,8 @@ impl Expression<'_> {
             Expression::Map { name, key, into } => {
                 to.text(1, name).be32(2, key.number()).be32(3, into.number());
             }
-            Expression::Nat { kind: Nat::Destination, family, address, port } => {
+            Expression::DestinationNat { family, address, port } => {
+                // `NFT_NAT_DNAT`.
                 to.be32(1, 1).be32(2, u32::from(family.number()));
                 to.be32(3, address.number()).be32(5, port.number());
             }

@@ -106,12 +106,7 @@ fn everything() -> Transaction {
         Expression::Meta(Meta::Protocol, R),
         Expression::DestinationPort(R.behind(1)),
         Expression::Map { name: "m", key: R, into: R },
-        Expression::Nat {
-            kind: Nat::Destination,
-            family: Family::Ipv4,
-            address: R,
-            port: R.behind(1),
-        },
+        Expression::DestinationNat { family: Family::Ipv4, address: R, port: R.behind(1) },
     ];
     all.add_rule(TABLE, "base", Place::Tail, &translate);
     all.add_rule(TABLE, "base", Place::Head, &[Expression::Verdict(Verdict::Jump("other"))]);

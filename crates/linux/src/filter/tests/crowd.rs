@@ -5,7 +5,9 @@ use std::time::Instant;
 use model::{Kind, PortMap, Protocol};
 
 use super::space::Space;
-use crate::filter::{Elements, allow_forwarding, install, list_owners, remove};
+use crate::filter::{
+    Elements, allow_forwarding, ensure, find_owned, install, list_owners, remove, verify,
+};
 
 fn container(number: u16) -> Elements {
     let [high, low] = number.to_be_bytes();
@@ -85,6 +87,12 @@ fn cost_by_size() {
     let space = Space::new();
     let mut socket = space.socket();
     let mut lap = Instant::now();
+    ensure(&mut socket).unwrap();
+    println!("the table: {:?}", lap.elapsed());
+    lap = Instant::now();
+    ensure(&mut socket).unwrap();
+    println!("looking for it: {:?}", lap.elapsed());
+    lap = Instant::now();
     for number in 0..20_000 {
         install(&mut socket, &container(number)).unwrap();
         if matches!(number, 99 | 199 | 999 | 1_099 | 9_899 | 9_999 | 19_899 | 19_999) {
@@ -94,6 +102,13 @@ fn cost_by_size() {
             lap = Instant::now();
         }
     }
+    lap = Instant::now();
+    verify(&mut socket, &container(7)).unwrap();
+    println!("CHECK: {:?}", lap.elapsed());
+    lap = Instant::now();
+    find_owned(&mut socket, container(7).owner()).unwrap();
+    println!("finding without a record: {:?}", lap.elapsed());
+    lap = Instant::now();
     for number in (0..20_000).rev() {
         remove(&mut socket, &container(number)).unwrap();
         if number % 100 == 0 {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netlink::{Netns, Socket};
 
@@ -74,6 +74,14 @@ impl Space {
     pub(super) fn tcp(&self, address: &str, port: u16) -> String {
         let to = SocketAddr::new(address.parse().unwrap(), port);
         self.netns.enter(|| tcp(to).unwrap_or_default()).unwrap()
+    }
+
+    /// Waits until somebody answers there.
+    pub(super) fn reach(&self, address: &str, port: u16) {
+        let deadline = Instant::now() + 20 * PATIENCE;
+        while self.tcp(address, port).is_empty() {
+            assert!(Instant::now() < deadline, "{address} does not answer");
+        }
     }
 
     /// As [`Space::tcp`].

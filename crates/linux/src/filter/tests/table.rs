@@ -81,3 +81,12 @@ fn what_others_changed_is_seen_and_mended() {
     unload(&mut socket).unwrap();
     assert_eq!(space.run("nft list ruleset"), "");
 }
+
+#[test]
+fn somebody_elses_table_of_our_name_is_named() {
+    let space = Space::new();
+    space.run("nft 'table inet spoke { set masq4 { type ipv6_addr; }; }'");
+    let error = ensure(&mut space.socket()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert!(error.to_string().contains("set masq4"), "{error}");
+}

@@ -30,6 +30,21 @@ const HOST: &str = "
         sysctl -qw net.ipv4.conf.br$n.route_localnet=1
     done";
 
+/// Everybody, from the host: waiting for them means that links are up and neighbours are known.
+const REACHABLE: [&str; 11] = [
+    "10.1.0.2",
+    "10.1.0.3",
+    "10.2.0.2",
+    "10.3.0.2",
+    "192.0.2.2",
+    "198.51.100.2",
+    "fd00:1::2",
+    "fd00:1::3",
+    "fd00:2::2",
+    "2001:db8:2::2",
+    "2001:db8:3::2",
+];
+
 impl World {
     fn new() -> Self {
         let host = Space::new();
@@ -67,6 +82,9 @@ impl World {
         routed.serve("routed", 80);
         let client = outside("client", "192.0.2", "2001:db8:2");
         let server = outside("server", "198.51.100", "2001:db8:3");
+        for address in REACHABLE {
+            host.reach(address, 80);
+        }
         let socket = host.socket();
         Self { host, client, server, first, second, other, routed, socket }
     }
