@@ -34,11 +34,8 @@ pub(super) struct Cli {
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// For people
     Table,
-    /// JSON (RFC 8259)
     Json,
-    /// YAML 1.2
     Yaml,
 }
 
@@ -169,7 +166,7 @@ pub(super) struct CreateArgs {
     /// The network's name
     #[arg(value_name = "NETWORK")]
     pub(super) name: NetworkName,
-    /// How containers are connected
+    /// How containers are connected: by a bridge in the host, or each by a routed pair of devices
     #[arg(short, long, value_enum, default_value = "bridge")]
     pub(super) driver: DriverName,
     /// A subnet, one of each address family
@@ -204,9 +201,7 @@ pub(super) struct CreateArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DriverName {
-    /// Ports of a bridge in the host
     Bridge,
-    /// A routed pair of devices for each container
     Ptp,
 }
 

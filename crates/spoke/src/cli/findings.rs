@@ -1,5 +1,8 @@
 //! What has no owner any more: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
 use model::{Network, Result};
@@ -62,21 +65,21 @@ fn text(findings: &[FindingView]) -> String {
 pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Vec<FindingView>> {
     let found = engine.reconcile(mode)?;
     let mut findings: Vec<FindingView> =
-        found.iter().map(|finding| recorded(finding, mode)).collect();
+        found.iter().map(|finding| of_engine(finding, mode)).collect();
     let holders = engine.holders()?;
+    let recorded: BTreeSet<(IpAddr, &str)> = holders
+        .iter()
+        .map(|holder| (holder.lease.address.addr(), holder.attachment.container.as_str()))
+        .collect();
     for file in reference::files(world, &engine.networks()?) {
-        let is_recorded = holders.iter().any(|holder| {
-            holder.lease.address.addr() == file.address
-                && holder.attachment.container.as_str() == file.container
-        });
-        if !is_recorded {
-            findings.extend(unrecorded(&file, mode, world)?);
+        if !recorded.contains(&(file.address, file.container.as_str())) {
+            findings.extend(of_file(&file, mode, world)?);
         }
     }
     Ok(findings)
 }
 
-fn recorded(finding: &Finding, mode: Mode) -> FindingView {
+fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
     let (kind, subject, why) = match &finding.what {
         Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
         Garbage::Doubtful(id) => {
@@ -95,7 +98,7 @@ fn recorded(finding: &Finding, mode: Mode) -> FindingView {
     FindingView { kind, subject, why: why.to_owned(), remedy, done: mode == Mode::Mend }
 }
 
-fn unrecorded(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingView>> {
+fn of_file(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingView>> {
     let (remedy, why) = match reference::life(file, world) {
         Life::Alive => return Ok(None),
         Life::Gone(why) => ("free", why),

@@ -20,38 +20,25 @@ pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answ
         engine.network(name)?;
     }
     let listing = &wanted.listing;
-    let name = |row: &Row| shortened(&row.view.container, listing.no_trunc);
-    let table = |rows: &[Row]| table(rows, listing.no_trunc, world.now);
+    let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
+    let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, world.now);
     Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
 }
 
-/// A view, and what only the table needs.
-#[derive(serde::Serialize)]
-struct Row {
-    #[serde(flatten)]
-    view: AttachmentView,
-    #[serde(skip)]
-    since: Timestamp,
-}
-
-fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<Row> {
+fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<AttachmentView> {
     let mut records: Vec<&Attachment> = records
         .iter()
         .filter(|record| network.is_none_or(|network| record.id.network == *network))
         .collect();
     records.sort_by(|a, b| (&a.id, a.layer).cmp(&(&b.id, b.layer)));
     let groups = records.chunk_by(|a, b| a.id == b.id);
-    let row = |layers: &[&Attachment]| {
-        let since = layers.iter().map(|layer| layer.since).min()?;
-        Some(Row { view: AttachmentView::of(layers)?, since })
-    };
-    groups.filter_map(row).collect()
+    groups.filter_map(AttachmentView::of).collect()
 }
 
-fn table(rows: &[Row], no_trunc: bool, now: Timestamp) -> Table {
+fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
     let mut table =
         Table::new(&["NAME", "RUNTIME", "NETWORK", "IP", "MAC", "DRIVER", "PORTS", "UP"]);
-    for Row { view, since } in rows {
+    for view in rows {
         let is_id = view.name == view.container;
         let ports: Vec<&str> = view.ports.iter().map(|port| port.text.as_str()).collect();
         table.row([
@@ -62,7 +49,7 @@ fn table(rows: &[Row], no_trunc: bool, now: Timestamp) -> Table {
             view.mac.clone().unwrap_or_default(),
             view.driver.unwrap_or_default().to_owned(),
             ports.join(","),
-            if view.state == "attached" { ago(*since, now) } else { view.state.to_owned() },
+            if view.state == "attached" { ago(view.at, now) } else { view.state.to_owned() },
         ]);
     }
     table

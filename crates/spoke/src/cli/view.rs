@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use model::{
     Attachment, AttachmentId, IngressPolicy, Layer, LinkKind, Network, Phase, Place, PortMap,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -118,6 +119,9 @@ pub(super) struct AttachmentView {
     pub(super) state: &'static str,
     pub(super) since: String,
     pub(super) sandbox: Option<String>,
+    /// `since`, to reckon with.
+    #[serde(skip)]
+    pub(super) at: Timestamp,
 }
 
 /// A published port.
@@ -155,6 +159,7 @@ impl AttachmentView {
             state: state(layers),
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
+            at: since,
         })
     }
 }
@@ -238,6 +243,9 @@ pub(super) struct AddressView {
     pub(super) since: Option<String>,
     /// Where the holder is known from, if not from the book.
     pub(super) file: Option<String>,
+    /// `since`, to reckon with.
+    #[serde(skip)]
+    pub(super) at: Option<Timestamp>,
 }
 
 /// What `ipam show` shows.

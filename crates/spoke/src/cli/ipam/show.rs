@@ -1,0 +1,266 @@
+//! `spoke ipam show`: who has which address, and what is free.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
+
+use super::super::args::Output;
+use super::super::output::render;
+use super::super::table::Table;
+use super::super::time::{ago, rfc3339};
+use super::super::usage::{self, Taken};
+use super::super::view::{AddressView, BookView, PoolView};
+use super::super::{Answer, World, ps};
+use super::taken;
+
+/// How many free ranges a table shows of each pool.
+const SHOWN: usize = 8;
+
+pub(super) fn show(
+    what: Option<&str>,
+    no_trunc: bool,
+    output: Output,
+    world: &World,
+) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let networks = engine.networks()?;
+    let taken = taken(&engine, &networks, world)?;
+    let pools = networks.iter().flat_map(|network| network.ipam.pools());
+    let wanted = what.map(Wanted::parse).transpose()?;
+    let pools: Vec<&Pool> =
+        pools.filter(|pool| wanted.as_ref().is_none_or(|wanted| wanted.is_pool(pool))).collect();
+    if let (Some(Wanted::Network(name)), true) = (&wanted, pools.is_empty()) {
+        engine.network(name)?;
+    }
+    let is_shown = |view: &(IpAddr, AddressView)| match &wanted {
+        None => true,
+        Some(Wanted::Address(address)) => view.0 == *address,
+        Some(Wanted::Subnet(subnet)) => subnet.contains(&view.0),
+        Some(Wanted::Network(name)) => {
+            view.1.network.as_deref() == Some(name.as_str())
+                || (view.1.network.is_none() && pools.iter().any(|p| p.range_of(view.0).is_some()))
+        }
+    };
+    let mut addresses: Vec<_> = addresses(&taken).into_iter().filter(is_shown).collect();
+    addresses.sort_by_key(|(address, _)| *address);
+    if let (Some(Wanted::Address(address)), true) = (&wanted, addresses.is_empty()) {
+        return Ok(Answer::text(free_address(*address, &pools, output)?));
+    }
+    let book = BookView {
+        pools: pools.iter().map(|pool| usage::view(pool, &taken)).collect(),
+        addresses: addresses.into_iter().map(|(_, view)| view).collect(),
+    };
+    let details = wanted.is_some();
+    Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, world))?))
+}
+
+/// What `ipam show` was asked about.
+enum Wanted {
+    Network(NetworkName),
+    Subnet(IpNet),
+    Address(IpAddr),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Self> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        if let Ok(subnet) = text.parse::<IpNet>() {
+            return Ok(Self::Subnet(subnet.trunc()));
+        }
+        text.parse().map(Self::Network).map_err(|_: Error| {
+            Error::invalid(format!("{text:?} is no network, subnet or address"))
+        })
+    }
+
+    fn is_pool(&self, pool: &Pool) -> bool {
+        match self {
+            Self::Network(name) => pool.id.network == *name,
+            Self::Subnet(subnet) => {
+                pool.ranges.iter().any(|range| subnet.contains(&range.subnet.trunc()))
+            }
+            Self::Address(address) => {
+                pool.ranges.iter().any(|range| range.subnet.contains(address))
+            }
+        }
+    }
+}
+
+fn addresses(taken: &Taken) -> Vec<(IpAddr, AddressView)> {
+    let held = taken.holders.iter().map(|holder| (holder.lease.address.addr(), held(holder)));
+    let files = taken.files.iter().map(|file| {
+        let view = AddressView {
+            address: file.address.to_string(),
+            state: "held",
+            network: Some(file.network.clone()),
+            container: Some(file.container.clone()),
+            interface: file.interface.clone(),
+            owner: None,
+            runtime: Some("reference".to_owned()),
+            since: Some(rfc3339(file.modified)),
+            file: Some(file.path.display().to_string()),
+            at: Some(file.modified),
+        };
+        (file.address, view)
+    });
+    let keys: BTreeSet<(&Space, IpAddr)> = taken
+        .holders
+        .iter()
+        .map(|holder| (&holder.lease.space, holder.lease.address.addr()))
+        .collect();
+    let reserved = taken
+        .reservations
+        .iter()
+        .filter(|reserved| !keys.contains(&(&reserved.space, reserved.address)));
+    let reserved = reserved.map(|reserved| {
+        let view = AddressView {
+            address: reserved.address.to_string(),
+            state: "reserved",
+            network: reserved
+                .network
+                .as_ref()
+                .or(network_of(&reserved.space))
+                .map(ToString::to_string),
+            container: None,
+            interface: None,
+            owner: reserved.owner.as_ref().map(ToString::to_string),
+            runtime: None,
+            since: None,
+            file: None,
+            at: None,
+        };
+        (reserved.address, view)
+    });
+    held.chain(files).chain(reserved).collect()
+}
+
+fn held(holder: &Holder) -> AddressView {
+    AddressView {
+        address: holder.lease.address.addr().to_string(),
+        state: if holder.quarantined.is_some() { "quarantined" } else { "held" },
+        network: Some(holder.attachment.network.to_string()),
+        container: Some(holder.attachment.container.to_string()),
+        interface: Some(holder.attachment.ifname.to_string()),
+        owner: holder.owner.as_ref().map(ToString::to_string),
+        runtime: Some(holder.runtime.to_string()),
+        since: Some(rfc3339(holder.since)),
+        file: None,
+        at: Some(holder.since),
+    }
+}
+
+fn network_of(space: &Space) -> Option<&NetworkName> {
+    match space {
+        Space::Host => None,
+        Space::Network(name) => Some(name),
+    }
+}
+
+/// Pools, and where one thing was asked about its addresses and what is free.
+fn text(book: &BookView, details: bool, no_trunc: bool, world: &World) -> String {
+    let mut text = pools(&book.pools).text();
+    if !details {
+        return text;
+    }
+    if !book.addresses.is_empty() {
+        text.push('\n');
+        text.push_str(&holders(&book.addresses, no_trunc, world).text());
+    }
+    for pool in &book.pools {
+        let limit = if no_trunc { usize::MAX } else { SHOWN };
+        let more = pool.free_ranges.len().saturating_sub(limit);
+        let shown: Vec<&str> = pool.free_ranges.iter().take(limit).map(String::as_str).collect();
+        let shown = if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") };
+        text.push_str(&format!("\nfree in {}: {shown}", pool.pool));
+        if more > 0 {
+            text.push_str(&format!(", and {more} more ranges (--no-trunc)"));
+        }
+    }
+    if !book.pools.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn pools(pools: &[PoolView]) -> Table {
+    let mut table = Table::new(&[
+        "NETWORK",
+        "POOL",
+        "SIZE",
+        "USED",
+        "RESERVED",
+        "QUARANTINE",
+        "FREE",
+        "HOLDERS",
+    ]);
+    for pool in pools {
+        let holders: Vec<String> =
+            pool.holders.iter().map(|(runtime, count)| format!("{runtime} {count}")).collect();
+        table.row([
+            pool.network.clone(),
+            pool.pool.clone(),
+            number(pool.size),
+            number(pool.used),
+            number(pool.reserved),
+            number(pool.quarantined),
+            number(pool.free),
+            holders.join(", "),
+        ]);
+    }
+    table
+}
+
+/// Nobody counts the digits of an IPv6 subnet's size.
+fn number(count: u64) -> String {
+    if count < 1_000_000_000_000 { count.to_string() } else { format!("{:.1e}", count as f64) }
+}
+
+fn holders(addresses: &[AddressView], no_trunc: bool, world: &World) -> Table {
+    let mut table = Table::new(&["ADDRESS", "STATE", "HOLDER", "INTERFACE", "RUNTIME", "SINCE"]);
+    for view in addresses {
+        let id = view.container.as_deref().map(|id| ps::shortened(id, no_trunc));
+        table.row([
+            view.address.clone(),
+            view.state.to_owned(),
+            view.owner.clone().or(id).unwrap_or_default(),
+            view.interface.clone().unwrap_or_default(),
+            view.runtime.clone().unwrap_or_default(),
+            view.at.map(|since| ago(since, world.now)).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn free_address(address: IpAddr, pools: &[&Pool], output: Output) -> Result<String> {
+    let gateway = pools.iter().find(|pool| pool.is_gateway(address));
+    let network = gateway.or(pools.first()).map(|pool| pool.id.network.to_string());
+    let state = match (gateway, pools) {
+        (Some(_), _) => "gateway",
+        (None, []) => {
+            return Err(Error::not_found(format!(
+                "{address} is in no network's subnet; `spoke ipam show` lists them"
+            )));
+        }
+        (None, [..]) => "free",
+    };
+    let of = network.as_deref().map(|name| format!(" of network {name}")).unwrap_or_default();
+    let sentence = match state {
+        "gateway" => format!("{address} is the gateway{of}\n"),
+        _ => format!("{address}{of} is free\n"),
+    };
+    let view = AddressView {
+        address: address.to_string(),
+        state,
+        network,
+        container: None,
+        interface: None,
+        owner: None,
+        runtime: None,
+        since: None,
+        file: None,
+        at: None,
+    };
+    render(output, &BookView { pools: Vec::new(), addresses: vec![view] }, || sentence)
+}
