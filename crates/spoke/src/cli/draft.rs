@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind, Masquerade,
-    Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
+    Backend, Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind,
+    Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
 };
 use sha2::{Digest, Sha256};
 
@@ -36,31 +36,33 @@ pub(super) fn network(
         given => checked(given, &claims, facts)?,
     };
     let pools = pools(wanted, &subnets)?;
-    let link = Link { kind: kind(wanted, known, facts)?, mac: None, mtu: wanted.mtu };
-    let bridge = match &link.kind {
-        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    };
-    let backend = world.backend;
-    let masquerades = !wanted.internal && !wanted.no_masquerade;
-    let ingress = wanted.ingress.into();
-    let wiring = Wiring {
-        link: Some(link),
-        masquerade: masquerades.then_some(Masquerade { backend }),
-        publish: None,
-        firewall: Some(Firewall { backend, ingress, bridge, admin_chain: None }),
-        tuning: None,
-    };
+    let kind = kind(wanted, known, facts)?;
     Ok(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
         since: world.now,
-        wiring,
+        wiring: wiring(wanted, kind, world.backend),
         routes: routes(wanted, &subnets),
         ipam: Ipam::Book { pools },
         dns: model::Dns::default(),
         sticky: wanted.sticky,
     })
+}
+
+fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
+    let bridge = match &kind {
+        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
+        LinkKind::Ptp(_) | LinkKind::Loopback => None,
+    };
+    let masquerades = !wanted.internal && !wanted.no_masquerade;
+    let ingress = wanted.ingress.into();
+    Wiring {
+        link: Some(Link { kind, mac: None, mtu: wanted.mtu }),
+        masquerade: masquerades.then_some(Masquerade { backend }),
+        publish: None,
+        firewall: Some(Firewall { backend, ingress, bridge, admin_chain: None }),
+        tuning: None,
+    }
 }
 
 /// A routed pair has no bridge that knows the default route.

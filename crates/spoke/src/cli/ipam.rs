@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use engine::Engine;
-use model::{Error, Network, NetworkName, OwnerName, Result, Space};
+use model::{Error, Holder, Network, NetworkName, OwnerName, Result, Space};
 
 use super::args::{IpamCommand, Output};
-use super::output::render;
+use super::output::{names, render};
 use super::usage::{self, Taken};
 use super::{Answer, World, findings, reference};
 
@@ -21,10 +21,18 @@ pub(super) fn run(command: &IpamCommand, output: Output, world: &World) -> Resul
         IpamCommand::Free { network, count } => free(network, *count, output, world),
         IpamCommand::Check { fix } => findings::check(*fix, output, world),
         IpamCommand::Reserve { address, owner, network } => {
-            reserve(*address, owner.as_ref(), network.as_ref(), world)
+            let notes = reserve(*address, owner.as_ref(), network.as_ref(), world)?;
+            changed(*address, notes, output)
         }
-        IpamCommand::Release { address, force } => release(*address, *force, world),
+        IpamCommand::Release { address, force } => {
+            let notes = release(*address, *force, world)?;
+            changed(*address, notes, output)
+        }
     }
+}
+
+fn changed(address: IpAddr, notes: Vec<String>, output: Output) -> Result<Answer> {
+    Ok(Answer { notes, ..Answer::text(names(output, &[address.to_string()])?) })
 }
 
 /// The book, and the files of the reference plugins that it knows nothing of.
@@ -61,7 +69,7 @@ fn reserve(
     owner: Option<&OwnerName>,
     network: Option<&NetworkName>,
     world: &World,
-) -> Result<Answer> {
+) -> Result<Vec<String>> {
     let engine = (world.engine)()?;
     let networks = match network {
         Some(name) => vec![engine.network(name)?],
@@ -85,13 +93,12 @@ fn reserve(
     let owner = owner.and_then(|owner| Some((network?.clone(), owner.clone())));
     engine.reserve(&space, address, owner)?;
     let holder = engine.holder(&space, address)?;
-    let note =
-        holder.map(|holder| format!("{address} stays with {} until that goes", holder.attachment));
-    Ok(Answer { notes: note.into_iter().collect(), ..Answer::text(format!("{address}\n")) })
+    let note = |held: Holder| format!("{address} stays with {} until that goes", held.attachment);
+    Ok(holder.map(note).into_iter().collect())
 }
 
 /// Ends what keeps the address; taking it from its holder must be forced.
-fn release(address: IpAddr, force: bool, world: &World) -> Result<Answer> {
+fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
     let engine = (world.engine)()?;
     let mut done = false;
     for reserved in engine.reservations()?.iter().filter(|r| r.address == address) {
@@ -116,7 +123,7 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Answer> {
         done |= reference::remove(file)?;
     }
     match (done, files.iter().find(|file| file.address == address)) {
-        (true, _) => Ok(Answer { notes, ..Answer::text(format!("{address}\n")) }),
+        (true, _) => Ok(notes),
         (false, Some(file)) => {
             Err(in_use(address, &format!("container {} ({})", file.container, file.path.display())))
         }

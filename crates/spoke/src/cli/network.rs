@@ -3,7 +3,7 @@
 use model::{Error, Kind, Network, Result};
 
 use super::args::{CreateArgs, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs};
-use super::output::{Shown, json, list, render, templated};
+use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
 use super::{Answer, World, claims, draft, exit_code};
@@ -15,8 +15,8 @@ pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Re
     match command {
         NetworkCommand::Ls(wanted) => ls(wanted, output, world),
         NetworkCommand::Inspect(wanted) => inspect(wanted, output, world),
-        NetworkCommand::Create(wanted) => create(wanted, world),
-        NetworkCommand::Rm(wanted) => rm(wanted, world),
+        NetworkCommand::Create(wanted) => create(wanted, output, world),
+        NetworkCommand::Rm(wanted) => rm(wanted, output, world),
     }
 }
 
@@ -71,7 +71,7 @@ fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer
     Ok(Answer::text(text))
 }
 
-fn create(wanted: &CreateArgs, world: &World) -> Result<Answer> {
+fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let facts = (world.facts)()?;
     let mut tries = 0;
@@ -86,12 +86,16 @@ fn create(wanted: &CreateArgs, world: &World) -> Result<Answer> {
                 tries += 1;
             }
             Err(error) => return Err(error),
-            Ok(()) => return Ok(created(&network, &facts)),
+            Ok(()) => {
+                let text = names(output, &[network.name.to_string()])?;
+                return Ok(Answer { notes: hidden(&network, &facts), ..Answer::text(text) });
+            }
         }
     }
 }
 
-fn created(network: &Network, facts: &super::HostFacts) -> Answer {
+/// Routes of this host that the network's subnets take the place of.
+fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
     let device = claims::device(network);
     let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
     let notes = ranges.flat_map(|range| {
@@ -103,21 +107,22 @@ fn created(network: &Network, facts: &super::HostFacts) -> Answer {
             )
         })
     });
-    Answer { notes: notes.collect(), ..Answer::text(format!("{}\n", network.name)) }
+    notes.collect()
 }
 
 /// Removes what it can; the first failure gives the exit code.
-fn rm(wanted: &RmArgs, world: &World) -> Result<Answer> {
+fn rm(wanted: &RmArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let mut answer = Answer::default();
+    let mut removed = Vec::new();
     for name in &wanted.names {
         match engine.remove_network(name, wanted.force) {
-            Ok(()) => answer.text.push_str(&format!("{name}\n")),
+            Ok(()) => removed.push(name.to_string()),
             Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
             Err(error) => note(&mut answer, &with_advice(error, wanted.force)),
         }
     }
-    Ok(answer)
+    Ok(Answer { text: names(output, &removed)?, ..answer })
 }
 
 fn note(answer: &mut Answer, error: &Error) {

@@ -21,6 +21,11 @@ pub(super) fn render(
     })
 }
 
+/// What was made, changed or removed: one name on each line.
+pub(super) fn names(output: Output, names: &[String]) -> Result<String> {
+    render(output, &names, || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
 /// Rows as Docker's listings print them: names only, by a template, or as [`render`] does.
 pub(super) fn list<T: Serialize>(
     output: Output,

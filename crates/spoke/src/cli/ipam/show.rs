@@ -33,14 +33,8 @@ pub(super) fn show(
     if let (Some(Wanted::Network(name)), true) = (&wanted, pools.is_empty()) {
         engine.network(name)?;
     }
-    let is_shown = |view: &(IpAddr, AddressView)| match &wanted {
-        None => true,
-        Some(Wanted::Address(address)) => view.0 == *address,
-        Some(Wanted::Subnet(subnet)) => subnet.contains(&view.0),
-        Some(Wanted::Network(name)) => {
-            view.1.network.as_deref() == Some(name.as_str())
-                || (view.1.network.is_none() && pools.iter().any(|p| p.range_of(view.0).is_some()))
-        }
+    let is_shown = |(address, view): &(IpAddr, AddressView)| {
+        wanted.as_ref().is_none_or(|wanted| wanted.is_address(*address, view, &pools))
     };
     let mut addresses: Vec<_> = addresses(&taken).into_iter().filter(is_shown).collect();
     addresses.sort_by_key(|(address, _)| *address);
@@ -73,6 +67,18 @@ impl Wanted {
         text.parse().map(Self::Network).map_err(|_: Error| {
             Error::invalid(format!("{text:?} is no network, subnet or address"))
         })
+    }
+
+    /// An address that no network has for itself belongs to those whose pools it is in.
+    fn is_address(&self, address: IpAddr, view: &AddressView, pools: &[&Pool]) -> bool {
+        match self {
+            Self::Address(wanted) => address == *wanted,
+            Self::Subnet(subnet) => subnet.contains(&address),
+            Self::Network(name) => match &view.network {
+                Some(network) => network == name.as_str(),
+                None => pools.iter().any(|pool| pool.range_of(address).is_some()),
+            },
+        }
     }
 
     fn is_pool(&self, pool: &Pool) -> bool {

@@ -54,6 +54,7 @@ fn says_which_addresses_are_free() {
 fn reserves_and_releases() {
     let host = network();
     host.spoke("ipam reserve 10.70.1.9 --for db --network front");
+    assert_eq!(host.spoke("ipam reserve 10.70.1.8 -o json"), "[\n  \"10.70.1.8\"\n]\n");
     assert!(host.refused("ipam reserve 10.70.1.9").1.contains("already reserved"));
     assert!(host.refused("ipam reserve 10.70.1.1").1.contains("gateway"));
     assert_eq!(host.refused("ipam reserve 10.1.1.1 --network front").0, 2);
