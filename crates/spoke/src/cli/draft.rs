@@ -1,6 +1,6 @@
 //! From what `network create` was told to a network.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
     Backend, Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind,
@@ -134,6 +134,12 @@ fn checked(given: &[IpNet], claims: &[Claimed], facts: &HostFacts) -> Result<Vec
                 subnet.trunc()
             )));
         }
+        if !is_for_hosts(subnet) {
+            return Err(Error::invalid(format!(
+                "subnet {subnet} holds addresses that no host may have: loopback, link-local, \
+                 multicast or reserved ones"
+            )));
+        }
         if subnet.max_prefix_len() - subnet.prefix_len() < 2 {
             return Err(Error::invalid(format!(
                 "subnet {subnet} is too small: it needs 4 addresses"
@@ -154,6 +160,21 @@ fn checked(given: &[IpNet], claims: &[Claimed], facts: &HostFacts) -> Result<Vec
         }
     }
     Ok(given.to_vec())
+}
+
+/// Without the addresses that RFC 6890 keeps from ordinary hosts.
+fn is_for_hosts(subnet: &IpNet) -> bool {
+    const SPECIAL: [(IpAddr, u8); 7] = [
+        (IpAddr::V4(Ipv4Addr::new(0, 0, 0, 0)), 8),
+        (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+        (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
+        (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 3),
+        (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 127),
+        (IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
+        (IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
+    ];
+    let mut special = SPECIAL.iter().filter_map(|(ip, length)| IpNet::new(*ip, *length).ok());
+    !special.any(|special| overlap(&special, subnet))
 }
 
 /// Those of the block that no network claims and no route leads to.

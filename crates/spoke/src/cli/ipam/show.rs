@@ -166,12 +166,17 @@ fn network_of(space: &Space) -> Option<&NetworkName> {
 
 /// Pools, and where one thing was asked about its addresses and what is free.
 fn text(book: &BookView, details: bool, no_trunc: bool, world: &World) -> String {
-    let mut text = pools(&book.pools).text();
+    let mut text = String::new();
+    if !(book.pools.is_empty() && details) {
+        text.push_str(&pools(&book.pools).text());
+    }
     if !details {
         return text;
     }
     if !book.addresses.is_empty() {
-        text.push('\n');
+        if !text.is_empty() {
+            text.push('\n');
+        }
         text.push_str(&holders(&book.addresses, no_trunc, world).text());
     }
     for pool in &book.pools {
