@@ -210,6 +210,9 @@ impl Driver for Kernel {
 struct Nobody;
 
 impl Ipam for Nobody {
+    fn remove(&self, _: &Network) -> model::Result<()> {
+        Ok(())
+    }
     fn lease(&self, _: &Attachment) -> Result<Granted> {
         Ok(Granted::Chosen)
     }
@@ -223,6 +226,9 @@ impl Ipam for Nobody {
         Ok(())
     }
     fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+    fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
 }
