@@ -210,9 +210,6 @@ impl Driver for Kernel {
 struct Nobody;
 
 impl Ipam for Nobody {
-    fn remove(&self, _: &Network) -> model::Result<()> {
-        Ok(())
-    }
     fn lease(&self, _: &Attachment) -> Result<Granted> {
         Ok(Granted::Chosen)
     }
