@@ -1,0 +1,86 @@
+//! What was asked for.
+
+use std::path::PathBuf;
+
+use model::{Error, Result};
+
+/// How it is called.
+pub(crate) const USAGE: &str = "\
+usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours BINARY|DIR]
+
+  --quick     fewer rounds and smaller crowds: under a minute
+  --rounds N  rounds of each pair (default 40, with --quick 8)
+  --json FILE also writes everything that was measured as JSON
+  --only LIST of: counts, pairs, addresses, ports, crowd, together
+  --ours PATH the binary under test, or a directory of plugins (default: the release build)";
+
+/// What this process is.
+pub(crate) enum Mode {
+    /// The benchmark.
+    Bench(Args),
+    /// A process that only starts: what executing a static binary costs.
+    Start,
+    /// Runs a command as its only child, and prints the peak of its memory.
+    Peak(Vec<String>),
+    /// Says how it is called.
+    Help,
+}
+
+/// The benchmark's options.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Args {
+    /// Short.
+    pub(crate) quick: bool,
+    /// Rounds of each pair.
+    pub(crate) rounds: usize,
+    /// Where the JSON goes.
+    pub(crate) json: Option<PathBuf>,
+    /// What is under test, if not the release build.
+    pub(crate) ours: Option<PathBuf>,
+    only: Vec<String>,
+}
+
+impl Args {
+    /// Reads the command line without the program's name.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Mode> {
+        let mut words = words.peekable();
+        match words.peek().map(String::as_str) {
+            Some("start") => return Ok(Mode::Start),
+            Some("peak") => return Ok(Mode::Peak(words.skip(1).collect())),
+            _ => {}
+        }
+        let (mut args, mut rounds) = (Self::default(), None);
+        while let Some(word) = words.next() {
+            let mut value =
+                || words.next().ok_or_else(|| Error::invalid(format!("{word} needs a value")));
+            match word.as_str() {
+                "--quick" => args.quick = true,
+                "--rounds" => rounds = Some(number(&value()?)?),
+                "--json" => args.json = Some(value()?.into()),
+                "--ours" => args.ours = Some(value()?.into()),
+                "--only" => args.only = value()?.split(',').map(str::to_owned).collect(),
+                "--help" | "-h" => return Ok(Mode::Help),
+                _ => return Err(Error::invalid(format!("{word} is no option\n{USAGE}"))),
+            }
+        }
+        args.rounds = rounds.unwrap_or(if args.quick { 8 } else { 40 });
+        Ok(Mode::Bench(args))
+    }
+
+    /// Whether this section was asked for.
+    pub(crate) fn wants(&self, section: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == section)
+    }
+
+    /// `full`, or `short` where time is.
+    pub(crate) fn either<T>(&self, short: T, full: T) -> T {
+        if self.quick { short } else { full }
+    }
+}
+
+fn number(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(Error::invalid(format!("{text:?} is no number of rounds"))),
+    }
+}

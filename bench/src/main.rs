@@ -1,0 +1,91 @@
+//! What Spoke costs: every figure is a ratio to somebody else's work in the same run, round robin.
+//!
+//! All of it happens in private mount and network namespaces that end with the process; the host
+//! stays as it was. Nothing here fails because something is slow: targets are printed, met or not.
+
+mod addresses;
+mod args;
+mod chain;
+mod contender;
+mod counts;
+mod crowd;
+mod execute;
+mod floor;
+mod json;
+mod pairs;
+mod peers;
+mod ports;
+mod report;
+mod stats;
+mod targets;
+mod together;
+mod world;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use model::Result;
+
+use crate::args::{Args, Mode};
+use crate::peers::Peers;
+use crate::stats::Book;
+
+fn main() -> ExitCode {
+    let done = match Args::parse(std::env::args().skip(1)) {
+        Ok(Mode::Start) => return ExitCode::SUCCESS,
+        Ok(Mode::Peak(command)) => counts::print_peak(&command),
+        Ok(Mode::Help) => say(args::USAGE),
+        Ok(Mode::Bench(args)) => bench(&args),
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(args: &Args) -> Result<()> {
+    let began = Instant::now();
+    world::enter()?;
+    let peers = Peers::gather(args)?;
+    let mut book = Book::new();
+    let sections: [(&str, fn(&Peers, &Args, &mut Book) -> Result<()>); 6] = [
+        ("counts", counts::run),
+        ("pairs", pairs::run),
+        ("addresses", addresses::run),
+        ("ports", ports::run),
+        ("crowd", crowd::run),
+        ("together", together::run),
+    ];
+    for (name, section) in sections {
+        if args.wants(name) {
+            note(&format!("{name} ({:.0} s so far)", began.elapsed().as_secs_f64()));
+            if let Err(error) = section(&peers, args, &mut book) {
+                book.fault(name, &error);
+            }
+        }
+    }
+    let verdicts = targets::judge(&book);
+    say(&report::text(&book, &verdicts, &peers))?;
+    if let Some(path) = &args.json {
+        let text = json::document(&book, &verdicts, args).to_string();
+        std::fs::write(path, text + "\n")
+            .map_err(|error| model::Error::os(format!("writing {}", path.display()), error))?;
+    }
+    note(&format!("done in {:.0} s", began.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").map_err(|error| model::Error::os("printing", error))
+}
+
+/// Progress, which is no result.
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "bench: {text}");
+}
