@@ -68,5 +68,5 @@ fn runs_pings_and_leaves_nothing() {
         ));
         assert!(said.contains("1 packets received"), "{said}");
     }
-    assert_eq!(stage.left_behind(&["ctrnet"]), Vec::<String>::new());
+    stage.is_empty_after(&["ctrnet"]);
 }

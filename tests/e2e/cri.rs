@@ -47,5 +47,5 @@ fn sandboxes_come_and_go() {
         stage.cri("StopPodSandbox", &id);
         stage.cri("RemovePodSandbox", &id);
     }
-    assert_eq!(stage.left_behind(&["crinet"]), Vec::<String>::new());
+    stage.is_empty_after(&["crinet"]);
 }

@@ -33,7 +33,7 @@ fn serves_pings_and_leaves_nothing() {
 
     stage.podman("rm -f -t 0 web other");
     stage.podman("network rm podnet");
-    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+    stage.is_empty_after(&["podnet"]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn dual_stack() {
     }
     stage.podman("rm -f -t 0 web");
     stage.podman("network rm podnet");
-    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+    stage.is_empty_after(&["podnet"]);
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn fixed_address_and_mac() {
     assert_eq!(stage.podman(address).trim(), "10.89.7.77 c2:11:22:33:44:55");
     stage.podman("rm -f -t 0 web");
     stage.podman("network rm podnet");
-    assert_eq!(stage.left_behind(&["podnet"]), Vec::<String>::new());
+    stage.is_empty_after(&["podnet"]);
 }

@@ -58,15 +58,17 @@ impl Stage {
         Self { world, plugins, cgroup: Cgroup::new(), before }
     }
 
-    /// What is there that was not there at first, once the networks are removed as well.
-    pub(crate) fn left_behind(&self, networks: &[&str]) -> Vec<String> {
+    /// That nothing is there that was not there at first, once the networks are removed as well.
+    #[track_caller]
+    pub(crate) fn is_empty_after(&self, networks: &[&str]) {
         if self.plugins.are_ours() {
             for network in networks {
                 self.world.sh(&format!("{}/spoke network rm {network}", Plugins::MOUNT));
             }
         }
-        let changes = Snapshot::of(&self.world).changes(&self.before);
-        changes.into_iter().filter(|line| !self.may_stay(line)).collect()
+        let mut changes = Snapshot::of(&self.world).changes(&self.before);
+        changes.retain(|line| !self.may_stay(line));
+        assert!(changes.is_empty(), "left behind:\n{}", changes.join("\n"));
     }
 
     /// Of the runtimes; and of the reference plugins, what they are known to leave.
