@@ -81,4 +81,14 @@ impl Ipam for Delegates {
             model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
         }
     }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        match &network.ipam {
+            model::Ipam::HostLocal { directory, .. } => self.directory(directory).remove(),
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Foreign(_) => Ok(()),
+        }
+    }
 }

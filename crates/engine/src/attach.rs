@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use model::{Attached, Attachment, Error, Holder, InterfaceAddress, Kind, Lease, Phase, Result};
+use model::{
+    Attached, Attachment, Error, Holder, InterfaceAddress, Kind, Layer, Lease, LinkKind, Phase,
+    Result,
+};
 
 use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
@@ -149,13 +152,16 @@ impl Engine<'_> {
     }
 
     /// Whether an attached record stands in the way of attaching again. Links and addresses do,
-    /// while their container lives; the other layers are replaced, as the reference plugins do.
+    /// while their container lives; loopback and the other layers are replaced, as the reference
+    /// plugins do.
     fn is_complete(&self, request: &Request, record: &Attachment) -> bool {
+        let is_loopback =
+            record.wiring.link.as_ref().is_some_and(|link| link.kind == LinkKind::Loopback);
         match request.layer {
-            model::Layer::Link | model::Layer::Address => {
-                self.driver.presence(record) != Presence::Gone
+            Layer::Link | Layer::Address => {
+                !is_loopback && self.driver.presence(record) != Presence::Gone
             }
-            model::Layer::Publish | model::Layer::Firewall | model::Layer::Tuning => false,
+            Layer::Publish | Layer::Firewall | Layer::Tuning => false,
         }
     }
 
@@ -211,8 +217,13 @@ impl Engine<'_> {
         loop {
             match self.ipam.lease(&begun.value)? {
                 Granted::Chosen => return Ok(()),
-                Granted::Held { address, by } => {
-                    self.choose_again(request, begun, (address, &by), &mut avoid)?;
+                Granted::Held { address, by, all } => {
+                    if request.wanted.contains(&address) || !avoid.insert(address) {
+                        let what = format!("address {address} is held by {by}");
+                        return Err(Error::conflict(what));
+                    }
+                    avoid.extend(all);
+                    self.choose_again(request, begun, &mut avoid)?;
                 }
                 Granted::Offered(offer) => {
                     let mut told = begun.value.clone();
@@ -231,12 +242,8 @@ impl Engine<'_> {
         &self,
         request: &Request,
         begun: &mut Read<Box<Attachment>>,
-        (address, by): (IpAddr, &str),
         avoid: &mut Avoid,
     ) -> Result<()> {
-        if request.wanted.contains(&address) || !avoid.insert(address) {
-            return Err(Error::conflict(format!("address {address} is held by {by}")));
-        }
         for _ in 0..RACES {
             let choice = self.choose(request, avoid)?;
             let mut again = begun.value.clone();

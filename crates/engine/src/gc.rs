@@ -83,8 +83,9 @@ impl Engine<'_> {
             let id = read.value.id.clone();
             if self.is_gone(&read.value) {
                 findings.push(Finding { what: Garbage::Attachment(id), remedy: Remedy::Free });
-                if mode == Mode::Mend {
-                    failures.extend(self.detach_record(read).err());
+                match mode {
+                    Mode::Mend => failures.extend(self.detach_record(read).err()),
+                    Mode::DryRun => known.push(*read.value),
                 }
                 continue;
             }

@@ -17,16 +17,22 @@ impl Engine<'_> {
         let txn = Txn::new()
             .expect(key.clone(), Expect::Absent)
             .put(key, Record::Network(Box::new(network.clone())));
-        match self.store.commit(&txn)? {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Lost(_) => {
-                Err(Error::conflict(format!("a network named {} already exists", network.name)))
+        if let Outcome::Lost(_) = self.store.commit(&txn)? {
+            let what = format!("a network named {} already exists", network.name);
+            return Err(Error::conflict(what));
+        }
+        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        match self.overlapping(network)? {
+            Some(other) => {
+                self.store.commit(&Txn::new().delete(Key::Network(network.name.clone())))?;
+                Err(other)
             }
+            None => Ok(()),
         }
     }
 
     fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
-        for other in self.networks()? {
+        for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
             for (ours, theirs) in network
                 .ipam
                 .pools()
@@ -88,6 +94,7 @@ impl Engine<'_> {
             self.detach_record(read)?;
         }
         self.driver.remove(&network)?;
+        self.ipam.remove(&network)?;
         let mut txn =
             Txn::new().delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {

@@ -106,11 +106,12 @@ impl<'a> Hands<'a> {
             up: true,
             peer: Peer { name: &veth.peer, index: None, mac: Some(veth.peer_mac), netns: peers },
         });
-        let mut changes = vec![Change::NoIpv6Addresses];
+        // Below IPv6's least MTU the device has no IPv6 at all.
+        let silenced = self.batch.change_link(At::Name(&veth.host), &[Change::NoIpv6Addresses]);
+        self.done.push((silenced, Errno::AFNOSUPPORT));
         if veth.hairpin {
-            changes.push(Change::Hairpin(true));
+            self.batch.change_link(At::Name(&veth.host), &[Change::Hairpin(true)]);
         }
-        self.batch.change_link(At::Name(&veth.host), &changes);
         Ok(())
     }
 

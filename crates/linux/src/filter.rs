@@ -13,7 +13,7 @@ pub use elements::{
 };
 pub use entry::Entry;
 pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding};
-pub use ruleset::{ensure, reload, unload, verify as verify_ruleset};
+pub use ruleset::{ensure, reload, unload, unload_unowned, verify as verify_ruleset};
 
 #[cfg(test)]
 mod tests;

@@ -137,9 +137,10 @@ fn everything(family: Family) -> IpNet {
 
 /// Addresses and routes of a container's interface.
 fn configure(ifname: &IfName, addresses: &[InterfaceAddress], routes: &[Route]) -> Vec<Step> {
-    let mut steps = vec![Step::Up(ifname.clone())];
     let address = |held: &InterfaceAddress| Step::Address(ifname.clone(), held.address);
-    steps.extend(addresses.iter().map(address));
+    let mut steps: Vec<Step> = addresses.iter().map(address).collect();
+    // Now the neighbours are told of the addresses (arp_notify, ndisc_notify).
+    steps.push(Step::Up(ifname.clone()));
     steps.extend(route::steps(ifname, routes, addresses));
     steps
 }

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 
 use engine::port::Stray;
 use model::{
-    Attachment, Backend, Family, Firewall, IfName, Layer, LinkKind, Protocol, Publish, Result,
-    Runtime, Wiring,
+    Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Layer, LinkKind, Protocol,
+    Publish, Result, Runtime, Wiring,
 };
-use netlink::{At, Socket};
+use netlink::wire::Batch;
+use netlink::{At, Change, Socket};
 
 use crate::filter::{self, Elements};
 use crate::identity::Identity;
@@ -46,6 +47,7 @@ impl Policy {
             let key = format!("net/ipv4/conf/{behind}/route_localnet");
             netlink::sysctl::write(key, "1")?;
         }
+        isolate(attachment)?;
         Iptables::new(Variant::Host).install(attachment)?;
         self.install_elements(attachment)?;
         self.forget_flows(attachment)
@@ -138,6 +140,7 @@ impl Policy {
         let variants = self.with(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
+            filter::unload_unowned(socket)?;
             reference::iptables_in_use(socket)
         })?;
         variants.into_iter().try_for_each(|variant| Iptables::new(variant).remove_bridge(bridge))
@@ -255,6 +258,25 @@ impl Wanted {
 
 fn is_bridged(link: &model::Link) -> bool {
     matches!(link.kind, LinkKind::Bridge(_))
+}
+
+/// Neighbours on one bridge never pass the packet filter: their ports keep them apart. A host's end
+/// that is not ours is left as it is.
+fn isolate(attachment: &Attachment) -> Result<()> {
+    let isolated = |part: &Firewall| part.ingress == IngressPolicy::Isolated;
+    if !attachment.wiring.firewall.as_ref().is_some_and(isolated) {
+        return Ok(());
+    }
+    let mut socket = Socket::route()?;
+    let host_end = Identity::of(&attachment.id).host_link()?;
+    match socket.link(At::Name(&host_end))? {
+        Some(link) if link.port.is_some() => {
+            let mut batch = Batch::new();
+            batch.change_link(At::Index(link.index), &[Change::Isolated(true)]);
+            socket.send(&mut batch)?.into_result()
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The attachment as far as the old iptables must let its packets pass, which our table cannot make

@@ -151,7 +151,7 @@ fn before(tuning: &Tuning, link: &Link) -> Before {
 fn existing(socket: &mut Socket, ifname: &IfName) -> Result<Link> {
     socket
         .link(At::Name(ifname))?
-        .ok_or_else(|| Error::not_found(format!("failed to find interface {ifname:?}")))
+        .ok_or_else(|| Error::not_found(format!("failed to find interface {:?}", ifname.as_str())))
 }
 
 fn change(socket: &mut Socket, link: &Link, changes: &[Change]) -> Result<()> {

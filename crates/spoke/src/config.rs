@@ -7,7 +7,7 @@ use model::{Backend, Error, Result};
 use serde::Deserialize;
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
-pub const PATH: &str = "/etc/spoke/config.toml";
+const PATH: &str = "/etc/spoke/config.toml";
 
 /// A larger file is refused.
 const LARGEST: u64 = 1 << 20;
@@ -15,29 +15,29 @@ const LARGEST: u64 = 1 << 20;
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// `[store]`.
-    pub store: StoreConfig,
+    pub(crate) store: StoreConfig,
     /// `[firewall]`.
-    pub firewall: FirewallConfig,
+    pub(crate) firewall: FirewallConfig,
 }
 
 /// Where the book is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct StoreConfig {
+pub(crate) struct StoreConfig {
     /// What is void after a reboot: attachments and addresses.
-    pub runtime: PathBuf,
+    pub(crate) runtime: PathBuf,
     /// What outlives a reboot: networks and reservations.
-    pub state: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 /// Which packet filter is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct FirewallConfig {
+pub(crate) struct FirewallConfig {
     /// `nftables` or `iptables`, wherever a network's configuration names none.
-    pub backend: Backend,
+    pub(crate) backend: Backend,
 }
 
 impl Default for StoreConfig {
@@ -53,8 +53,13 @@ impl Default for FirewallConfig {
 }
 
 impl Config {
+    /// Reads the file that is meant on this host.
+    pub(crate) fn of_this_host() -> Result<Self> {
+        Self::read(&std::env::var_os("SPOKE_CONFIG").map_or_else(|| PATH.into(), PathBuf::from))
+    }
+
     /// Reads the file at `path`, or gives the defaults where there is none.
-    pub fn read(path: &std::path::Path) -> Result<Self> {
+    fn read(path: &std::path::Path) -> Result<Self> {
         let doing = || format!("reading the configuration {}", path.display());
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.len() > LARGEST => {

@@ -10,7 +10,7 @@ use netlink::{Links, Routes, Socket};
 use crate::cli::{Forward, HostFacts, HostLink, HostRoute};
 
 /// Reads links, routes and packet filter; changes nothing.
-pub fn gather() -> Result<HostFacts> {
+pub(crate) fn gather() -> Result<HostFacts> {
     let mut socket = Socket::route()?;
     let links = socket.links(Links::default())?;
     let names: BTreeMap<u32, String> =

@@ -6,15 +6,21 @@ use engine::port::Host;
 use model::{Process, Result, Timestamp};
 
 /// This host, seen by this process.
-pub struct ThisHost {
+pub(crate) struct ThisHost {
     me: Process,
 }
 
 impl ThisHost {
     /// Learns who we are. Fails where `/proc` is not mounted.
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self { me: netlink::process::me()? })
     }
+}
+
+/// The time, for showing only.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Timestamp(since.as_secs())
 }
 
 impl Host for ThisHost {
@@ -23,8 +29,7 @@ impl Host for ThisHost {
     }
 
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Timestamp(since.as_secs())
+        now()
     }
 
     fn is_running(&self, process: &Process) -> bool {

@@ -9,14 +9,16 @@ mod host;
 mod plugin;
 mod world;
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use engine::port::Host;
 use linux::Life;
+use model::Error;
 
+use crate::config::Config;
 use crate::world::World;
 
 fn main() -> ExitCode {
@@ -32,21 +34,26 @@ fn main() -> ExitCode {
 /// The command line. The book is opened by the commands that need it.
 fn command(args: Vec<OsString>) -> u8 {
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-    let world = match World::open(Life::Long) {
-        Ok(world) => world,
+    let config = match Config::of_this_host() {
+        Ok(config) => config,
         Err(error) => {
             let _ = writeln!(err, "spoke: {error}");
             return cli::exit_code(error.kind());
         }
     };
+    let opened = OnceCell::new();
+    let engine = || match opened.get_or_init(|| World::open(&config, Life::Long)) {
+        Ok(world) => Ok(world.engine()),
+        Err(error) => Err(Error::new(error.kind(), error.to_string())),
+    };
     let shown = cli::World {
-        engine: &|| Ok(world.engine()),
+        engine: &engine,
         facts: &facts::gather,
         root: "/".into(),
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
-        store: world.directories(),
-        backend: world.config.firewall.backend,
-        now: world.host().now(),
+        store: vec![config.store.runtime.clone(), config.store.state.clone()],
+        backend: config.firewall.backend,
+        now: host::now(),
     };
     cli::run(args, &shown, &mut out, &mut err)
 }

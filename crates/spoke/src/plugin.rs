@@ -5,10 +5,11 @@ use std::path::Path;
 
 use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, Output, Plugin};
-use engine::port::Host;
 use linux::Life;
 use model::Result;
 
+use crate::config::Config;
+use crate::host;
 use crate::world::World;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
@@ -16,15 +17,17 @@ const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
 
 /// What this process is as a plugin, if its name is one's. As `spoke` it is the plugin of that
 /// type only where a CNI runtime calls.
-pub fn named(name: &str) -> Option<Plugin> {
+pub(crate) fn named(name: &str) -> Option<Plugin> {
     let called = std::env::var_os("CNI_COMMAND").is_some();
     Plugin::named(name).filter(|plugin| *plugin != Plugin::Spoke || called)
 }
 
 /// Answers the request that environment and standard input make; returns the exit code.
-pub fn run(plugin: Plugin) -> u8 {
+pub(crate) fn run(plugin: Plugin) -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
-    let output = answer(plugin, &environment).unwrap_or_else(|error| {
+    let told = cni::introduce(plugin, &environment, &mut *input());
+    let answered = told.map_or_else(|| answer(plugin, &environment), Ok);
+    let output = answered.unwrap_or_else(|error| {
         let command = Command::parse(&environment.command).unwrap_or(Command::Add);
         let failure = Failure::of(&error, command).render(Version::LATEST);
         Output { stdout: format!("{failure}\n"), stderr: String::new(), code: 1 }
@@ -38,13 +41,14 @@ pub fn run(plugin: Plugin) -> u8 {
 }
 
 fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
-    let world = World::open(Life::Short)?;
+    let config = Config::of_this_host()?;
+    let world = World::open(&config, Life::Short)?;
     let engine = world.engine();
     let context = Context {
         engine: &engine,
-        backend: world.config.firewall.backend,
+        backend: config.firewall.backend,
         namespaces: &cni::Kernel,
-        now: world.host().now(),
+        now: host::now(),
         allowlist: Path::new(ALLOWLIST),
     };
     Ok(cni::run(plugin, environment, &mut *input(), &context))

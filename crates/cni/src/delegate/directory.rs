@@ -4,6 +4,7 @@
 //! interface. `last_reserved_ip.N` is where the search in range set N goes on. `lock` is locked
 //! (flock(2)) by whoever reads or writes the others.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -50,7 +51,7 @@ impl Directory<'_> {
                 Ok(Claim::AlreadyOurs) => {}
                 Ok(Claim::Held(by)) => {
                     self.unmake(&made);
-                    return Ok(Granted::Held { address, by });
+                    return Ok(Granted::Held { address, by, all: self.held()? });
                 }
                 Err(error) => {
                     self.unmake(&made);
@@ -69,14 +70,17 @@ impl Directory<'_> {
             return Ok(());
         }
         // Without the lock the worst is that the reference plugin sees the file a moment longer.
-        let _lock = self.lock().ok();
+        let lock = self.lock().ok();
         let files = match attachment.leases.is_empty() {
             true => self.owned(&attachment.id)?,
             false => {
                 let owner = owner(&attachment.id);
+                // Under the lock a file without an owner is what a crash left.
+                let is_ours =
+                    |content: String| content == owner || (content.is_empty() && lock.is_some());
                 let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
                 let files = pooled.map(|lease| self.file(lease.address.addr()));
-                files.filter(|file| content(file).is_some_and(|content| content == owner)).collect()
+                files.filter(|file| content(file).is_some_and(is_ours)).collect()
             }
         };
         self.remove_all(files)
@@ -150,6 +154,38 @@ impl Directory<'_> {
         Ok(())
     }
 
+    /// Every address that a file of this boot holds.
+    fn held(&self) -> Result<BTreeSet<IpAddr>> {
+        let boot = self.booted();
+        let files = self.files()?.into_iter();
+        Ok(files.filter(|(_, file)| !is_stale(file, boot)).map(|(address, _)| address).collect())
+    }
+
+    /// Removes the directory, unless a file of an address is in it.
+    pub(super) fn remove(&self) -> Result<()> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        let lock = self.lock().ok();
+        if !self.files()?.is_empty() {
+            return Ok(());
+        }
+        let failed = |cause| Error::os(format!("removing {}", self.path.display()), cause);
+        for entry in fs::read_dir(self.path).map_err(failed)?.flatten() {
+            let name = entry.file_name();
+            let ours = name
+                .to_str()
+                .is_some_and(|name| name == "lock" || name.starts_with("last_reserved_ip."));
+            if ours {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        drop(lock);
+        // Something else in it, or somebody who came in between, keeps it.
+        let _ = fs::remove_dir(self.path);
+        Ok(())
+    }
+
     /// Only under the lock, where a file without an owner is what a crash left.
     fn claim_one(&self, address: IpAddr, owner: &str) -> Result<Claim> {
         let file = self.file(address);
@@ -184,7 +220,8 @@ impl Directory<'_> {
         let file = self.path.join(format!("last_reserved_ip.{}", pool.index));
         let write =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
-        let _ = write.and_then(|mut file| write!(file, "{}", lease.address.addr()));
+        let address = lease.address.addr().to_string();
+        let _ = write.and_then(|mut file| file.write_all(address.as_bytes()));
     }
 
     /// Every file that is named after an address.

@@ -126,8 +126,9 @@ fn an_address_of_this_boot_is_not_taken_from_its_owner() {
     let bench = Bench::new();
     bench.put("10.9.0.3", "other\r\neth0");
     let granted = bench.delegates.lease(&bench.of("c1", &["10.9.0.2", "10.9.0.3"])).unwrap();
-    let Granted::Held { address, by } = granted else { panic!("{granted:?}") };
+    let Granted::Held { address, by, all } = granted else { panic!("{granted:?}") };
     assert_eq!(address.to_string(), "10.9.0.3");
+    assert!(all.contains(&address));
     assert!(by.starts_with("container other eth0, as "), "{by}");
     assert_eq!(bench.names(), ["10.9.0.3", "lock"], "all or none");
 }

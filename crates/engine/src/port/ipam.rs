@@ -1,5 +1,6 @@
 //! The port to address sources other than the book.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{Attachment, Dns, InterfaceAddress, Network, Result, Route};
@@ -28,6 +29,8 @@ pub enum Granted {
         address: IpAddr,
         /// Who holds it, for a person to read.
         by: String,
+        /// Every address that such holders have, so that none is proposed again.
+        all: BTreeSet<IpAddr>,
     },
     /// The source chose by itself.
     Offered(Offer),
@@ -50,4 +53,7 @@ pub trait Ipam {
 
     /// Whether the source could give an address now.
     fn status(&self, network: &Network) -> Result<()>;
+
+    /// Removes what the network's attachments shared, if none of it is held.
+    fn remove(&self, network: &Network) -> Result<()>;
 }

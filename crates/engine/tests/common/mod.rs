@@ -72,7 +72,9 @@ impl IpamPort for Directory {
         let held = self.held.borrow();
         let mut leased = attachment.leases.iter().map(|lease| lease.address.addr());
         Ok(match leased.find(|address| held.contains(address)) {
-            Some(address) => Granted::Held { address, by: "somebody else".into() },
+            Some(address) => {
+                Granted::Held { address, by: "somebody else".into(), all: held.clone() }
+            }
             None => Granted::Chosen,
         })
     }
@@ -90,6 +92,10 @@ impl IpamPort for Directory {
     }
 
     fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
 }
@@ -139,13 +145,6 @@ impl World {
 
     pub(crate) fn engine(&self) -> Engine<'_> {
         Engine::new(&self.store, &self.dataplane, &self.directory, &self.machine)
-    }
-
-    /// From now on another process works; the one before is dead.
-    pub(crate) fn die(&self) {
-        let me = self.machine.me.get();
-        self.machine.dead.borrow_mut().insert(me.pid);
-        self.machine.me.set(Process { pid: me.pid + 1, start: 1 });
     }
 }
 

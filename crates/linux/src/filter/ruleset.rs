@@ -141,6 +141,21 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
+/// Removes the table if nobody owns anything in it, and nobody changes that on the way.
+///
+/// # Errors
+/// As [`unload`].
+pub fn unload_unowned(socket: &mut Socket) -> Result<()> {
+    let generation = nft::generation(socket)?;
+    if !super::list_owners(socket)?.is_empty() {
+        return Ok(());
+    }
+    let mut transaction = Transaction::of_generation(generation);
+    transaction.delete_table(TABLE);
+    let outcome = transaction.commit(socket)?;
+    outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
+}
+
 /// Whether a transaction was done; `false` where one has to look again and plan another, because
 /// what it met first was a `surprise`, or because the kernel's answers did not all arrive.
 pub(super) fn settled(

@@ -64,7 +64,10 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     match &facts.bridge {
         Some(BridgeFacts { is_bridge: false, .. }) => {
-            return Err(Error::invalid(format!("{name:?} already exists but is not a bridge")));
+            return Err(Error::invalid(format!(
+                "{:?} already exists but is not a bridge",
+                name.as_str()
+            )));
         }
         Some(there) if !there.is_up => steps.push(Step::Up(name.clone())),
         Some(_) => {}

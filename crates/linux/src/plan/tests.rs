@@ -115,9 +115,9 @@ fn the_first_container_of_a_gateway_bridge() {
     sandbox: sysctl net/ipv6/conf/eth0/disable_ipv6 = 0
     sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
     sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
-    sandbox: up eth0
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: address fd00:1::2/64 on eth0
+    sandbox: up eth0
     sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0
     sandbox: route ::/0 via fd00:1::1 on eth0
     ");
@@ -132,8 +132,8 @@ fn a_later_container_changes_nothing_shared() {
     host: sysctl net/ipv4/ip_forward = 1
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    sandbox: up eth0
     sandbox: address 10.1.0.3/24 on eth0
+    sandbox: up eth0
     ");
 }
 
@@ -148,10 +148,10 @@ fn another_address_on_the_bridge_is_in_the_way() {
         bridge.force_address = true;
     }
     let plan = attach(&wanted, &there(&["10.9.0.1/24"])).unwrap();
-    assert!(plan.host.contains(&Step::DropAddress(
-        "cni0".parse().unwrap(),
-        "10.9.0.1/24".parse().unwrap()
-    )));
+    assert!(
+        plan.host
+            .contains(&Step::DropAddress("cni0".parse().unwrap(), "10.9.0.1/24".parse().unwrap()))
+    );
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn ptp_routes_everything_through_the_host() {
     host: sysctl net/ipv4/ip_forward = 1
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 3a:2a:e8:03:9c:8c
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    sandbox: up eth0
     sandbox: address 10.1.0.2/24 on eth0
+    sandbox: up eth0
     sandbox: drop route 10.1.0.0/24 on eth0
     sandbox: route 10.1.0.1/32 via - on eth0
     sandbox: route 10.1.0.0/24 via 10.1.0.1 on eth0
