@@ -48,12 +48,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Measures a part and notes it in the book.
+type Section = fn(&Peers, &Args, &mut Book) -> Result<()>;
+
 fn bench(args: &Args) -> Result<()> {
     let began = Instant::now();
     world::enter()?;
     let peers = Peers::gather(args)?;
     let mut book = Book::new();
-    let sections: [(&str, fn(&Peers, &Args, &mut Book) -> Result<()>); 6] = [
+    let sections: [(&str, Section); 6] = [
         ("counts", counts::run),
         ("pairs", pairs::run),
         ("addresses", addresses::run),

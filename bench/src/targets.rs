@@ -178,7 +178,7 @@ impl Judge<'_> {
         let measured = self.ratio(&crowd, (OURS, REFERENCE), "ADD", cpu);
         verdicts.push(at_most(format!("{crowd}: ADD cpu"), 1.0 / 7.0, measured));
         for verb in ["ADD", "DEL"] {
-            let of = |level| Some(self.book.find(&ports::name(level), OURS, verb)?.summary(cpu)?);
+            let of = |level| self.book.find(&ports::name(level), OURS, verb)?.summary(cpu);
             let measured = of(10_000).zip(of(1)).map(|(many, one)| over(many, one.median));
             let what = format!("a published port with 10,000 / with 1 present: {verb} cpu");
             verdicts.push(at_most(what, 1.2, measured));

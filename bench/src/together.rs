@@ -56,10 +56,14 @@ pub(crate) fn run(peers: &Peers, args: &Args, book: &mut Book) -> Result<()> {
         let rounds = args.either(2, if at_once == 16 { 10 } else { 3 });
         for round in 0..rounds {
             for team in &teams {
-                let enough = if at_once == 16 { args.either(1, 3) } else { 1 };
-                let skipped = team.slow && round >= enough;
-                // One at a time, the chain is measured elsewhere.
-                if !skipped && !(team.slow && at_once == 1) {
+                // One at a time, the reference's chain is measured elsewhere.
+                let enough = match (team.slow, at_once) {
+                    (false, _) => rounds,
+                    (true, 1) => 0,
+                    (true, 16) => args.either(1, 3),
+                    (true, _) => 1,
+                };
+                if round < enough {
                     team.round(at_once, book)?;
                 }
             }
