@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::Snapshot;
+use crate::snapshot::Link;
 
 /// Random or hashed link names and hardware addresses, and what they stand for.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +65,24 @@ impl Names {
         text
     }
 
+    /// A JSON array of a result's interfaces, with the hardware address of each host link that it
+    /// really has replaced: whether a bridge takes a port's or its own is each one's own affair.
+    pub fn interfaces(&self, snapshot: &Snapshot, mut interfaces: Value) -> Value {
+        for interface in interfaces.as_array_mut().into_iter().flatten() {
+            let has = |link: &&Link| {
+                link.space == "host"
+                    && interface["name"] == link.name
+                    && interface["mac"] == link.mac
+            };
+            let outside = interface["sandbox"].as_str().is_none_or(str::is_empty);
+            let real = snapshot.links.iter().any(|link| has(&link));
+            if outside && real && !self.given.contains(interface["mac"].as_str().unwrap_or("?")) {
+                interface["mac"] = "OWN".into();
+            }
+        }
+        interfaces
+    }
+
     /// The lines of `snapshot` that two implementations can be compared by.
     pub fn comparable(&self, snapshot: &Snapshot) -> BTreeSet<String> {
         let own = |line: &&String| {
@@ -70,7 +91,20 @@ impl Names {
                 line.starts_with("file /run/spoke/") || line.starts_with("file /var/lib/spoke/");
             !builtin && !records
         };
-        snapshot.lines.iter().filter(own).map(|line| self.apply(line)).collect()
+        let replaced = snapshot.lines.iter().filter(own).map(|line| self.own_address(line));
+        replaced.map(|line| self.apply(&line)).collect()
+    }
+
+    fn own_address(&self, line: &str) -> String {
+        match line.split_once(" address \"") {
+            Some((link, mac))
+                if link.starts_with("host link ")
+                    && !self.given.contains(mac.trim_end_matches('"')) =>
+            {
+                format!("{link} address OWN")
+            }
+            _ => line.to_owned(),
+        }
     }
 
     fn add(&mut self, name: &str, stands_for: String) {

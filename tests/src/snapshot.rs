@@ -198,7 +198,9 @@ fn objects(body: &str) -> Vec<String> {
     for mut object in array(body) {
         let to = object["dst"].as_str().unwrap_or_default().to_owned();
         remove(&mut object, &["flags", "pref"]);
-        if !to.starts_with("fe80:") && !to.starts_with("ff00:") {
+        // Which addresses are ready is a matter of when one looks.
+        let ready = object["table"] == "local" && to.contains(':');
+        if !ready && !to.starts_with("fe80:") && !to.starts_with("ff00:") {
             lines.push(object.to_string());
         }
     }
