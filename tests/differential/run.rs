@@ -53,9 +53,30 @@ pub(crate) fn differences(row: &Row, reference: &Plugins, subject: &Plugins) -> 
             }
         }
     }
+    let mut lines = without_longer_messages(lines);
     let stale = excuses.iter().filter(|excuse| !used.contains(excuse.why));
     lines.extend(stale.map(|excuse| format!("no longer different: {}", excuse.why)));
     lines
+}
+
+/// A message of ours may say more than the reference's, as long as it says that as well.
+fn without_longer_messages(lines: Vec<String>) -> Vec<String> {
+    let message = |line: &str, sign: &str| {
+        let (place, text) = line.split_once("error.msg: \"")?;
+        let place = place.split_once(sign)?;
+        Some((format!("{place:?}"), text.trim_end_matches('"').to_owned()))
+    };
+    let theirs: Vec<_> = lines.iter().filter_map(|line| message(line, ": - ")).collect();
+    let ours: Vec<_> = lines.iter().filter_map(|line| message(line, ": + ")).collect();
+    let says = |ours: &(String, String), theirs: &(String, String)| {
+        ours.0 == theirs.0 && ours.1.contains(&theirs.1)
+    };
+    let matched = |line: &String| {
+        message(line, ": - ").is_some_and(|theirs| ours.iter().any(|ours| says(ours, &theirs)))
+            || message(line, ": + ")
+                .is_some_and(|ours| theirs.iter().any(|theirs| says(&ours, theirs)))
+    };
+    lines.into_iter().filter(|line| !matched(line)).collect()
 }
 
 /// `lines`, with one line for a link that is not there at all among the `others`.

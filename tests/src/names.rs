@@ -43,6 +43,7 @@ impl Names {
         let replace = |text: String, (from, to): &(String, String)| text.replace(from.as_str(), to);
         let text = self.pairs.iter().fold(text.to_owned(), replace);
         let text = self.unknown(text, "02:42:ac:11:00:02".len(), is_mac, "MAC(unknown)");
+        let text = self.unknown(text, "veth0123456789a".len(), is_random_veth, "VETH(unknown)");
         self.unknown(text, "veth01234567".len(), is_random_veth, "VETH(unknown)")
     }
 
@@ -122,7 +123,7 @@ fn is_mac(word: &str) -> bool {
     octets.is_some_and(|octets| octets.len() == 6 && octets[0] & 0x03 == 0x02)
 }
 
-/// What the reference calls the host's end.
+/// What the reference (eight digits) and we (eleven) call the host's end.
 fn is_random_veth(word: &str) -> bool {
     word.strip_prefix("veth").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }

@@ -71,7 +71,7 @@ fn shapes() -> Vec<Row> {
             .before("ip link add br9 type bridge; ip addr add 10.9.0.7/24 dev br9"),
         row("bridge: name is no bridge", &json!({}))
             .before("ip link add br9 type veth peer name other9")
-            .refused(101),
+            .refused(7),
     ]
 }
 
@@ -176,12 +176,14 @@ fn life() -> Vec<Row> {
         steps(
             "bridge: CHECK without address",
             &[Step::Add, Step::Sh("ip -n c1 addr flush dev eth0"), Step::Check, Step::Del],
-        ),
+        )
+        .code(104),
         steps(
             "bridge: CHECK without interface",
             &[Step::Add, Step::Sh("ip -n c1 link del eth0"), Step::Check],
-        ),
-        steps("bridge: CHECK without result", &[Step::Check]),
+        )
+        .code(104),
+        steps("bridge: CHECK without result", &[Step::Check]).code(7),
     ]
 }
 

@@ -79,8 +79,8 @@ pub(crate) fn bad_input() -> Vec<Row> {
         set("bad: interface with a space", "CNI_IFNAME", "a b"),
         set("bad: interface ..", "CNI_IFNAME", ".."),
         set("bad: no netns", "CNI_NETNS", ""),
-        set("bad: netns does not exist", "CNI_NETNS", "/run/netns/nowhere"),
-        set("bad: netns is a file", "CNI_NETNS", "/etc/hostname"),
+        set("bad: netns does not exist", "CNI_NETNS", "/run/netns/nowhere").code(8),
+        set("bad: netns is a file", "CNI_NETNS", "/etc/hostname").code(8),
         set("bad: netns is the host's", "CNI_NETNS", "/proc/1/ns/net").differs(
             "the reference makes the interface in the host before it finds out, and prints two documents",
             &["answer 0", "host link", "VETH", "file "],
@@ -95,18 +95,18 @@ pub(crate) fn bad_input() -> Vec<Row> {
         conf(
             "bad: mtu is text",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","mtu":"many"}"#,
-        ),
+        ).code(7),
         conf(
             "bad: vlan out of range",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","vlan":5000}"#,
-        ),
+        ).code(7),
         conf(
             "bad: ipam plugin missing",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"br9","ipam":{"type":"nowhere"}}"#,
-        ),
+        ).code(7),
         conf(
             "bad: bridge name of 16 bytes",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"abcdefghijklmnop"}"#,
-        ),
+        ).code(7),
     ]
 }
