@@ -28,16 +28,16 @@ pub(super) fn complaints(packages: &[Package]) -> Vec<String> {
 /// Why `name` must not depend on `need`.
 fn refusal(name: &str, need: &str, own: bool) -> Option<&'static str> {
     let among = |list: &[&str]| list.iter().any(|start| need.starts_with(start));
-    let tool = matches!(name, "tests" | "xtask");
+    let tool = matches!(name, "bench" | "tests" | "xtask");
     if matches!(name, "model" | "engine") && !PURE.contains(&need) {
         Some("model and engine do no I/O (1)")
     } else if own && name != BINARY && !tool && !CORE.contains(&need) {
         Some("a spoke depends on model, engine and netlink only (2)")
     } else if own && name == "netlink" && need != "model" {
         Some("netlink stands below the engine (2)")
-    } else if among(&KERNEL) && name != "netlink" {
+    } else if among(&KERNEL) && name != "netlink" && !tool {
         Some("only netlink knows the kernel's interfaces (3)")
-    } else if among(&ASYNC) && name != BINARY && name != "docker" {
+    } else if among(&ASYNC) && name != BINARY && name != "docker" && !tool {
         Some("no async outside the binary and docker (4)")
     } else {
         None
