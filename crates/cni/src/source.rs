@@ -4,6 +4,8 @@ mod fixed;
 mod ranges;
 mod resolver;
 
+pub(crate) use ranges::wanted;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 

@@ -75,6 +75,12 @@ impl Engine<'_> {
         Err(Error::not_found(format!("no network {name}; `spoke network ls` lists them")))
     }
 
+    /// The network of this name that was declared by a command, if it was.
+    pub fn declared(&self, name: &NetworkName) -> Result<Option<Network>> {
+        let read = self.network_under(&Key::Network(name.clone()))?;
+        Ok(read.map(|read| *read.value))
+    }
+
     /// Removes a network with what its attachments share. Refused while it has attachments, unless
     /// `detach_all`.
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
@@ -137,6 +143,6 @@ impl Engine<'_> {
 fn is_described(known: Option<&Read<Box<Network>>>, network: &Network) -> bool {
     known.is_some_and(|read| {
         let known = &*read.value;
-        *known == Network { since: known.since, ..network.clone() }
+        *known == Network { since: known.since, runtime: known.runtime, ..network.clone() }
     })
 }

@@ -4,8 +4,8 @@
 //! with defaults for containers that reach the world. Unlike theirs, an unknown field is an error.
 
 use model::{
-    Backend, Error, Firewall, Gateway, IngressPolicy, Link, LinkKind, Masquerade, Result, Space,
-    Tuning, Wiring,
+    Backend, Error, Firewall, Gateway, IngressPolicy, Link, LinkKind, Masquerade, Network, Result,
+    Space, Tuning, Wiring,
 };
 use sha2::{Digest, Sha256};
 
@@ -47,6 +47,9 @@ const COMMON: [&str; 9] = [
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     refuse_unknown(&root)?;
+    if let Some(network) = declared(call, &root)? {
+        return join(call, network);
+    }
     let backend = backend(call, &root)?;
     let mut bridge = bridge::bridge(&root, &default_bridge(call.config.name().as_str()))?;
     bridge.gateway = gateway(&root)?;
@@ -60,21 +63,50 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let template = Wiring {
         link: Some(Link { kind: LinkKind::Bridge(bridge), mac: None, mtu: link::mtu(&root)? }),
         masquerade: masquerade.then_some(Masquerade { backend }),
-        firewall: Some(Firewall {
-            backend,
-            ingress,
-            bridge: Some(name.clone()),
-            admin_chain: None,
-        }),
+        firewall: Some(Firewall { backend, ingress, bridge: Some(name), admin_chain: None }),
         ..Wiring::default()
     };
-    let mut wiring = bridge::with_mac(call, &template)?;
-    let mut publish = portmap::publish(call, "backend")?;
-    publish.behind = Some(name);
-    wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
-    wiring.tuning = own_tuning(call)?;
+    let wiring = of_container(call, &template)?;
     let sticky = root.flag("sticky")?;
     Ok(Plan { template, wiring, source, sticky, note: bandwidth(call)?, ..Plan::default() })
+}
+
+/// The network of this name that `spoke network create` made: meant by a configuration that says
+/// nothing but name and type.
+fn declared(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
+    let describes = |(key, _): (&str, _)| OWN.contains(&key) || matches!(key, "ipam" | "dns");
+    match root.fields().any(describes) {
+        true => Ok(None),
+        false => call.context.engine.declared(call.config.name()),
+    }
+}
+
+/// Joins a network as it was declared.
+fn join(call: &Call<'_>, network: Network) -> Result<Plan> {
+    let wiring = of_container(call, &network.wiring)?;
+    let wanted = source::wanted(call)?;
+    let source = Source { ipam: network.ipam, routes: network.routes, dns: network.dns, wanted };
+    Ok(Plan {
+        template: network.wiring,
+        wiring,
+        source,
+        sticky: network.sticky,
+        note: bandwidth(call)?,
+        ..Plan::default()
+    })
+}
+
+/// The network's wiring with what one container asks for.
+fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
+    let mut wiring = bridge::with_mac(call, template)?;
+    let mut publish = portmap::publish(call, "backend")?;
+    publish.behind = template.link.as_ref().and_then(|link| match &link.kind {
+        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
+        LinkKind::Ptp(_) | LinkKind::Loopback => None,
+    });
+    wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
+    wiring.tuning = own_tuning(call)?;
+    Ok(wiring)
 }
 
 fn refuse_unknown(root: &Object<'_>) -> Result<()> {

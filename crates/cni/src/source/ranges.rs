@@ -129,7 +129,7 @@ fn shown(range: &Range) -> String {
 
 /// The addresses that this container wants, by `CNI_ARGS`, `args.cni` and the capability `ips`
 /// together; each may have a prefix length, which does not count.
-pub(super) fn wanted(call: &Call<'_>) -> Result<Vec<IpAddr>> {
+pub(crate) fn wanted(call: &Call<'_>) -> Result<Vec<IpAddr>> {
     let args = call.args()?;
     let mut texts: Vec<String> = Vec::new();
     if let Some(ip) = args.ip {
