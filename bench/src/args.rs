@@ -14,6 +14,10 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours B
   --only LIST of: counts, pairs, addresses, ports, crowd, together
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
+/// The parts, in the order in which they are measured.
+pub(crate) const SECTIONS: [&str; 6] =
+    ["counts", "pairs", "addresses", "ports", "crowd", "together"];
+
 /// What this process is.
 pub(crate) enum Mode {
     /// The benchmark.
@@ -58,7 +62,7 @@ impl Args {
                 "--rounds" => rounds = Some(number(&value()?)?),
                 "--json" => args.json = Some(value()?.into()),
                 "--ours" => args.ours = Some(value()?.into()),
-                "--only" => args.only = value()?.split(',').map(str::to_owned).collect(),
+                "--only" => args.only = sections(&value()?)?,
                 "--help" | "-h" => return Ok(Mode::Help),
                 _ => return Err(Error::invalid(format!("{word} is no option\n{USAGE}"))),
             }
@@ -78,9 +82,43 @@ impl Args {
     }
 }
 
+fn sections(list: &str) -> Result<Vec<String>> {
+    let names = list.split(',').map(|name| match SECTIONS.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(Error::invalid(format!("{name:?} is none of {}", SECTIONS.join(", ")))),
+    });
+    names.collect()
+}
+
 fn number(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err(Error::invalid(format!("{text:?} is no number of rounds"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Mode> {
+        Args::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn reads_options() {
+        let Ok(Mode::Bench(args)) = parse("--quick --rounds 3 --only pairs,crowd") else {
+            panic!()
+        };
+        assert!(args.quick && args.rounds == 3 && args.wants("crowd") && !args.wants("counts"));
+        let Ok(Mode::Bench(args)) = parse("") else { panic!() };
+        assert!(args.wants("together") && args.rounds == 40);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for line in ["--fast", "--rounds", "--rounds 0", "--only everything"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 }

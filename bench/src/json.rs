@@ -9,6 +9,13 @@ use crate::targets::{Side, Verdict};
 /// Everything that was measured: milliseconds, ratios, counts.
 pub(crate) fn document(book: &Book, verdicts: &[Verdict], args: &Args) -> Value {
     json!({
+        "machine": {
+            "kernel": book.machine.kernel,
+            "processors": book.machine.processors,
+            "load_before": book.machine.load_before,
+            "load_after": book.machine.load_after,
+        },
+        "binary_bytes": book.size,
         "rounds": args.rounds,
         "quick": args.quick,
         "costs": book.series.iter().map(|series| costs(book, series)).collect::<Vec<_>>(),

@@ -12,6 +12,7 @@ mod crowd;
 mod execute;
 mod floor;
 mod json;
+mod machine;
 mod pairs;
 mod peers;
 mod ports;
@@ -56,15 +57,11 @@ fn bench(args: &Args) -> Result<()> {
     world::enter()?;
     let peers = Peers::gather(args)?;
     let mut book = Book::new();
-    let sections: [(&str, Section); 6] = [
-        ("counts", counts::run),
-        ("pairs", pairs::run),
-        ("addresses", addresses::run),
-        ("ports", ports::run),
-        ("crowd", crowd::run),
-        ("together", together::run),
-    ];
-    for (name, section) in sections {
+    book.machine.start();
+    book.size = peers.size;
+    let sections: [Section; 6] =
+        [counts::run, pairs::run, addresses::run, ports::run, crowd::run, together::run];
+    for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {
             note(&format!("{name} ({:.0} s so far)", began.elapsed().as_secs_f64()));
             if let Err(error) = section(&peers, args, &mut book) {
@@ -72,6 +69,7 @@ fn bench(args: &Args) -> Result<()> {
             }
         }
     }
+    book.machine.end();
     let verdicts = targets::judge(&book);
     say(&report::text(&book, &verdicts, &peers))?;
     if let Some(path) = &args.json {

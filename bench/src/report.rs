@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::stats::{Book, Measure, Series, Summary, cpu, wall};
 use crate::targets::{Side, Verdict};
@@ -9,7 +10,7 @@ use crate::targets::{Side, Verdict};
 /// Everything that is printed.
 pub(crate) fn text(book: &Book, verdicts: &[Verdict], peers: &Peers) -> String {
     let mut out = String::new();
-    let sections = [costs(book), rates(book), counts(book, peers), verdicts_table(verdicts)];
+    let sections = [costs(book), rates(book), counts(book), verdicts_table(verdicts)];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         out += section;
         out.push('\n');
@@ -20,7 +21,13 @@ pub(crate) fn text(book: &Book, verdicts: &[Verdict], peers: &Peers) -> String {
             let _ = writeln!(out, "  {fault}");
         }
     }
-    let _ = write!(out, "reference: {}", peers.reference_version);
+    let Machine { kernel, processors, load_before, load_after } = &book.machine;
+    let _ = write!(
+        out,
+        "kernel {kernel}, {processors} processors, load {load_before} before and {load_after} after; \
+         reference: {}",
+        peers.reference_version
+    );
     out
 }
 
@@ -115,7 +122,7 @@ fn rates(book: &Book) -> String {
     out
 }
 
-fn counts(book: &Book, peers: &Peers) -> String {
+fn counts(book: &Book) -> String {
     let mut out = String::new();
     if book.counts.is_empty() {
         return out;
@@ -138,7 +145,7 @@ fn counts(book: &Book, peers: &Peers) -> String {
             count.peak
         );
     }
-    let _ = writeln!(out, "our binary: {:.2} MB", peers.size as f64 / 1e6);
+    let _ = writeln!(out, "our binary: {:.2} MB", book.size as f64 / 1e6);
     out
 }
 

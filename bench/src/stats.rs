@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::Error;
 
 use crate::execute::Cost;
+use crate::machine::Machine;
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
@@ -15,6 +16,10 @@ pub(crate) struct Book {
     pub(crate) rates: Vec<Rate>,
     /// What was counted.
     pub(crate) counts: Vec<Count>,
+    /// The size of our binary in bytes.
+    pub(crate) size: u64,
+    /// Where.
+    pub(crate) machine: Machine,
     /// What went wrong, once each.
     pub(crate) faults: Vec<String>,
 }

@@ -134,6 +134,7 @@ impl Judge<'_> {
             at_most("type spoke: forks, ADD+DEL".into(), 1.0, sum(|count| count.clones)),
             at_most("type spoke: system calls, ADD+DEL".into(), 600.0, sum(|count| count.calls)),
             at_most("peak memory of a plugin, KiB".into(), 8192.0, peak.map(exactly)),
+            at_most("the binary, bytes".into(), 8e6, Some(exactly(self.book.size))),
         ]
     }
 
