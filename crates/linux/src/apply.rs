@@ -55,12 +55,7 @@ impl<'a> Hands<'a> {
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
             Step::Address(name, address) => {
                 let index = self.index(name)?;
-                let added = self.batch.add_address(&NewAddress {
-                    link: index,
-                    address: *address,
-                    broadcast: None,
-                    duplicate_detection: false,
-                });
+                let added = self.batch.add_address(&NewAddress::new(index, *address));
                 self.done.push((added, Errno::EXIST));
                 Ok(())
             }
@@ -70,9 +65,10 @@ impl<'a> Hands<'a> {
                 self.done.push((dropped, Errno::ADDRNOTAVAIL));
                 Ok(())
             }
-            Step::Route(name, route) => {
-                let index = self.index(name)?;
-                let added = self.batch.add_route(&wire(route, index), Existing::Keep);
+            Step::Route { link, route, source } => {
+                let index = self.index(link)?;
+                let told = netlink::Route { source: *source, ..wire(route, index) };
+                let added = self.batch.add_route(&told, Existing::Keep);
                 self.done.push((added, Errno::EXIST));
                 Ok(())
             }
@@ -154,7 +150,7 @@ impl<'a> Hands<'a> {
 
 /// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults
 /// are meant.
-pub(crate) fn wire(route: &model::Route, link: u32) -> netlink::Route {
+fn wire(route: &model::Route, link: u32) -> netlink::Route {
     let mut told = netlink::Route::new(route.dst, route.via, Some(link));
     told.priority = route.priority;
     told.mtu = route.mtu;

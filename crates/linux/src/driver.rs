@@ -1,7 +1,9 @@
 //! The kernel as the engine's dataplane.
 
 use engine::port::{Driver, Presence, Stray};
-use model::{Attached, Attachment, Error, IfName, LinkKind, Network, Result, Runtime, Sandbox};
+use model::{
+    Attached, Attachment, Error, IfName, Kind, LinkKind, Network, Result, Runtime, Sandbox,
+};
 use netlink::{At, Errno, Link, Links, Netns, Socket};
 
 use crate::apply::Hands;
@@ -207,10 +209,28 @@ fn try_link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
     if let Some(bridge) = &bridge {
         hands.knows(&bridge.name, bridge.index);
     }
-    hands.apply(&plan.host)?;
+    hands.apply(&plan.host).map_err(|error| match &bridge {
+        Some(bridge) if error.kind() == Kind::Exhausted => {
+            error.context(format!("bridge {}", bridge.name))
+        }
+        Some(_) | None => error,
+    })?;
     sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
     hands.apply(&plan.after)?;
-    Ok(plan.attached)
+    match bridge.filter(|bridge| bridge.group != GROUP) {
+        Some(bridge) => tell_mac(plan.attached, &bridge, &mut socket),
+        None => Ok(plan.attached),
+    }
+}
+
+/// A bridge of somebody else may take the hardware address of a new port.
+fn tell_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Result<Attached> {
+    let now = socket.link(At::Index(bridge.index))?;
+    let named = attached.interfaces.iter_mut().find(|known| known.name == bridge.name);
+    if let (Some(interface), Some(now)) = (named, now) {
+        interface.mac = now.mac;
+    }
+    Ok(attached)
 }
 
 /// A layer without a link of its own became what it was told.

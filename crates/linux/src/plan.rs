@@ -59,8 +59,15 @@ pub enum Step {
     Address(IfName, IpNet),
     /// Removes an address.
     DropAddress(IfName, IpNet),
-    /// Adds a route through a link; `via` is final here.
-    Route(IfName, Route),
+    /// Adds a route.
+    Route {
+        /// Through this link.
+        link: IfName,
+        /// Its `via` is final here.
+        route: Route,
+        /// The source address of packets that have none yet.
+        source: Option<IpAddr>,
+    },
     /// Removes a route through a link.
     DropRoute(IfName, IpNet),
     /// Writes a kernel parameter, given below `/proc/sys`. One that the kernel lacks is passed
@@ -152,7 +159,10 @@ fn is_v4(address: &InterfaceAddress) -> bool {
 /// Kernel parameters of a container's interface, before it has addresses.
 fn interface_sysctls(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
     let set = |path: String, value| Step::Sysctl { path, value, optional: true };
-    let mut steps = vec![set(format!("net/ipv4/conf/{ifname}/arp_notify"), "1")];
+    let mut steps = Vec::new();
+    if addresses.iter().any(is_v4) {
+        steps.push(set(format!("net/ipv4/conf/{ifname}/arp_notify"), "1"));
+    }
     if addresses.iter().any(|address| !is_v4(address)) {
         steps.push(set("net/ipv6/conf/lo/disable_ipv6".into(), "0"));
         steps.push(set(format!("net/ipv6/conf/{ifname}/disable_ipv6"), "0"));

@@ -4,7 +4,8 @@
 //! plugin `tuning`, so that either can undo what the other did. Kernel parameters vanish with
 //! their namespace and are not restored, as there.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::{Error, IfName, Mac, Mtu, Result, Tuning};
@@ -171,7 +172,9 @@ fn keep(path: &Path, before: &Before) -> Result<()> {
     }
     let text = serde_json::to_vec(before).map_err(|error| Error::bug(doing()).because(error))?;
     let unfinished = path.with_extension("tmp");
-    std::fs::write(&unfinished, text)
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
+    file.and_then(|mut file| file.write_all(&text))
         .and_then(|()| std::fs::rename(&unfinished, path))
         .map_err(|error| Error::os(doing(), error))
 }

@@ -74,11 +74,11 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
         None => {
             let mac = bridge_mac(name);
             steps.push(Step::Bridge { name: name.clone(), mac, mtu: link.mtu });
-            // A container must not give the host a route (CVE-2020-10749).
-            let path = format!("net/ipv6/conf/{name}/accept_ra");
-            steps.push(Step::Sysctl { path, value: "0", optional: true });
         }
     }
+    // A container must not give the host a route (CVE-2020-10749).
+    let path = format!("net/ipv6/conf/{name}/accept_ra");
+    steps.push(Step::Sysctl { path, value: "0", optional: true });
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
     }

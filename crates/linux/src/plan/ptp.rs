@@ -13,6 +13,9 @@ const CONTAINER: usize = 1;
 /// `RT_SCOPE_LINK`: reached without a router.
 const LINK: u8 = 253;
 
+/// `RT_SCOPE_HOST`: as good as on this host.
+const HOST: u8 = 254;
+
 pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
     let identity = Identity::of(&attachment.id);
     let veth = Veth {
@@ -68,14 +71,15 @@ fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {
 fn through_gateway(ifname: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
     let Some(gateway) = held.gateway else { return Vec::new() };
     let subnet = held.address.trunc();
-    let to_gateway = Route { scope: Some(LINK), ..Route::new(host_net(gateway), None) };
+    let source = Some(held.address.addr());
+    let step = |route| Step::Route { link: ifname.clone(), route, source };
     let mut steps = Vec::new();
     if subnet.prefix_len() < subnet.max_prefix_len() {
         steps.push(Step::DropRoute(ifname.clone(), subnet));
     }
-    steps.push(Step::Route(ifname.clone(), to_gateway));
+    steps.push(step(Route { scope: Some(LINK), ..Route::new(host_net(gateway), None) }));
     if subnet.prefix_len() < subnet.max_prefix_len() {
-        steps.push(Step::Route(ifname.clone(), Route::new(subnet, Some(gateway))));
+        steps.push(step(Route::new(subnet, Some(gateway))));
     }
     steps
 }
@@ -83,6 +87,9 @@ fn through_gateway(ifname: &model::IfName, held: &InterfaceAddress) -> Vec<Step>
 fn host_side(host: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
     let Some(gateway) = held.gateway else { return Vec::new() };
     let to_container: IpNet = host_net(held.address.addr());
-    let route = Route { scope: Some(LINK), ..Route::new(to_container, None) };
-    vec![Step::Address(host.clone(), host_net(gateway)), Step::Route(host.clone(), route)]
+    let route = Route { scope: Some(HOST), ..Route::new(to_container, None) };
+    vec![
+        Step::Address(host.clone(), host_net(gateway)),
+        Step::Route { link: host.clone(), route, source: None },
+    ]
 }

@@ -16,7 +16,8 @@ pub(super) fn steps(
         .iter()
         .map(|route| {
             let via = route.via.or_else(|| gateway(addresses, Family::of(&route.dst)));
-            Step::Route(ifname.clone(), Route { via, ..route.clone() })
+            let route = Route { via, ..route.clone() };
+            Step::Route { link: ifname.clone(), route, source: None }
         })
         .collect()
 }

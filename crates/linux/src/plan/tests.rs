@@ -88,10 +88,11 @@ fn show(step: &Step) -> String {
         Step::Promiscuous(name) => format!("promiscuous {name}"),
         Step::Address(name, net) => format!("address {net} on {name}"),
         Step::DropAddress(name, net) => format!("drop address {net} of {name}"),
-        Step::Route(name, route) => format!(
-            "route {} via {} on {name}",
+        Step::Route { link, route, source } => format!(
+            "route {} via {} on {link} src {}",
             route.dst,
-            route.via.map_or("-".into(), |via| via.to_string())
+            route.via.map_or("-".into(), |via| via.to_string()),
+            source.map_or("-".into(), |source| source.to_string())
         ),
         Step::DropRoute(name, net) => format!("drop route {net} on {name}"),
         Step::Sysctl { path, value, .. } => format!("sysctl {path} = {value}"),
@@ -118,8 +119,8 @@ fn the_first_container_of_a_gateway_bridge() {
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: address fd00:1::2/64 on eth0
     sandbox: up eth0
-    sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0
-    sandbox: route ::/0 via fd00:1::1 on eth0
+    sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0 src -
+    sandbox: route ::/0 via fd00:1::1 on eth0 src -
     ");
 }
 
@@ -129,6 +130,7 @@ fn a_later_container_changes_nothing_shared() {
     let facts = there(&["10.1.0.1/24"]);
     let plan = attach(&attachment(bridge(Gateway::Address), addresses), &facts);
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: sysctl net/ipv4/ip_forward = 1
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
@@ -173,9 +175,9 @@ fn ptp_routes_everything_through_the_host() {
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: up eth0
     sandbox: drop route 10.1.0.0/24 on eth0
-    sandbox: route 10.1.0.1/32 via - on eth0
-    sandbox: route 10.1.0.0/24 via 10.1.0.1 on eth0
+    sandbox: route 10.1.0.1/32 via - on eth0 src 10.1.0.2
+    sandbox: route 10.1.0.0/24 via 10.1.0.1 on eth0 src 10.1.0.2
     after: address 10.1.0.1/32 on vethc636e6306dc
-    after: route 10.1.0.2/32 via - on vethc636e6306dc
+    after: route 10.1.0.2/32 via - on vethc636e6306dc src -
     ");
 }
