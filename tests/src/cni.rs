@@ -1,5 +1,7 @@
 //! The runtime's part: executing plugins as the CNI specification says.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::Plugins;
@@ -71,7 +73,20 @@ impl<'a> Cni<'a> {
 
     /// Executes one plugin with `stdin` as it is.
     pub fn execute(&self, plugin: &str, verb: &str, stdin: &str) -> Answer {
-        let mut command = self.world.command(format!("{}/{plugin}", Plugins::MOUNT));
+        self.execute_under(&[], plugin, verb, stdin)
+    }
+
+    /// The same as the argument of another program.
+    pub fn execute_under(&self, over: &[&str], plugin: &str, verb: &str, stdin: &str) -> Answer {
+        Answer { output: output(&mut self.command(over, plugin, verb), stdin) }
+    }
+
+    /// One plugin, with its environment, as the argument of the program `over`, if there is one.
+    pub fn command(&self, over: &[&str], plugin: &str, verb: &str) -> Command {
+        let plugin = format!("{}/{plugin}", Plugins::MOUNT);
+        let mut words = over.iter().copied().chain([plugin.as_str()]);
+        let mut command = self.world.command(words.next().unwrap_or_default());
+        command.args(words);
         let given = [
             ("CNI_COMMAND", verb),
             ("CNI_CONTAINERID", &self.container),
@@ -81,7 +96,7 @@ impl<'a> Cni<'a> {
             ("CNI_PATH", Plugins::MOUNT),
         ];
         command.envs(given.into_iter().filter(|(_, value)| !value.is_empty()));
-        Answer { output: output(&mut command, stdin) }
+        command
     }
 
     /// Executes one plugin with exactly this environment and standard input.
@@ -145,7 +160,13 @@ impl<'a> Cni<'a> {
     }
 
     /// The plugin's object with what the runtime adds (CNI 1.1.0 §3).
-    fn config(&self, list: &Value, plugin: &Value, verb: &str, previous: Option<&Value>) -> Value {
+    pub fn config(
+        &self,
+        list: &Value,
+        plugin: &Value,
+        verb: &str,
+        previous: Option<&Value>,
+    ) -> Value {
         let mut config = plugin.clone();
         for key in ["name", "cniVersion", "cni.dev/valid-attachments"] {
             if let Some(value) = list.get(key) {

@@ -11,11 +11,17 @@
 mod cni;
 mod names;
 mod plugins;
+mod remains;
+mod running;
 mod snapshot;
+mod trace;
 mod world;
 
 pub use cni::{Answer, Cni};
 pub use names::Names;
 pub use plugins::Plugins;
+pub use remains::Remains;
+pub use running::Running;
 pub use snapshot::{Snapshot, report};
+pub use trace::Trace;
 pub use world::{Output, World};

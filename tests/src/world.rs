@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 
 use crate::Plugins;
 
@@ -100,8 +100,6 @@ impl Drop for World {
 
 /// Runs `command` with `input` and waits for it.
 pub(crate) fn output(command: &mut Command, input: &str) -> Output {
-    use std::os::unix::process::ExitStatusExt;
-
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut stdin = child.stdin.take().expect("piped");
@@ -110,6 +108,13 @@ pub(crate) fn output(command: &mut Command, input: &str) -> Output {
     let feeder = std::thread::spawn(move || drop(stdin.write_all(fed.as_bytes())));
     let done = child.wait_with_output().expect("the command ends");
     feeder.join().expect("the feeder ends");
+    finished(done)
+}
+
+/// What became of a process.
+pub(crate) fn finished(done: process::Output) -> Output {
+    use std::os::unix::process::ExitStatusExt;
+
     Output {
         status: done.status.code().unwrap_or_else(|| 128 + done.status.signal().unwrap_or(0)),
         stdout: String::from_utf8_lossy(&done.stdout).into_owned(),

@@ -1,0 +1,191 @@
+//! What one container costs, in numbers that are the same every time: executions, forks, system
+//! calls, memory and bytes; and that they do not grow with the number of the others.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::fmt::Write;
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tests::{Answer, Cni, Plugins, Running, Trace, World};
+
+const MIB: u64 = 1 << 20;
+const PLUGIN: &str = "spoke";
+
+/// Everything that type `spoke` does.
+fn everything() -> Value {
+    json!({"name": "counts", "cniVersion": "1.0.0", "plugins": [{
+        "type": PLUGIN, "bridge": "counts0", "ipMasq": true, "ingressPolicy": "same-bridge",
+        "capabilities": {"portMappings": true}, "sysctl": {"net.ipv4.conf.eth0.arp_filter": "1"},
+        "ipam": {"type": "host-local", "subnet": "10.94.0.0/16"},
+    }]})
+}
+
+fn container<'a>(world: &'a World, name: &str) -> Cni<'a> {
+    let mut cni = Cni::container(world, name);
+    let port = json!({"hostPort": 8094, "containerPort": 80, "protocol": "tcp"});
+    cni.runtime = json!({"portMappings": [port]});
+    cni
+}
+
+/// Both calls of one container, counted.
+fn pair(cni: &Cni<'_>, list: &Value) -> [Trace; 2] {
+    ["ADD", "DEL"].map(|verb| {
+        let config = cni.config(list, &list["plugins"][0], verb, None).to_string();
+        let (answer, trace) = Trace::of(cni, PLUGIN, verb, &config);
+        assert!(answer.ok(), "{answer:?}");
+        trace
+    })
+}
+
+#[test]
+fn one_execution_each_and_few_calls() {
+    let world = World::new(&Plugins::subject());
+    let (cni, list) = (container(&world, "c1"), everything());
+    let [first, _] = pair(&cni, &list);
+    let [add, del] = pair(&cni, &list);
+    let forks = ["clone", "clone3", "fork", "vfork"];
+    let executions = ["execve", "execveat"];
+    let (both, sum) = ([&add, &del], add.len() + del.len());
+    println!(
+        "ADD {} (the first of a network {}), DEL {}: {sum}",
+        add.len(),
+        first.len(),
+        del.len()
+    );
+    assert_eq!(both.map(|trace| trace.count(&executions)), [1, 1], "executions");
+    assert_eq!(add.count(&forks), 0, "forks of ADD");
+    assert!(del.count(&forks) <= 1, "forks of DEL: {}", del.count(&forks));
+    assert!(sum <= 600, "{sum} system calls");
+}
+
+#[test]
+fn version_is_cheap() {
+    let world = World::new(&Plugins::subject());
+    let cni = Cni::new(&world);
+    let (answer, trace) = Trace::of(&cni, "bridge", "VERSION", r#"{"cniVersion":"1.0.0"}"#);
+    assert!(answer.ok(), "{answer:?}");
+    println!("VERSION {}", trace.len());
+    assert!(trace.len() <= 50, "{:?}", trace.calls);
+}
+
+/// The peak of resident memory.
+#[test]
+fn little_memory() {
+    let world = World::new(&Plugins::subject());
+    let (cni, list) = (container(&world, "c1"), everything());
+    for verb in ["ADD", "CHECK", "DEL", "VERSION"] {
+        let result = cni_result(&cni, &list, verb);
+        let config = cni.config(&list, &list["plugins"][0], verb, result.as_ref()).to_string();
+        let peak = peak_of(&cni, verb, &config);
+        println!("{verb} {} KiB", peak / 1024);
+        assert!(peak <= 8 * MIB, "{verb}: {peak} bytes");
+    }
+}
+
+/// CHECK needs what ADD answered: here another ADD says it, in its refusal's place.
+fn cni_result(cni: &Cni<'_>, list: &Value, verb: &str) -> Option<Value> {
+    if verb != "CHECK" {
+        return None;
+    }
+    let mut anew = cni.clone();
+    assert!(anew.del(list).iter().all(Answer::ok));
+    assert!(anew.add(list).iter().all(Answer::ok));
+    anew.result
+}
+
+/// In bytes; asked when it has done everything and is about to exit.
+fn peak_of(cni: &Cni<'_>, verb: &str, config: &str) -> u64 {
+    const HOLD: &str = "inject=exit_group:delay_enter=60s";
+    const ONLY: &str = "trace=exit_group";
+    let over = [
+        "/usr/bin/strace",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        ONLY,
+        "-e",
+        HOLD,
+    ];
+    let mut running = Running::start(cni, &over, PLUGIN, verb, config);
+    let pid = running.when(exits).expect("it is held before it exits");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    // Without its tracer it goes on and exits.
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap();
+    let tracer = Pid::from_raw(tracer.trim().parse().unwrap()).expect("it is traced");
+    kill_process(tracer, Signal::KILL).unwrap();
+    let answer = running.end();
+    assert!(!answer.output.stdout.contains("\"code\""), "{verb}: {answer:?}");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("proc(5)");
+    peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+/// Whether the process is in exit_group(2), which it can only be when it is held there.
+fn exits(pid: i32) -> bool {
+    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    call.starts_with("231 ")
+}
+
+#[test]
+fn a_small_file() {
+    let plugins = Plugins::subject();
+    let size = fs::metadata(plugins.dir().join(PLUGIN)).unwrap().len();
+    println!("{size} bytes");
+    assert!(size <= 8_000_000, "{size} bytes");
+}
+
+/// What is held by others does not make an address dearer, wherever the search has to go on.
+#[test]
+fn as_cheap_with_thousands_of_addresses_held() {
+    let costs: Vec<_> = [10, 3000].into_iter().map(cost_with_held).collect();
+    println!("with 10 and 3,000 addresses held: {costs:?}");
+    assert_as_cheap(costs[0], costs[1]);
+}
+
+/// Addresses are held without containers: reserving is the book's own way.
+fn cost_with_held(count: u32) -> [usize; 2] {
+    let world = World::new(&Plugins::subject());
+    let list = everything();
+    pair(&container(&world, "c0"), &list);
+    let mut held = String::new();
+    let base = u32::from_be_bytes([10, 94, 1, 0]);
+    for at in 0..count {
+        let address = std::net::Ipv4Addr::from(base + at);
+        writeln!(held, "printf 'other{at}\\r\\neth0' >{address}").unwrap();
+    }
+    world.sh(&format!("cd /var/lib/cni/networks/counts\n{held}"));
+    pair(&container(&world, "c1"), &list).map(|trace| trace.len())
+}
+
+#[test]
+fn as_cheap_with_hundreds_of_containers() {
+    let world = World::new(&Plugins::subject());
+    let mut list = everything();
+    // One port can be published once; the others have none.
+    list["plugins"][0]["capabilities"] = json!({});
+    let mut costs = Vec::new();
+    for count in [1, 200] {
+        let mut others: Vec<_> =
+            (0..count).map(|at| Cni::container(&world, &format!("o{count}x{at}"))).collect();
+        for other in &mut others {
+            assert!(other.add(&list).iter().all(Answer::ok));
+        }
+        let cni = container(&world, &format!("c{count}"));
+        costs.push(pair(&cni, &everything()).map(|trace| trace.len()));
+        for other in &others {
+            assert!(other.del(&list).iter().all(Answer::ok));
+        }
+    }
+    println!("with 1 and 200 containers: {costs:?}");
+    assert_as_cheap(costs[0], costs[1]);
+}
+
+/// A few calls more or less are the kernel's: how it cuts what it has to say into datagrams, and
+/// how many notifications DEL hears before its own.
+fn assert_as_cheap(few: [usize; 2], many: [usize; 2]) {
+    assert!(few[0].abs_diff(many[0]) <= 4, "ADD: {few:?} {many:?}");
+    assert!(few[1].abs_diff(many[1]) <= 20, "DEL: {few:?} {many:?}");
+}

@@ -1,0 +1,162 @@
+//! SIGKILL before each system call that touches anything.
+
+use serde_json::{Value, json};
+use tests::Answer;
+
+use crate::bed::{Bed, Moment, chain, whole, world};
+
+/// 128 + SIGKILL.
+const KILLED: i32 = 137;
+
+#[test]
+fn add_of_a_chain() {
+    each_add(chain(), again);
+}
+
+#[test]
+fn add_of_a_chain_then_del() {
+    each_add(chain(), |_, _, _, _| {});
+}
+
+#[test]
+fn add_of_the_whole() {
+    each_add(whole(), again);
+}
+
+#[test]
+fn add_of_the_whole_then_del() {
+    each_add(whole(), |_, _, _, _| {});
+}
+
+#[test]
+fn del_of_a_chain() {
+    each_del(chain(), |_, _, _| {});
+}
+
+#[test]
+fn del_of_the_whole() {
+    each_del(whole(), |_, _, _| {});
+}
+
+#[test]
+fn del_of_a_chain_then_add() {
+    each_del(chain(), anew);
+}
+
+#[test]
+fn del_of_the_whole_then_add() {
+    each_del(whole(), anew);
+}
+
+/// Kills ADD of each plugin at each moment, does `then`, and looks whether DEL leaves nothing.
+fn each_add(list: Value, then: fn(&Bed<'_>, usize, Option<&Value>, &str)) {
+    let world = world();
+    let bed = Bed::new(&world, list);
+    for at in 0..bed.len() {
+        let last = bed.add(at);
+        let moments = bed.moments(at, "ADD", last.as_ref());
+        bed.del(bed.len(), "a trace");
+        let mut killed = 0;
+        for moment in &moments {
+            let last = bed.add(at);
+            let after = format!("ADD of plugin {at} killed at {moment:?}");
+            killed += usize::from(kill(&bed, at, "ADD", last.as_ref(), moment));
+            then(&bed, at, last.as_ref(), &after);
+            bed.del(bed.len(), &after);
+            bed.is_clean(&after);
+            bed.del(bed.len(), &format!("{after}, second DEL"));
+        }
+        bed.is_clean("the second DEL of each");
+        println!("plugin {at}: {killed} kills of ADD in {} moments", moments.len());
+        assert!(killed * 10 > moments.len() * 9, "{killed} of {moments:?}");
+    }
+}
+
+/// The same ADD once more.
+fn again(bed: &Bed<'_>, at: usize, last: Option<&Value>, after: &str) {
+    let held = bed.held();
+    let complete = is_complete(bed);
+    let answer = bed.call(&[], at, "ADD", last);
+    if complete && at == 0 {
+        let code = answer.json().map(|error| error["code"].clone());
+        assert_eq!(code, Some(json!(101)), "{after}, a complete attachment: {answer:?}");
+        return;
+    }
+    assert!(answer.ok(), "{after}: {answer:?}");
+    let got = addresses(&answer);
+    let lost: Vec<_> = held.iter().filter(|held| !got.contains(held)).collect();
+    assert!(lost.is_empty(), "{after}: begun with {held:?}, got {got:?}");
+    assert_eq!(bed.held(), got, "{after}: more is held than was given");
+    bed.add_from(at + 1, bed.len(), answer.json());
+}
+
+/// Whether the link's record says that all is made.
+fn is_complete(bed: &Bed<'_>) -> bool {
+    let shown = bed.cni.world.sh("/opt/cni/bin/spoke ps -o json");
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    shown.as_array().expect("a list").iter().any(|one| one["state"] == "attached")
+}
+
+fn addresses(answer: &Answer) -> Vec<String> {
+    let result = answer.json().expect("a result");
+    let ips = result["ips"].as_array().expect("addresses").iter();
+    let bare = |ip: &Value| ip["address"].as_str().unwrap().split('/').next().unwrap().to_owned();
+    let mut addresses: Vec<String> = ips.map(bare).collect();
+    addresses.sort();
+    addresses
+}
+
+/// Kills DEL of each plugin at each moment, does `then`, and looks whether DEL leaves nothing.
+fn each_del(list: Value, then: fn(&Bed<'_>, usize, &str)) {
+    let world = world();
+    let bed = Bed::new(&world, list);
+    for at in (0..bed.len()).rev() {
+        bed.add(bed.len());
+        let moments = bed.moments(at, "DEL", None);
+        bed.del(bed.len(), "a trace");
+        let mut killed = 0;
+        for moment in &moments {
+            bed.add(bed.len());
+            for later in (at + 1..bed.len()).rev() {
+                assert!(bed.call(&[], later, "DEL", None).ok());
+            }
+            let after = format!("DEL of plugin {at} killed at {moment:?}");
+            killed += usize::from(kill(&bed, at, "DEL", None, moment));
+            then(&bed, at, &after);
+            bed.del(bed.len(), &after);
+            bed.is_clean(&after);
+            bed.del(bed.len(), &format!("{after}, second DEL"));
+        }
+        bed.is_clean("the second DEL of each");
+        println!("plugin {at}: {killed} kills of DEL in {} moments", moments.len());
+        // How often it asks for notifications is not ours to say.
+        assert!(killed * 10 > moments.len() * 8, "{killed} of {moments:?}");
+    }
+}
+
+/// A new container under the old name.
+fn anew(bed: &Bed<'_>, at: usize, after: &str) {
+    if at > 0 {
+        return;
+    }
+    let answer = bed.call(&[], 0, "ADD", None);
+    if answer.ok() {
+        assert_eq!(bed.held(), addresses(&answer), "{after}: more is held than was given");
+        bed.add_from(1, bed.len(), answer.json());
+        return;
+    }
+    // It died before it had begun: the attachment is as complete as before.
+    let code = answer.json().map(|error| error["code"].clone());
+    assert_eq!(code, Some(json!(101)), "{after}: {answer:?}");
+    assert!(is_complete(bed), "{after}: {answer:?}");
+}
+
+/// Whether the plugin died: a call may come less often the next time.
+fn kill(bed: &Bed<'_>, at: usize, verb: &str, last: Option<&Value>, moment: &Moment) -> bool {
+    let inject = moment.inject("KILL");
+    let only = format!("trace={}", moment.name);
+    let over = ["/usr/bin/strace", "-f", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
+    let answer = bed.call(&over, at, verb, last);
+    assert!(answer.ok() || answer.output.status == KILLED, "{moment:?}: {answer:?}");
+    answer.output.status == KILLED
+}

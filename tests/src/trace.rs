@@ -1,0 +1,100 @@
+//! Which system calls a plugin made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Answer, Cni};
+
+/// The system calls of a process and its children, in order.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Who called what, first the process itself with `execve`.
+    pub calls: Vec<(u32, String)>,
+}
+
+impl Trace {
+    /// Executes one plugin, and tells what it answered and what it called.
+    #[track_caller]
+    pub fn of(cni: &Cni<'_>, plugin: &str, verb: &str, stdin: &str) -> (Answer, Self) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let file = format!("/world/trace.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let over = ["/usr/bin/strace", "-f", "-qq", "-o", &file];
+        let answer = cni.execute_under(&over, plugin, verb, stdin);
+        let path = cni.world.path(&file);
+        let text = fs::read(&path).expect("strace writes (scripts/setup test)");
+        fs::remove_file(&path).expect("the trace is ours");
+        (answer, Self::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    /// Of all processes together.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether nothing was called, which cannot be.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// How often any of `names` was called, by whomever.
+    pub fn count(&self, names: &[&str]) -> usize {
+        self.calls.iter().filter(|(_, name)| names.contains(&name.as_str())).count()
+    }
+
+    /// How often the process itself, not its children, called what.
+    pub fn own(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        let first = self.calls.first().map(|(pid, _)| *pid);
+        for (_, name) in self.calls.iter().filter(|(pid, _)| Some(*pid) == first) {
+            *counts.entry(name.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// A call that the kernel began again is one call.
+    fn parse(text: &str) -> Self {
+        let mut calls = Vec::new();
+        for line in text.lines() {
+            let Some((pid, rest)) = line.split_once(' ') else { continue };
+            let Ok(pid) = pid.parse() else { continue };
+            let (rest, again) = (rest.trim_start(), rest.contains("= ? ERESTART"));
+            if let Some((name, _)) = rest.strip_prefix("<... ").and_then(|it| it.split_once(' ')) {
+                let begun = |(caller, call): &(u32, String)| *caller == pid && call == name;
+                if let Some(at) = calls.iter().rposition(begun).filter(|_| again) {
+                    calls.remove(at);
+                }
+                continue;
+            }
+            let Some((name, _)) = rest.split_once('(') else { continue };
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if is_name && !again {
+                calls.push((pid, name.to_owned()));
+            }
+        }
+        Self { calls }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_interrupted_counts_once() {
+        let trace = Trace::parse(
+            "29    execve(\"x\", [], 0x0) = 0\n\
+             30    sendto(8, [{len=(5)}], 52 <unfinished ...>\n\
+             29    close(7)                          = 0\n\
+             30    <... sendto resumed>)             = 52\n\
+             29    write(7, 0x1, 1)                  = ? ERESTARTNOINTR (To be restarted)\n\
+             29    read(7,  <unfinished ...>\n\
+             29    <... read resumed>0x1, 1)         = ? ERESTARTSYS (To be restarted)\n\
+             30    --- SIGPIPE {si_signo=SIGPIPE} ---\n\
+             30    +++ exited with 0 +++\n",
+        );
+        assert_eq!(trace.len(), 3);
+        assert_eq!(trace.count(&["sendto", "execve"]), 2);
+        assert_eq!(trace.own(), BTreeMap::from([("execve", 1), ("close", 1)]));
+    }
+}
