@@ -83,7 +83,7 @@ impl<'a> Team<'a> {
         let chain = make(Net { host, name: "together", octet: 60 });
         let members = (0..).zip(spaces).map(|(number, netns)| {
             let chain = chain.publishing(&ports(20_000 + number, 1));
-            (chain, Attachment::new(&format!("together{number}"), netns))
+            (chain, Attachment::new(&format!("crowded{number}"), netns))
         });
         let slow = label == CHAIN;
         Self { label, runtime: Runtime { host, plugins }, members: members.collect(), slow }
@@ -181,7 +181,7 @@ impl<'a> Team<'a> {
             left.insert(format!("{mark}link {name}"));
         }
         for line in host.run(&["iptables-save", "-t", "nat"], "")?.lines() {
-            let of_one = line.contains("together") || line.contains("CNI-DN");
+            let of_one = line.contains("crowded") || line.contains("CNI-DN");
             let mark = if of_one { "" } else { "lasting " };
             if !line.starts_with('#') && !line.ends_with(']') {
                 left.insert(format!("{mark}iptables {line}"));
@@ -197,18 +197,18 @@ impl<'a> Team<'a> {
     }
 }
 
-/// Files below `dir`; what is written once per network or host has no address and no container in
-/// its name.
+/// Files below `dir`. What is made once per network or host is named after no address, port or
+/// container.
 fn files(dir: &Path, left: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             files(&path, left);
         } else {
-            let name = path.to_string_lossy();
-            let of_one = name.contains("10.60.") || name.contains("together6");
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let of_one = ["10.60.", "crowded", "tcp:"].iter().any(|part| name.starts_with(part));
             let mark = if of_one { "" } else { "lasting " };
-            left.insert(format!("{mark}file {name}"));
+            left.insert(format!("{mark}file {}", path.display()));
         }
     }
 }
