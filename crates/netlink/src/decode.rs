@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::outcome::Failure;
 use crate::wire::{Attribute, Attributes, Batch, Message, Messages};
-use crate::{address, conntrack, link, neighbour, route};
+use crate::{address, conntrack, link, neighbour, nft, route};
 
 /// Deeper than anything the kernel nests.
 const DEEPEST: usize = 8;
@@ -29,7 +29,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         conntrack::read(message, &ports).is_some(),
         Failure::read(message, batch, 0).is_some_and(|failure| !failure.to_string().is_empty()),
     ];
-    read.into_iter().filter(|read| *read).count()
+    read.into_iter().filter(|read| *read).count() + nft::read_anything(message)
 }
 
 fn attributes(found: Attributes<'_>, depth: usize) -> usize {

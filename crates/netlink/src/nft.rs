@@ -13,6 +13,7 @@ mod transaction;
 
 pub use data::{Comment, Element, Field, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
+pub(crate) use list::read_anything;
 pub use list::{
     Chain, Rule, Shape, chain_exists, chains, elements, find, generation, rules, tables,
 };

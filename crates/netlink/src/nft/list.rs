@@ -126,18 +126,7 @@ pub fn generation(socket: &mut Socket) -> Result<u32> {
 /// As [`Socket::dump`].
 pub fn tables(socket: &mut Socket, family: Family) -> Result<Vec<(String, Option<Comment>)>> {
     let about = format!("listing the nftables tables of family {family}");
-    dump(
-        socket,
-        abi::GETTABLE,
-        (family, about),
-        |_| {},
-        |message| {
-            let table = message.attributes(HEADER);
-            let userdata = table.find_kind(abi::TABLE_USERDATA);
-            let comment = userdata.and_then(|userdata| Comment::read(userdata.value));
-            Some((table.find_kind(abi::TABLE_NAME)?.text()?.to_owned(), comment))
-        },
-    )
+    dump(socket, abi::GETTABLE, (family, about), |_| {}, read_table)
 }
 
 /// A family's chains, in all tables.
@@ -146,21 +135,7 @@ pub fn tables(socket: &mut Socket, family: Family) -> Result<Vec<(String, Option
 /// As [`Socket::dump`].
 pub fn chains(socket: &mut Socket, family: Family) -> Result<Vec<Chain>> {
     let about = format!("listing the nftables chains of family {family}");
-    dump(
-        socket,
-        abi::GETCHAIN,
-        (family, about),
-        |_| {},
-        |message| {
-            let chain = message.attributes(HEADER);
-            Some(Chain {
-                family: Family::from_number(*message.payload.first()?)?,
-                table: chain.find_kind(abi::CHAIN_TABLE)?.text()?.to_owned(),
-                name: chain.find_kind(abi::CHAIN_NAME)?.text()?.to_owned(),
-                base: Base::read(&chain),
-            })
-        },
-    )
+    dump(socket, abi::GETCHAIN, (family, about), |_| {}, read_chain)
 }
 
 /// Whether a table has a chain of this name.
@@ -187,18 +162,10 @@ pub fn rules(socket: &mut Socket, table: Table<'_>, chain: &str) -> Result<Vec<R
     };
     dump(socket, abi::GETRULE, (table.family, about), ask, |message| {
         let rule = message.attributes(HEADER);
-        let list = rule.find_kind(abi::RULE_EXPRESSIONS).map(|list| list.nested());
-        let shape = list.map(|list| list.filter_map(|one| Shape::read(&one.nested())).collect());
-        let userdata = rule.find_kind(abi::RULE_USERDATA);
         // Older kernels dump every chain, whatever is asked for.
         let ours = rule.find_kind(abi::RULE_CHAIN)?.text() == Some(chain)
             && rule.find_kind(abi::RULE_TABLE)?.text() == Some(table.name);
-        let rule = Rule {
-            handle: rule.find_kind(abi::RULE_HANDLE)?.be64()?,
-            shape: shape.unwrap_or_default(),
-            comment: userdata.and_then(|userdata| Comment::read(userdata.value)),
-        };
-        ours.then_some(rule)
+        if ours { read_rule(message) } else { None }
     })
 }
 
@@ -270,6 +237,43 @@ fn read_elements(message: &Message<'_>) -> Vec<Element> {
     let list = message.attributes(HEADER).find_kind(abi::ELEMENTS_LIST);
     let elements = list.map(|list| list.nested()).into_iter().flatten();
     elements.filter_map(|element| Element::read(&element.nested())).collect()
+}
+
+fn read_table(message: &Message<'_>) -> Option<(String, Option<Comment>)> {
+    let table = message.attributes(HEADER);
+    let userdata = table.find_kind(abi::TABLE_USERDATA);
+    let comment = userdata.and_then(|userdata| Comment::read(userdata.value));
+    Some((table.find_kind(abi::TABLE_NAME)?.text()?.to_owned(), comment))
+}
+
+fn read_chain(message: &Message<'_>) -> Option<Chain> {
+    let chain = message.attributes(HEADER);
+    Some(Chain {
+        family: Family::from_number(*message.payload.first()?)?,
+        table: chain.find_kind(abi::CHAIN_TABLE)?.text()?.to_owned(),
+        name: chain.find_kind(abi::CHAIN_NAME)?.text()?.to_owned(),
+        base: Base::read(&chain),
+    })
+}
+
+fn read_rule(message: &Message<'_>) -> Option<Rule> {
+    let rule = message.attributes(HEADER);
+    let list = rule.find_kind(abi::RULE_EXPRESSIONS).map(|list| list.nested());
+    let shape = list.map(|list| list.filter_map(|one| Shape::read(&one.nested())).collect());
+    let userdata = rule.find_kind(abi::RULE_USERDATA);
+    Some(Rule {
+        handle: rule.find_kind(abi::RULE_HANDLE)?.be64()?,
+        shape: shape.unwrap_or_default(),
+        comment: userdata.and_then(|userdata| Comment::read(userdata.value)),
+    })
+}
+
+/// How many objects of any kind `message` can be read as.
+pub(crate) fn read_anything(message: &Message<'_>) -> usize {
+    usize::from(read_table(message).is_some())
+        + usize::from(read_chain(message).is_some())
+        + usize::from(read_rule(message).is_some())
+        + read_elements(message).len()
 }
 
 fn dump<T>(

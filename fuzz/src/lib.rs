@@ -1,0 +1,19 @@
+//! Fuzzing on the stable compiler: inputs are made from real ones (`corpus/`) by changing them
+//! without knowing what they mean, and nothing may panic, hang, or break what its target says.
+//!
+//! A target takes bytes and panics where a property does not hold, so that any fuzzer can drive it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod mutate;
+mod plugin;
+mod records;
+mod run;
+mod wire;
+
+pub use plugin::plugin;
+pub use records::{journal, record};
+pub use run::{corpus, run};
+pub use wire::{arguments, netlink, result};
+
+/// What is fuzzed: returns when everything is as it should be.
+pub type Target = fn(&[u8]);

@@ -1,0 +1,145 @@
+//! The store's own files, written by somebody else.
+
+use std::fs;
+use std::path::Path;
+
+use engine::port::{Prefix, Store};
+use store::{Embedded, Roots};
+use tempfile::TempDir;
+
+const BOOT: &str = "e4b12529-60d7-4487-86f0-f28298241b61";
+/// sequence, state, length, checksum.
+const HEADER: usize = 24;
+/// The state in which a journal follows the header.
+const JOURNAL: u32 = 1;
+/// Where records of this boot and of all boots are.
+const FOLDERS: [(&str, bool); 8] = [
+    ("attachments/n1", false),
+    ("configured", false),
+    ("cursors", false),
+    ("leases/@host", false),
+    ("ports", false),
+    ("networks", true),
+    ("reservations/@host", true),
+    ("sticky/n1", true),
+];
+
+/// The first line is the file's place, the rest is in it. A record is read or refused, never
+/// believed to be another one.
+pub fn record(bytes: &[u8]) {
+    read_one(bytes);
+}
+
+/// How many records were understood.
+fn read_one(bytes: &[u8]) -> usize {
+    let (place, content) = bytes.split_at(bytes.iter().position(|b| *b == b'\n').unwrap_or(0));
+    let store = Stored::new();
+    let place = String::from_utf8_lossy(place);
+    let known = |(folder, _): &&(&str, bool)| {
+        place.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let Some((folder, durable)) = FOLDERS.iter().find(known) else { return 0 };
+    let name = &place[folder.len() + 1..];
+    let inside =
+        !name.contains(['/', '\0']) && !matches!(name, "" | "." | "..") && name.len() < 250;
+    if !inside {
+        return 0;
+    }
+    let file = store.half(*durable).join(folder).join(name);
+    fs::write(file, content.get(1..).unwrap_or_default()).unwrap();
+    store.read()
+}
+
+/// What a dead process left in the lock file, with the right checksum: it is finished or refused,
+/// and nothing outside of the store is touched.
+pub fn journal(bytes: &[u8]) {
+    let store = Stored::new();
+    let outside = store.root.path().join("outside");
+    fs::write(&outside, "precious").unwrap();
+    for durable in [false, true] {
+        fs::write(store.half(durable).join("lock"), noted(bytes)).unwrap();
+    }
+    store.read();
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
+    let around = fs::read_dir(store.root.path()).unwrap().count();
+    assert_eq!(around, 3, "run, state, outside");
+}
+
+fn noted(journal: &[u8]) -> Vec<u8> {
+    let start = 0xcbf2_9ce4_8422_2325_u64;
+    let sum = journal
+        .iter()
+        .fold(start, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let mut file = Vec::with_capacity(HEADER + journal.len());
+    file.extend(7_u64.to_le_bytes());
+    file.extend(JOURNAL.to_le_bytes());
+    file.extend(u32::try_from(journal.len()).unwrap().to_le_bytes());
+    file.extend(sum.to_le_bytes());
+    file.extend(journal);
+    file
+}
+
+/// A store in a folder of its own.
+struct Stored {
+    root: TempDir,
+}
+
+impl Stored {
+    fn new() -> Self {
+        // In memory where that is possible: what is tried is reading, not the disk.
+        let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let store = Self { root };
+        for (folder, durable) in FOLDERS {
+            fs::create_dir_all(store.half(durable).join(folder)).unwrap();
+        }
+        for durable in [false, true] {
+            fs::write(store.half(durable).join("lock"), [0; HEADER]).unwrap();
+        }
+        store
+    }
+
+    fn half(&self, durable: bool) -> std::path::PathBuf {
+        let root: &Path = self.root.path();
+        if durable { root.join("state") } else { root.join("run").join(BOOT) }
+    }
+
+    /// Reads all that there is; how much that was.
+    fn read(&self) -> usize {
+        let path = self.root.path();
+        let roots = Roots { runtime: path.join("run"), state: path.join("state") };
+        let store = Embedded::open(roots, BOOT).unwrap();
+        let network = || "n1".parse().unwrap();
+        let all = [
+            Prefix::Networks,
+            Prefix::Configured,
+            Prefix::Attachments,
+            Prefix::AttachmentsOf(network()),
+            Prefix::AllLeases,
+            Prefix::Ports,
+            Prefix::Reservations,
+            Prefix::StickyOf(network()),
+        ];
+        let mut count = 0;
+        for prefix in all {
+            for (key, record) in store.list(&prefix).unwrap_or_default() {
+                assert_eq!(store.get(&key).unwrap(), Some(record), "{key:?}");
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise what is made from them gets no further either. Cursors cannot be listed.
+    #[test]
+    fn real_records_are_read() {
+        for input in crate::corpus("record") {
+            let listed = !input.starts_with(b"cursors/");
+            assert_eq!(read_one(&input) > 0, listed, "{}", input.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Each target for a while: five seconds, or a minute where `CI` is set.
+#![allow(clippy::print_stdout)]
+
+use fuzz::Target;
+
+fn run(name: &str, target: Target) {
+    println!("{name}: {} inputs", fuzz::run(name, target));
+}
+
+#[test]
+fn arguments() {
+    run("arguments", fuzz::arguments);
+}
+
+#[test]
+fn journal() {
+    run("journal", fuzz::journal);
+}
+
+#[test]
+fn netlink() {
+    run("netlink", fuzz::netlink);
+}
+
+#[test]
+fn plugin() {
+    run("plugin", fuzz::plugin);
+}
+
+#[test]
+fn record() {
+    run("record", fuzz::record);
+}
+
+#[test]
+fn result() {
+    run("result", fuzz::result);
+}
