@@ -28,7 +28,7 @@ pub(super) fn complaints(packages: &[Package]) -> Vec<String> {
 /// Why `name` must not depend on `need`.
 fn refusal(name: &str, need: &str, own: bool) -> Option<&'static str> {
     let among = |list: &[&str]| list.iter().any(|start| need.starts_with(start));
-    let tool = matches!(name, "bench" | "tests" | "xtask");
+    let tool = matches!(name, "bench" | "fuzz" | "tests" | "xtask");
     if matches!(name, "model" | "engine") && !PURE.contains(&need) {
         Some("model and engine do no I/O (1)")
     } else if own && name != BINARY && !tool && !CORE.contains(&need) {

@@ -25,7 +25,7 @@ const EMPTY: [&str; 8] =
 
 pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
-    for folder in ["crates", "tests", "xtask"] {
+    for folder in ["crates", "fuzz", "tests", "xtask"] {
         visit(root, &root.join(folder), &mut complaints)?;
     }
     Ok(complaints)
