@@ -22,6 +22,8 @@ use crate::wire::{Batch, Message};
 
 /// `RTMGRP_LINK`.
 const LINKS: u32 = 1;
+/// See [`linger`]: many times what a work queue takes to begin.
+const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Length of a [`Report`] on the pipe.
 const REPORT: usize = 8;
 
@@ -62,7 +64,9 @@ fn leave(hold: &Socket) -> Result<()> {
     match sys::fork() {
         Ok(Side::Child) => {
             let _end = End;
+            let _ = setsid();
             sys::close_all_but(&mut [hold.as_fd().as_raw_fd()]);
+            linger();
             sys::exit()
         }
         // Without a child the caller's own close blocks, and that is all.
@@ -74,6 +78,13 @@ fn delete(link: &IfName) -> Result<()> {
     let mut batch = Batch::new();
     batch.delete_link(At::Name(link));
     Socket::route()?.send(&mut batch)?.except(Errno::NODEV).into_result()
+}
+
+/// Gives the kernel the time to begin with what was deleted in nftables. Whoever closes the socket
+/// before that waits for the whole grace period with the lock that every other change of the
+/// ruleset needs; afterwards nobody waits.
+fn linger() {
+    let _ = poll(&mut [], Some(&LINGER));
 }
 
 /// The child's end: also a panic must not run the caller's code a second time.
@@ -102,6 +113,9 @@ fn bury(links: &[IfName], mut route: Socket, writer: &OwnedFd, hold: Option<&Soc
         };
         // The caller may long be gone; then nobody needs to know.
         let _ = write(writer, &Report { index, code }.to_bytes());
+    }
+    if hold.is_some() {
+        linger();
     }
     sys::exit()
 }
