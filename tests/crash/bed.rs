@@ -69,6 +69,13 @@ pub(crate) fn whole() -> Value {
     }]})
 }
 
+/// The same with rules of iptables, which other programs write.
+pub(crate) fn iptables() -> Value {
+    let mut list = whole();
+    list["plugins"][0]["backend"] = "iptables".into();
+    list
+}
+
 impl<'a> Bed<'a> {
     /// With the shared parts of the network made, and everything of one container removed again.
     pub(crate) fn new(world: &'a World, list: Value) -> Self {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::Answer;
 
-use crate::bed::{Bed, Moment, chain, whole, world};
+use crate::bed::{Bed, Moment, chain, iptables, whole, world};
 
 /// 128 + SIGKILL.
 const KILLED: i32 = 137;
@@ -26,6 +26,21 @@ fn add_of_the_whole() {
 #[test]
 fn add_of_the_whole_then_del() {
     each_add(whole(), |_, _, _, _| {});
+}
+
+#[test]
+fn add_with_iptables() {
+    each_add(iptables(), again);
+}
+
+#[test]
+fn add_with_iptables_then_del() {
+    each_add(iptables(), |_, _, _, _| {});
+}
+
+#[test]
+fn del_with_iptables() {
+    each_del(iptables(), |_, _, _| {});
 }
 
 #[test]
@@ -155,7 +170,7 @@ fn anew(bed: &Bed<'_>, at: usize, after: &str) {
 fn kill(bed: &Bed<'_>, at: usize, verb: &str, last: Option<&Value>, moment: &Moment) -> bool {
     let inject = moment.inject("KILL");
     let only = format!("trace={}", moment.name);
-    let over = ["/usr/bin/strace", "-f", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
+    let over = ["/usr/bin/strace", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
     let answer = bed.call(&over, at, verb, last);
     assert!(answer.ok() || answer.output.status == KILLED, "{moment:?}: {answer:?}");
     answer.output.status == KILLED
