@@ -3,7 +3,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: demo test bench build lint
+.PHONY: demo test bench build install lint
+PREFIX ?= /usr/local
 
 demo: ## the main job, seen
 	@scripts/setup demo
@@ -23,6 +24,13 @@ bench: ## ratios against the reference plugins and the kernel's floor
 build: ## the one binary
 	@scripts/setup build
 	@cargo build --quiet --release -p spoke
+
+install: build ## the binary, its manual pages and completions below PREFIX
+	@install -D -m 755 "$$(ls -t target/*/release/spoke | head -n 1)" $(DESTDIR)$(PREFIX)/bin/spoke
+	@$(DESTDIR)$(PREFIX)/bin/spoke man $(DESTDIR)$(PREFIX)/share/man/man1
+	@mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	@$(DESTDIR)$(PREFIX)/bin/spoke completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/spoke
+	@echo "spoke is in $(DESTDIR)$(PREFIX)/bin; \`spoke cni install\` makes it the host's CNI plugins"
 
 lint:
 	@scripts/setup build
