@@ -1,11 +1,9 @@
 //! What `CNI_NETNS` names, found out before anything is done.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
+use netlink::Netns;
 
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: i64 = 0x6e73_6673;
@@ -33,36 +31,32 @@ pub struct Kernel;
 
 impl Namespaces for Kernel {
     fn look(&self, path: &Path) -> Result<Found> {
-        let failed = |cause| Error::os(format!("looking at {}", path.display()), cause);
-        let metadata = match fs::metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    return Ok(Found::Nothing("no such file or directory".into()));
-                }
-                _ => return Err(failed(error)),
-            },
+        let found = match Netns::open(path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == Kind::Invalid => {
+                return Ok(Found::Nothing(instead(path, &error)));
+            }
+            Err(error) => return Err(error),
         };
-        let system = rustix::fs::statfs(path).map_err(|errno| failed(errno.into()))?;
-        if system.f_type != NSFS {
-            let magic = format!("unknown FS magic on {path:?}: {:x}", system.f_type);
-            return Ok(Found::Nothing(magic));
-        }
-        if let Some(kind) = other_kind(path) {
-            return Ok(Found::Nothing(format!("it is a namespace of the kind {kind:?}")));
-        }
-        let own = fs::metadata("/proc/thread-self/ns/net").map_err(failed)?;
-        let same = own.dev() == metadata.dev() && own.ino() == metadata.ino();
-        Ok(if same { Found::Own(own.ino()) } else { Found::Other(metadata.ino()) })
+        let own = Netns::current()?;
+        Ok(match found.is_same(&own) {
+            true => Found::Own(own.inode()),
+            false => Found::Other(found.inode()),
+        })
     }
 }
 
-/// The kind of a namespace that is not for networks, where procfs tells it. What is mounted
-/// elsewhere does not; entering it fails.
-fn other_kind(path: &Path) -> Option<String> {
-    let link = fs::read_link(path).ok()?;
-    let (kind, _) = link.to_str()?.split_once(":[")?;
-    (kind != "net").then(|| kind.to_owned())
+/// What is at a path that is no namespace, in the words of the reference.
+fn instead(path: &Path, error: &Error) -> String {
+    match rustix::fs::statfs(path) {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
+            format!("failed to Statfs {path:?}: no such file or directory")
+        }
+        Ok(system) if system.f_type != NSFS => {
+            format!("unknown FS magic on {path:?}: {:x}", system.f_type)
+        }
+        _ => error.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -12,10 +12,8 @@ use std::path::PathBuf;
 use model::{Dns, Error, ForeignIpam, Ipam, Lease, Pool, Result, Route, Space};
 
 use crate::plugin::{Call, Plugin};
+use crate::reference::NETWORKS;
 use crate::wire::{Command, Object, parse_dns};
-
-/// Where the reference plugin keeps its directories.
-const DIRECTORIES: &str = "/var/lib/cni/networks";
 
 /// An address source with what this container asks of it.
 #[derive(Clone, Debug)]
@@ -160,7 +158,7 @@ fn foreign(call: &Call<'_>, name: &str) -> Result<Ipam> {
 }
 
 fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
-    let directories = PathBuf::from(ipam.text("dataDir")?.unwrap_or(DIRECTORIES));
+    let directories = PathBuf::from(ipam.text("dataDir")?.unwrap_or(NETWORKS));
     match directories.is_absolute() {
         true => Ok(directories.join(call.config.name().as_str())),
         false => Err(Error::invalid(format!(

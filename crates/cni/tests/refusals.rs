@@ -386,7 +386,7 @@ fn sysctls_twice_or_not_listed() {
 #[test]
 fn an_unknown_option_of_our_own_type_names_those_that_there_are() {
     let rig = Rig::new();
-    let (code, msg) = rig.refused(Plugin::Spoke, "", &config(json!({"ipmasq": true})));
+    let (code, msg) = rig.refused(Plugin::Spoke, "", &config(json!({"ipmask": true})));
     assert_eq!(code, 2);
-    assert!(msg.contains("\"ipmasq\" is true") && msg.contains("ipMasq, "), "{msg}");
+    assert!(msg.contains("\"ipmask\" is true") && msg.contains("ipMasq, "), "{msg}");
 }

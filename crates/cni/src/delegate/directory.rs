@@ -6,19 +6,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::Members;
 use engine::port::Granted;
 use model::{Attachment, AttachmentId, Error, Kind, Lease, Pool, Result};
-use rustix::fs::{FlockOperation, flock};
 
-/// No owner is longer, in bytes.
-const LONGEST: u64 = 4096;
+use crate::reference::{Boot, content, lock, modified};
 
 /// A directory, and the file that says when this boot began.
 pub(super) struct Directory<'a> {
@@ -99,7 +96,7 @@ impl Directory<'_> {
         match missing {
             false => Ok(()),
             true => Err(Error::new(
-                Kind::Kernel,
+                Kind::NotFound,
                 format!(
                     "host-local: Failed to find address added by container {} in {}",
                     attachment.id.container,
@@ -272,29 +269,12 @@ impl Directory<'_> {
         self.path.join(address.to_string())
     }
 
-    /// Held until the file is dropped.
     fn lock(&self) -> io::Result<File> {
-        let lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o750)
-            .open(self.path.join("lock"))?;
-        loop {
-            match flock(&lock, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(lock),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+        lock(self.path)
     }
 
-    /// When this boot began; unknown where the kernel does not say.
-    fn booted(&self) -> Option<SystemTime> {
-        let text = fs::read_to_string(self.stat).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
-        Some(UNIX_EPOCH + Duration::from_secs(line.trim().parse().ok()?))
+    fn booted(&self) -> Boot {
+        Boot::read(self.stat)
     }
 }
 
@@ -309,18 +289,7 @@ fn create(file: &Path, owner: &str) -> io::Result<()> {
     })
 }
 
-/// The owner in the file; none where it cannot be read.
-fn content(file: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(file).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
-    Some(text.trim().to_owned())
-}
-
-/// Whether the file dates from before this boot, so that its owner's namespace is no more.
-fn is_stale(file: &Path, booted: Option<SystemTime>) -> bool {
-    let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
-    match (modified, booted) {
-        (Ok(modified), Some(booted)) => modified < booted,
-        (_, _) => false,
-    }
+/// Whether the file dates from before this boot.
+fn is_stale(file: &Path, boot: Boot) -> bool {
+    modified(file).is_some_and(|modified| boot.outdates(modified))
 }

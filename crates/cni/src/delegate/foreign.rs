@@ -1,23 +1,23 @@
 //! An IPAM plugin of somebody else, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
-use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command as Process, ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use engine::Members;
 use engine::port::Offer;
 use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind, Result, Sandbox};
 use serde_json::{Value, json};
 
+use super::execute::{Ended, LIMIT, execute};
 use crate::source::first_of;
 use crate::wire::{Command, Document, Environment, Failure, LONGEST, Object, Success, Version};
 
 /// Asks for addresses. Whoever called gives them back, also after a failure.
 pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> {
     let (mut config, version) = configuration(ipam)?;
-    config.as_object_mut().map(|object| object.remove("prevResult"));
+    remove_previous(&mut config);
     let environment = environment(Command::Add, ipam, Some(attachment));
-    let output = execute(ipam, &environment, &config)?;
+    let output = call(ipam, &environment, &config)?;
     let doing = || format!("reading the result of the IPAM plugin {}", ipam.plugin);
     let document = Document::parse(&output).map_err(|failure| failure.into_error(doing()))?;
     let success = Success::parse(&document.root(), version).map_err(|e| e.context(doing()))?;
@@ -38,14 +38,14 @@ pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> 
 pub(super) fn del(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Del, ipam, Some(attachment));
-    execute(ipam, &environment, &config).map(|_| ())
+    call(ipam, &environment, &config).map(|_| ())
 }
 
 /// Asks the plugin whether it still holds what it gave.
 pub(super) fn check(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Check, ipam, Some(attachment));
-    execute(ipam, &environment, &config).map(|_| ())
+    call(ipam, &environment, &config).map(|_| ())
 }
 
 /// Tells the plugin who is left. Before 1.1.0 there was no such command.
@@ -59,7 +59,7 @@ pub(super) fn gc(ipam: &ForeignIpam, valid: &Members) -> Result<()> {
     if let Some(object) = config.as_object_mut() {
         object.insert("cni.dev/valid-attachments".into(), Value::Array(members));
     }
-    execute(ipam, &environment(Command::Gc, ipam, None), &config).map(|_| ())
+    call(ipam, &environment(Command::Gc, ipam, None), &config).map(|_| ())
 }
 
 /// Asks the plugin whether it is ready. Before 1.1.0 there was no such command.
@@ -67,7 +67,7 @@ pub(super) fn status(ipam: &ForeignIpam) -> Result<()> {
     let (config, version) = configuration(ipam)?;
     match version < Version::V110 {
         true => Ok(()),
-        false => execute(ipam, &environment(Command::Status, ipam, None), &config).map(|_| ()),
+        false => call(ipam, &environment(Command::Status, ipam, None), &config).map(|_| ()),
     }
 }
 
@@ -76,7 +76,8 @@ fn configuration(ipam: &ForeignIpam) -> Result<(Value, Version)> {
         Error::bug(format!("the recorded configuration of {} is broken: {why}", ipam.plugin))
     };
     let config: Value = serde_json::from_str(&ipam.config).map_err(|why| broken(&why))?;
-    let version = config.get("cniVersion").and_then(Value::as_str).unwrap_or_default();
+    let object = config.as_object().ok_or_else(|| broken(&"it is not an object"))?;
+    let version = Object::new("", object).text("cniVersion")?.unwrap_or_default();
     let version = Version::parse(version).ok_or_else(|| broken(&version))?;
     Ok((config, version))
 }
@@ -86,11 +87,19 @@ fn with_previous(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Value> {
     let (mut config, version) = configuration(ipam)?;
     if version >= Version::V040 && !attachment.addresses.is_empty() {
         let previous = Success::of_leases(attachment).render(version)?;
+        remove_previous(&mut config);
         if let Some(object) = config.as_object_mut() {
             object.insert("prevResult".into(), previous);
         }
     }
     Ok(config)
+}
+
+/// However it is written.
+fn remove_previous(config: &mut Value) {
+    if let Some(object) = config.as_object_mut() {
+        object.retain(|key, _| !key.eq_ignore_ascii_case("prevResult"));
+    }
 }
 
 fn environment(
@@ -127,28 +136,10 @@ fn find(ipam: &ForeignIpam) -> Result<PathBuf> {
     })
 }
 
-/// Runs the plugin to its end; its standard error is ours.
-fn execute(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
+/// What the plugin says when it succeeds.
+fn call(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
     let file = find(ipam)?;
-    let failed = |cause| Error::os(format!("executing {}", file.display()), cause);
-    let mut process = Process::new(&file);
-    for (name, value) in environment.variables() {
-        match value.is_empty() && name != "CNI_NETNS" {
-            true => process.env_remove(name),
-            false => process.env(name, value),
-        };
-    }
-    let mut child = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let (input, output) = (child.stdin.take(), child.stdout.take());
-    let text = config.to_string();
-    let mut said = Vec::new();
-    // A plugin may answer before it has read everything, or without reading at all.
-    let read = std::thread::scope(|scope| {
-        scope.spawn(|| input.map(|mut input| input.write_all(text.as_bytes())));
-        output.map_or(Ok(0), |output| output.take(LONGEST + 1).read_to_end(&mut said))
-    });
-    let status = child.wait().map_err(failed)?;
-    read.map_err(failed)?;
+    let Ended { said, status } = execute(&file, environment, config.to_string(), LIMIT)?;
     if said.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));

@@ -74,7 +74,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 /// The network of this name that `spoke network create` made: meant by a configuration that says
 /// nothing but name and type.
 fn declared(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
-    let describes = |(key, _): (&str, _)| OWN.contains(&key) || matches!(key, "ipam" | "dns");
+    let describes = |(key, _): (&str, _)| is_one_of(key, &OWN) || is_one_of(key, &["ipam", "dns"]);
     match root.fields().any(describes) {
         true => Ok(None),
         false => call.context.engine.declared(call.config.name()),
@@ -111,7 +111,7 @@ fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
 
 fn refuse_unknown(root: &Object<'_>) -> Result<()> {
     let known =
-        |key: &str| OWN.contains(&key) || COMMON.contains(&key) || key.starts_with("cni.dev/");
+        |key: &str| is_one_of(key, &OWN) || is_one_of(key, &COMMON) || key.starts_with("cni.dev/");
     match root.fields().find(|(key, _)| !known(key)) {
         None => Ok(()),
         Some((_, node)) => {
@@ -120,6 +120,11 @@ fn refuse_unknown(root: &Object<'_>) -> Result<()> {
             Err(Error::unsupported(wrong.to_string()))
         }
     }
+}
+
+/// Names are looked up without regard to case.
+fn is_one_of(key: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(key))
 }
 
 fn backend(call: &Call<'_>, root: &Object<'_>) -> Result<Backend> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{ContainerId, Error, IfName, Mac, Mtu, Result, Sysctl, Tuning, Wiring};
 use regex_lite::Regex;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{Call, Plan};
 use crate::wire::{Command, Object};
@@ -163,13 +163,9 @@ fn backup(root: &Object<'_>, container: &ContainerId, ifname: &IfName) -> Result
 
 /// The pairs of `sysctl` as they are written down, which a JSON object does not keep.
 fn in_order(text: &str) -> Result<Vec<(String, String)>> {
-    #[derive(Deserialize)]
-    struct Written {
-        sysctl: Pairs,
-    }
     let written: Written = serde_json::from_str(text)
         .map_err(|why| Error::invalid("\"sysctl\" is not an object of strings").because(why))?;
-    let pairs = written.sysctl.0;
+    let pairs = written.0;
     for (place, (key, _)) in pairs.iter().enumerate() {
         if pairs[..place].iter().any(|(earlier, _)| earlier == key) {
             return Err(Error::invalid(format!(
@@ -178,6 +174,39 @@ fn in_order(text: &str) -> Result<Vec<(String, String)>> {
         }
     }
     Ok(pairs)
+}
+
+/// The pairs of the field `sysctl`, whose name is found as every other is.
+struct Written(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OfDocument)
+    }
+}
+
+struct OfDocument;
+
+impl<'de> Visitor<'de> for OfDocument {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let (mut exact, mut folded) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "sysctl" {
+                exact = map.next_value::<Option<Pairs>>()?;
+            } else if key.eq_ignore_ascii_case("sysctl") {
+                folded = map.next_value::<Option<Pairs>>()?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(Written(exact.or(folded).map_or_else(Vec::new, |pairs| pairs.0)))
+    }
 }
 
 struct Pairs(Vec<(String, String)>);

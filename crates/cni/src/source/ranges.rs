@@ -58,7 +58,9 @@ fn range(object: &Object<'_>) -> Result<Range> {
     let Some(node) = object.get("subnet") else {
         return Err(Error::invalid("a range has no \"subnet\""));
     };
-    let subnet: IpNet = node.parse()?;
+    let subnet: IpNet = node.parse().map_err(|error| {
+        error.context(format!("invalid CIDR address: {}", node.text().unwrap_or_default()))
+    })?;
     if subnet.prefix_len() + 2 > subnet.max_prefix_len() {
         return Err(Error::invalid(format!("Network {subnet} too small to allocate from")));
     }

@@ -34,7 +34,7 @@ impl Failure {
     pub const NAMESPACE: u32 = 8;
     /// STATUS: no container can be attached now.
     pub const UNAVAILABLE: u32 = 50;
-    /// CHECK: something of the attachment is missing. Ours.
+    /// ADD: something is missing that it needs; CHECK: something of the attachment. Ours.
     pub const MISSING: u32 = 104;
 
     /// A failure without details.
@@ -113,8 +113,9 @@ fn code(kind: Kind, command: Command) -> u32 {
     match kind {
         Kind::Invalid => Failure::CONFIGURATION,
         Kind::Unsupported => 2,
-        // To the runtime 3 means that there is nothing to DEL, which a failed CHECK does not.
-        Kind::NotFound if command == Command::Check => Failure::MISSING,
+        // To the runtime 3 means that there is nothing to DEL: a failed CHECK does not say so, nor
+        // a failed ADD, because the plugins before it in the list have made something.
+        Kind::NotFound if matches!(command, Command::Add | Command::Check) => Failure::MISSING,
         Kind::NotFound => 3,
         Kind::Conflict => 101,
         Kind::Exhausted => 102,
@@ -153,10 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_check_is_still_to_be_deleted() {
+    fn where_something_is_missing_there_is_still_something_to_delete() {
         let missing = Error::not_found("no chain");
         assert_eq!(Failure::of(&missing, Command::Check).code, 104);
-        assert_eq!(Failure::of(&missing, Command::Add).code, 3);
+        assert_eq!(Failure::of(&missing, Command::Add).code, 104);
+        assert_eq!(Failure::of(&missing, Command::Gc).code, 3);
     }
 
     #[test]

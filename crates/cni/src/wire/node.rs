@@ -1,6 +1,8 @@
 //! Reading a JSON document field by field, so that an error names the field and its value.
 //!
 //! `null` counts as absent and an empty string as no text, as they do for the reference plugins.
+//! Nor does the case of a field's name count: the reference plugins are written in Go, whose JSON
+//! reads `HostPort` where `hostPort` is meant, and there are runtimes that write it so.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -81,10 +83,11 @@ impl<'a> Object<'a> {
         Self { path: path.into(), map }
     }
 
-    /// The field, unless it is absent or `null`.
+    /// The field, unless it is absent or `null`: the one of exactly this name, or else the one
+    /// whose name differs only in the case of ASCII letters.
     pub fn get(&self, key: &str) -> Option<Node<'a>> {
-        let value = self.map.get(key).filter(|value| !value.is_null())?;
-        Some(Node::new(self.path_of(key), value))
+        let (written, value) = self.map.get_key_value(key).or_else(|| self.folded(key))?;
+        (!value.is_null()).then(|| Node::new(self.path_of(written), value))
     }
 
     /// Every field that is not `null`.
@@ -140,6 +143,10 @@ impl<'a> Object<'a> {
         self.get(key).map(|node| node.integer()).transpose()
     }
 
+    fn folded(&self, key: &str) -> Option<(&'a String, &'a Value)> {
+        self.map.iter().find(|(written, _)| written.eq_ignore_ascii_case(key))
+    }
+
     fn path_of(&self, key: &str) -> String {
         match self.path.is_empty() {
             true => key.to_owned(),
@@ -174,6 +181,18 @@ mod tests {
         let error = range.object().unwrap().text("subnet").unwrap_err();
         assert!(error.to_string().starts_with("\"ipam.ranges[0][0].subnet\" is 5"), "{error}");
         assert!(!ipam.flag("on").unwrap());
+    }
+
+    #[test]
+    fn the_case_of_a_name_does_not_count() {
+        let document = json!({"HostPort": 1, "hostport": 2, "hostPort": 3, "IPAM": {"Type": "x"}});
+        let root = Object::new("", document.as_object().unwrap());
+        assert_eq!(root.integer("hostPort").unwrap(), Some(3));
+        assert!(root.integer("HOSTPORT").unwrap().is_some());
+        let ipam = root.object("ipam").unwrap().unwrap();
+        assert_eq!(ipam.text("type").unwrap(), Some("x"));
+        assert!(ipam.integer("type").unwrap_err().to_string().starts_with("\"IPAM.Type\" is"));
+        assert!(root.get("hostPört").is_none());
     }
 
     #[test]

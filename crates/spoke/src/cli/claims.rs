@@ -4,14 +4,11 @@
 use std::fmt;
 use std::path::Path;
 
+use cni::list::{self, Declared};
 use model::{IpNet, LinkKind, Network};
-use serde_json::Value;
 
 use super::World;
 use super::facts::{HostFacts, HostRoute};
-
-/// A larger file is no network configuration.
-const LARGEST: u64 = 1 << 20;
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,51 +128,18 @@ fn is_docker_id(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What the configuration files of a directory declare. A file that cannot be read declares
-/// nothing.
+/// What the configuration files of a directory declare.
 fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    let is_config = |path: &Path| {
-        path.extension().is_some_and(|e| e == "conflist" || e == "conf" || e == "json")
+    let claims_of = |network: Declared| {
+        let claim = move |subnet: &IpNet| Claimed {
+            subnet: *subnet,
+            network: network.name.clone(),
+            owner,
+            device: network.device.clone(),
+        };
+        network.subnets.iter().map(claim).collect::<Vec<_>>()
     };
-    let files = paths.iter().filter(|path| is_config(path));
-    files.filter_map(|path| read_json(path)).flat_map(|config| subnets(&config, owner)).collect()
-}
-
-/// The JSON in a small file.
-pub(super) fn read_json(path: &Path) -> Option<Value> {
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return None;
-    }
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-/// Podman's `subnets` and `network_interface`; CNI's `ipam` in each plugin, or of the only one.
-fn subnets(config: &Value, owner: Owner) -> Vec<Claimed> {
-    let Some(network) = config.get("name").and_then(Value::as_str) else { return Vec::new() };
-    let plugins = config.get("plugins").and_then(Value::as_array);
-    let plugins: Vec<&Value> = plugins.map_or_else(|| vec![config], |list| list.iter().collect());
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let device = text(config, "network_interface")
-        .or_else(|| plugins.iter().find_map(|plugin| text(plugin, "bridge")));
-    let mut found: Vec<&Value> = Vec::new();
-    found.extend(config.get("subnets").and_then(Value::as_array).into_iter().flatten());
-    for ipam in plugins.iter().filter_map(|plugin| plugin.get("ipam")) {
-        found.push(ipam);
-        let sets = ipam.get("ranges").and_then(Value::as_array).into_iter().flatten();
-        found.extend(sets.filter_map(Value::as_array).flatten());
-    }
-    let subnets = found.iter().filter_map(|value| text(value, "subnet")?.parse::<IpNet>().ok());
-    let claim = |subnet: IpNet| Claimed {
-        subnet: subnet.trunc(),
-        network: network.to_owned(),
-        owner,
-        device: device.clone(),
-    };
-    subnets.map(claim).collect()
+    list::declared(directory).into_iter().flat_map(claims_of).collect()
 }
 
 /// Whether the two share an address.
@@ -215,29 +179,6 @@ pub(super) fn hidden_routes<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_what_podman_and_cni_declare() {
-        let netavark = serde_json::json!({
-            "name": "p", "network_interface": "podman1", "subnets": [{"subnet": "10.89.0.0/24"}]
-        });
-        let cni = serde_json::json!({"name": "c", "plugins": [
-            {"type": "bridge", "bridge": "cni0", "ipam": {
-                "subnet": "10.1.0.0/24", "ranges": [[{"subnet": "10.2.0.0/24"}], [{"subnet": 5}]]
-            }},
-            {"type": "portmap"},
-        ]});
-        let shown = |config, owner| {
-            subnets(config, owner).iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(shown(&netavark, Owner::Podman), ["10.89.0.0/24 (podman network p)"]);
-        assert_eq!(
-            shown(&cni, Owner::Cni),
-            ["10.1.0.0/24 (cni network c)", "10.2.0.0/24 (cni network c)"]
-        );
-        assert_eq!(subnets(&cni, Owner::Cni)[0].device.as_deref(), Some("cni0"));
-        assert!(subnets(&serde_json::json!([1]), Owner::Cni).is_empty());
-    }
 
     #[test]
     fn a_network_does_not_clash_with_itself() {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use cni::reference::HeldFile;
 use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
 use model::{Network, Result};
 
 use super::args::{GcArgs, Output};
 use super::output::render;
-use super::reference::{self, HeldFile, Life};
+use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
 use super::{Answer, FOUND, World, claims};
@@ -104,7 +105,7 @@ fn of_file(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingV
         Life::Gone(why) => ("free", why),
         Life::Doubtful => ("keep", "nothing proves that its container lives or is gone"),
     };
-    let done = remedy == "free" && mode == Mode::Mend && reference::remove(file)?;
+    let done = remedy == "free" && mode == Mode::Mend && file.remove()?;
     let subject = format!("{} of network {}", file.address, file.network);
     let why = format!("{why} (container {}, {})", file.container, file.path.display());
     Ok(Some(FindingView { kind: "file", subject, why, remedy, done }))

@@ -120,7 +120,7 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
     }
     let files = reference::files(world, &engine.networks()?);
     for file in files.iter().filter(|file| file.address == address && force) {
-        done |= reference::remove(file)?;
+        done |= file.remove()?;
     }
     match (done, files.iter().find(|file| file.address == address)) {
         (true, _) => Ok(notes),

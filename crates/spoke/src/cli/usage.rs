@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use cni::reference::HeldFile;
 use model::{Holder, Pool, Reservation};
 
-use super::reference::HeldFile;
 use super::view::PoolView;
 
 /// Who has addresses, from the book and from the reference plugins' files.

@@ -1,0 +1,107 @@
+//! Network configurations on disk: CNI's lists and single plugins, and Podman's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::IpNet;
+use serde_json::{Map, Value};
+
+use crate::wire::{Node, Object};
+
+/// A larger file is no network configuration.
+const LARGEST: u64 = 1 << 20;
+
+/// What a configuration says of its network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// Its bridge, where the configuration names one.
+    pub device: Option<String>,
+    /// The subnets that it takes addresses from.
+    pub subnets: Vec<IpNet>,
+}
+
+/// What the configuration files of a directory declare, in the order of their names. A file that
+/// cannot be read declares nothing.
+pub fn declared(directory: &Path) -> Vec<Declared> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let is_config = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == "conflist" || e == "conf" || e == "json")
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_config).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| of(&Object::new("", &read_object(path)?))).collect()
+}
+
+/// The JSON object in a small file.
+pub(crate) fn read_object(path: &Path) -> Option<Map<String, Value>> {
+    let metadata = fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Podman's `subnets` and `network_interface`; CNI's `ipam` in each plugin, or of the only one.
+fn of(config: &Object<'_>) -> Option<Declared> {
+    let text = |object: &Object<'_>, key| object.text(key).ok().flatten().map(str::to_owned);
+    let name = text(config, "name")?;
+    let plugins = match config.get("plugins") {
+        Some(_) => objects(config.list("plugins").unwrap_or_default()),
+        None => vec![config.clone()],
+    };
+    let device = text(config, "network_interface")
+        .or_else(|| plugins.iter().find_map(|plugin| text(plugin, "bridge")));
+    let mut ranges = objects(config.list("subnets").unwrap_or_default());
+    for plugin in &plugins {
+        let Ok(Some(ipam)) = plugin.object("ipam") else { continue };
+        let sets = ipam.list("ranges").unwrap_or_default();
+        ranges.push(ipam);
+        ranges.extend(objects(sets.iter().filter_map(|set| set.list().ok()).flatten().collect()));
+    }
+    let subnet = |range: &Object<'_>| range.parse::<IpNet>("subnet").ok().flatten();
+    let subnets = ranges.iter().filter_map(subnet).map(|subnet| subnet.trunc()).collect();
+    Some(Declared { name, device, subnets })
+}
+
+fn objects(nodes: Vec<Node<'_>>) -> Vec<Object<'_>> {
+    nodes.iter().filter_map(|node| node.object().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_what_podman_and_cni_declare() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(root.path().join(name), text).unwrap();
+        let netavark = json!({
+            "name": "p", "network_interface": "podman1", "subnets": [{"subnet": "10.89.0.0/24"}]
+        });
+        let cni = json!({"name": "c", "plugins": [
+            {"type": "bridge", "bridge": "cni0", "ipam": {
+                "subnet": "10.1.0.0/24", "ranges": [[{"Subnet": "10.2.0.0/24"}], [{"subnet": 5}]]
+            }},
+            {"type": "portmap"},
+        ]});
+        put("1.json", &netavark.to_string());
+        put("2.conflist", &cni.to_string());
+        put("3.conf", r#"{"name":"s","ipam":{"subnet":"10.3.0.9/24"}}"#);
+        put("4.conf", "[1]");
+        put("5.conf", r#"{"name":"t","plugins":5}"#);
+        put("6.txt", r#"{"name":"u"}"#);
+        let shown = |one: &Declared| {
+            let subnets: Vec<String> = one.subnets.iter().map(ToString::to_string).collect();
+            format!("{} {} {}", one.name, one.device.as_deref().unwrap_or("-"), subnets.join(","))
+        };
+        let found: Vec<String> = declared(root.path()).iter().map(shown).collect();
+        assert_eq!(
+            found,
+            ["p podman1 10.89.0.0/24", "c cni0 10.1.0.0/24,10.2.0.0/24", "s - 10.3.0.0/24", "t - "]
+        );
+        assert!(declared(Path::new("/nonexistent")).is_empty());
+    }
+}
