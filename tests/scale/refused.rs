@@ -93,7 +93,7 @@ fn ports() -> Vec<Row> {
 fn options() -> Vec<Row> {
     let both = json!({"hairpinMode": true, "promiscMode": true});
     vec![
-        row("unknown", 2, &["ipmasq", "ipMasq"], "spoke", json!({"ipmasq": true})),
+        row("unknown", 2, &["ipMask", "ipMasq"], "spoke", json!({"ipMask": true})),
         row("contradictory", 7, &["hairpin", "promisc"], "bridge", both),
         row("of another type", 7, &["mtu", "big"], "bridge", json!({"mtu": "big"})),
         row(

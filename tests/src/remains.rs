@@ -17,7 +17,7 @@ for space in /run/netns/*; do [ -e "$space" ] || continue
     ip -n $space -o -4 address show | while read -r line; do echo "$space address ${line#*: }"; done
     ip -n $space route show | while read -r line; do echo "$space route $line"; done
 done
-nft -s list ruleset | grep -nE '[^ ]' || true
+nft -s list ruleset | grep '[^ ]' || true
 iptables-save | grep ^- || true
 for top in /run/spoke /var/lib/spoke /var/lib/cni; do [ -d $top ] || continue
     find $top -type f ! -path '*/cursors/*' ! -path '*/configured/*' ! -name lock \
