@@ -12,7 +12,7 @@ pub use elements::{
     Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
 };
 pub use entry::Entry;
-pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding};
+pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
 pub use ruleset::{ensure, reload, unload, unload_unowned, verify as verify_ruleset};
 
 #[cfg(test)]

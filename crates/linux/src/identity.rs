@@ -1,7 +1,9 @@
 //! Names in the kernel, as a function of whose they are: nothing has to be remembered to be
 //! removed.
 
-use model::{AttachmentId, Error, IfName, Layer, Mac, Result};
+use std::net::IpAddr;
+
+use model::{AttachmentId, Error, IfName, Layer, Mac, NetworkName, Result};
 use sha2::{Digest, Sha256};
 
 /// Marks every host interface that Spoke makes (`IFLA_GROUP`): "spok".
@@ -41,20 +43,15 @@ impl Identity {
         format!("{}/{layer}", self.hex(32))
     }
 
-    /// The hardware address of the container's interface, where none is asked for.
+    /// The hardware address of the container's interface, where none is asked for and there is no
+    /// address to derive it from ([`mac_of`]).
     pub fn mac(&self) -> Mac {
-        self.mac_at(16)
+        short(&self.digest[16..])
     }
 
     /// The hardware address of the host's end.
     pub fn host_mac(&self) -> Mac {
-        self.mac_at(24)
-    }
-
-    fn mac_at(&self, at: usize) -> Mac {
-        let mut octets = [0; 6];
-        octets.copy_from_slice(&self.digest[at..at + 6]);
-        Mac::local(octets)
+        short(&self.digest[24..])
     }
 
     fn hex(&self, digits: usize) -> String {
@@ -66,9 +63,24 @@ impl Identity {
 
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
 pub fn bridge_mac(bridge: &IfName) -> Mac {
-    let digest = Sha256::digest(bridge.as_str().as_bytes());
+    short(&Sha256::digest(bridge.as_str().as_bytes()))
+}
+
+/// The hardware address of whoever has an address in a network. It moves with the address from one
+/// container to the next, so that no neighbour has to be told.
+pub fn mac_of(network: &NetworkName, address: IpAddr) -> Mac {
+    let mut hash = Sha256::new();
+    hash.update(network.as_str().as_bytes());
+    hash.update([0]);
+    hash.update(address.to_string().as_bytes());
+    short(&hash.finalize())
+}
+
+fn short(digest: &[u8]) -> Mac {
     let mut octets = [0; 6];
-    octets.copy_from_slice(&digest[..6]);
+    for (octet, byte) in octets.iter_mut().zip(digest) {
+        *octet = *byte;
+    }
     Mac::local(octets)
 }
 
@@ -91,5 +103,8 @@ mod tests {
         assert_ne!(one.mac(), one.host_mac());
         assert_ne!(one.mark(Layer::Link), one.mark(Layer::Publish));
         assert_eq!(one, Identity::of(&id("a", "bc")));
+        let address = "10.0.0.2".parse().unwrap();
+        let of = |network: &str| mac_of(&network.parse().unwrap(), address);
+        assert!(of("a") == of("a") && of("a") != of("b"));
     }
 }

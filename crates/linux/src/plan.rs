@@ -9,9 +9,11 @@ mod route;
 use std::net::IpAddr;
 
 use model::{
-    Attached, Attachment, Error, Family, IfName, InterfaceAddress, IpNet, LinkKind, Mac, Mtu,
+    Attached, Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Link, LinkKind, Mac, Mtu,
     Result, Route,
 };
+
+use crate::identity::{Identity, mac_of};
 
 /// What must be known about the host before an attachment can be planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,13 +144,38 @@ fn everything(family: Family) -> IpNet {
     }
 }
 
-/// Addresses and routes of a container's interface.
-fn configure(ifname: &IfName, addresses: &[InterfaceAddress], routes: &[Route]) -> Vec<Step> {
+/// The hardware address of the container's end.
+fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
+    let own = || match attachment.addresses.first() {
+        Some(held) => mac_of(&attachment.id.network, held.address.addr()),
+        None => Identity::of(&attachment.id).mac(),
+    };
+    link.mac.unwrap_or_else(own)
+}
+
+/// Gives a container's interface its addresses and sets it up. From then on it tells its
+/// neighbours when its hardware address changes. At this first time only one that was asked for
+/// is new to them: telling floods every port of the bridge.
+fn configure(ifname: &IfName, addresses: &[InterfaceAddress], link: &Link) -> Vec<Step> {
     let address = |held: &InterfaceAddress| Step::Address(ifname.clone(), held.address);
     let mut steps: Vec<Step> = addresses.iter().map(address).collect();
-    // Now the neighbours are told of the addresses (arp_notify, ndisc_notify).
-    steps.push(Step::Up(ifname.clone()));
-    steps.extend(route::steps(ifname, routes, addresses));
+    let up = Step::Up(ifname.clone());
+    let announce = announcements(ifname, addresses);
+    match link.mac {
+        Some(_) => steps.extend(announce.into_iter().chain([up])),
+        None => steps.extend([up].into_iter().chain(announce)),
+    }
+    steps
+}
+
+fn announcements(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if addresses.iter().any(is_v4) {
+        steps.push(improve(format!("net/ipv4/conf/{ifname}/arp_notify"), "1"));
+    }
+    if addresses.iter().any(|address| !is_v4(address)) {
+        steps.push(improve(format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"));
+    }
     steps
 }
 
@@ -156,20 +183,20 @@ fn is_v4(address: &InterfaceAddress) -> bool {
     Family::of(&address.address) == Family::V4
 }
 
-/// Kernel parameters of a container's interface, before it has addresses.
-fn interface_sysctls(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
-    let set = |path: String, value| Step::Sysctl { path, value, optional: true };
-    let mut steps = Vec::new();
-    if addresses.iter().any(is_v4) {
-        steps.push(set(format!("net/ipv4/conf/{ifname}/arp_notify"), "1"));
+/// Lets a container's interface have the IPv6 addresses that it gets.
+fn ipv6(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
+    if addresses.iter().all(is_v4) {
+        return Vec::new();
     }
-    if addresses.iter().any(|address| !is_v4(address)) {
-        steps.push(set("net/ipv6/conf/lo/disable_ipv6".into(), "0"));
-        steps.push(set(format!("net/ipv6/conf/{ifname}/disable_ipv6"), "0"));
-        steps.push(set(format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"));
-        steps.push(set(format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"));
-    }
-    steps
+    vec![
+        improve("net/ipv6/conf/lo/disable_ipv6".into(), "0"),
+        improve(format!("net/ipv6/conf/{ifname}/disable_ipv6"), "0"),
+        improve(format!("net/ipv6/conf/{ifname}/keep_addr_on_down"), "1"),
+    ]
+}
+
+fn improve(path: String, value: &'static str) -> Step {
+    Step::Sysctl { path, value, optional: true }
 }
 
 /// Let the host forward packets of the families that the addresses have.

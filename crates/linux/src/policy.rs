@@ -1,6 +1,6 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -24,8 +24,10 @@ const LAYERS: [Layer; 5] =
 /// The packet filters of this host.
 #[derive(Default)]
 pub(crate) struct Policy {
-    /// Opened once: closing it after a deletion blocks for an RCU grace period.
+    /// Opened once.
     socket: RefCell<Option<Socket>>,
+    /// Whether something was deleted through it: closing it then blocks for an RCU grace period.
+    deleted: Cell<bool>,
 }
 
 impl Policy {
@@ -99,6 +101,7 @@ impl Policy {
             Layer::Firewall => Part::Firewall,
             Layer::Address | Layer::Tuning => return Ok(()),
         };
+        self.deleted.set(true);
         let variants = self.with(|socket| {
             reference::remove(socket, &attachment.id, attachment.layer)?;
             reference::iptables_in_use(socket)
@@ -117,6 +120,10 @@ impl Policy {
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
         let known = attachment.runtime != Runtime::Reference && is_told(attachment);
+        if known && wanted.elements.is_empty() {
+            return Ok(());
+        }
+        self.deleted.set(true);
         self.with(|socket| match known {
             true => filter::remove(socket, &wanted.elements),
             false => {
@@ -167,9 +174,9 @@ impl Policy {
         })
     }
 
-    /// The socket, if it was used: whoever ends soon must not be the last to close it.
+    /// The socket, if whoever ends soon must not be the last to close it.
     pub(crate) fn take_socket(&self) -> Option<Socket> {
-        self.socket.borrow_mut().take()
+        self.socket.borrow_mut().take().filter(|_| self.deleted.get())
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use model::{Family, Result};
-use netlink::nft::{self, Hook, Policy};
 use netlink::{Links, Routes, Socket};
 
 use crate::cli::{Forward, HostFacts, HostLink, HostRoute};
@@ -37,19 +36,7 @@ pub(crate) fn gather() -> Result<HostFacts> {
 
 fn forward() -> Result<Forward> {
     let mut socket = Socket::netfilter()?;
-    let mut dropping = Vec::new();
-    for (family, name) in
-        [(nft::Family::Ipv4, "ip"), (nft::Family::Ipv6, "ip6"), (nft::Family::Inet, "inet")]
-    {
-        for chain in nft::chains(&mut socket, family)? {
-            let drops = chain
-                .base
-                .is_some_and(|base| base.hook == Hook::Forward && base.policy == Policy::Drop);
-            if drops {
-                dropping.push(format!("{name} {} {}", chain.table, chain.name));
-            }
-        }
-    }
+    let dropping = linux::filter::dropping_chains(&mut socket)?;
     if !dropping.is_empty() {
         return Ok(Forward::Dropped(dropping));
     }

@@ -30,9 +30,6 @@ pub struct Forwarding {
     /// Families in which the old iptables, which netlink does not reach, has a filter table: the
     /// caller has to execute it.
     pub legacy: Vec<Family>,
-    /// Chains of others whose policy is to drop, as `family table chain`. An accept of ours would
-    /// not help there; the administrator has to be told.
-    pub foreign: Vec<String>,
 }
 
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
@@ -51,7 +48,6 @@ pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwardi
             found.accepted.push(family);
         }
     }
-    found.foreign = foreign(socket)?;
     Ok(found)
 }
 
@@ -77,25 +73,23 @@ const TABLES: [(Family, Table<'static>); 2] = [
 ];
 
 fn dropping(socket: &mut Socket, table: Table<'_>) -> Result<bool> {
-    let chains = nft::chains(socket, table.family)?;
-    Ok(chains
-        .iter()
-        .any(|chain| chain.table == table.name && chain.name == FORWARD && drops(chain)))
+    Ok(nft::chain(socket, table, FORWARD)?.is_some_and(|chain| drops(&chain)))
 }
 
 fn drops(chain: &Chain) -> bool {
     chain.base.is_some_and(|base| base.hook == Hook::Forward && base.policy == Policy::Drop)
 }
 
-fn foreign(socket: &mut Socket) -> Result<Vec<String>> {
+/// Every chain whose policy is to drop what is forwarded, as `family table chain`.
+///
+/// # Errors
+/// As [`nft::chains`].
+pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for family in [nft::Family::Inet, nft::Family::Ipv4, nft::Family::Ipv6] {
-        let ours = |chain: &Chain| {
-            family != nft::Family::Inet && chain.table == "filter" && chain.name == FORWARD
-        };
         let chains = nft::chains(socket, family)?;
-        let others = chains.iter().filter(|chain| drops(chain) && !ours(chain));
-        found.extend(others.map(|chain| format!("{family} {} {}", chain.table, chain.name)));
+        let dropping = chains.iter().filter(|chain| drops(chain));
+        found.extend(dropping.map(|chain| format!("{family} {} {}", chain.table, chain.name)));
     }
     Ok(found)
 }

@@ -24,7 +24,7 @@ pub(super) fn plan(
         host: identity.host_link()?,
         host_mac: identity.host_mac(),
         peer: attachment.id.ifname.clone(),
-        peer_mac: link.mac.unwrap_or_else(|| identity.mac()),
+        peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: Some(bridge.name.clone()),
         hairpin: bridge.hairpin,
@@ -32,8 +32,9 @@ pub(super) fn plan(
     let mut host = ensure(bridge, link, facts)?;
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
     let interfaces = interfaces(bridge, &veth, bridge_mac);
-    let mut sandbox = super::interface_sysctls(&veth.peer, &addresses);
-    sandbox.extend(super::configure(&veth.peer, &addresses, &routes));
+    let mut sandbox = super::ipv6(&veth.peer, &addresses);
+    sandbox.extend(super::configure(&veth.peer, &addresses, link));
+    sandbox.extend(super::route::steps(&veth.peer, &routes, &addresses));
     if bridge.gateway != Gateway::None {
         host.extend(gateway_addresses(bridge, facts, &addresses)?);
         host.extend(super::forwarding(&addresses));
@@ -78,7 +79,7 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     }
     // A container must not give the host a route (CVE-2020-10749).
     let path = format!("net/ipv6/conf/{name}/accept_ra");
-    steps.push(Step::Sysctl { path, value: "0", optional: true });
+    steps.push(super::improve(path, "0"));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
     }

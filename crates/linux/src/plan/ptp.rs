@@ -22,7 +22,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
         host: identity.host_link()?,
         host_mac: identity.host_mac(),
         peer: attachment.id.ifname.clone(),
-        peer_mac: link.mac.unwrap_or_else(|| identity.mac()),
+        peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: None,
         hairpin: false,
@@ -38,8 +38,8 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
         interface(&veth.host, veth.host_mac, Place::Host),
         interface(&veth.peer, veth.peer_mac, Place::Sandbox),
     ];
-    let mut sandbox = super::interface_sysctls(&veth.peer, &addresses);
-    sandbox.extend(super::configure(&veth.peer, &addresses, &[]));
+    let mut sandbox = super::ipv6(&veth.peer, &addresses);
+    sandbox.extend(super::configure(&veth.peer, &addresses, link));
     for held in &addresses {
         sandbox.extend(through_gateway(&veth.peer, held));
     }

@@ -110,15 +110,15 @@ fn the_first_container_of_a_gateway_bridge() {
     host: address fd00:1::1/64 on cni0
     host: sysctl net/ipv4/ip_forward = 1
     host: sysctl net/ipv6/conf/all/forwarding = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
     sandbox: sysctl net/ipv6/conf/lo/disable_ipv6 = 0
     sandbox: sysctl net/ipv6/conf/eth0/disable_ipv6 = 0
     sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
-    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: address fd00:1::2/64 on eth0
     sandbox: up eth0
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0 src -
     sandbox: route ::/0 via fd00:1::1 on eth0 src -
     ");
@@ -132,10 +132,10 @@ fn a_later_container_changes_nothing_shared() {
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: sysctl net/ipv4/ip_forward = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 3a:2a:e8:03:9c:8c
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 f6:9d:1d:c9:76:92
     sandbox: address 10.1.0.3/24 on eth0
     sandbox: up eth0
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
     ");
 }
 
@@ -170,10 +170,10 @@ fn ptp_routes_everything_through_the_host() {
     let plan = attach(&attachment(LinkKind::Ptp(Ptp {}), addresses), &Facts::default());
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
     host: sysctl net/ipv4/ip_forward = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 3a:2a:e8:03:9c:8c
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 46:5f:0a:1d:26:9f
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: up eth0
+    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
     sandbox: drop route 10.1.0.0/24 on eth0
     sandbox: route 10.1.0.1/32 via - on eth0 src 10.1.0.2
     sandbox: route 10.1.0.0/24 via 10.1.0.1 on eth0 src 10.1.0.2

@@ -143,12 +143,20 @@ pub fn chains(socket: &mut Socket, family: Family) -> Result<Vec<Chain>> {
 /// # Errors
 /// As [`Socket::get`].
 pub fn chain_exists(socket: &mut Socket, table: Table<'_>, name: &str) -> Result<bool> {
+    Ok(chain(socket, table, name)?.is_some())
+}
+
+/// A table's chain of this name; `None` if there is none.
+///
+/// # Errors
+/// As [`Socket::get`].
+pub fn chain(socket: &mut Socket, table: Table<'_>, name: &str) -> Result<Option<Chain>> {
     let mut batch = Batch::new();
     let about = format!("looking for chain {name} in {table}");
     let mut request = batch.request(kind(abi::GETCHAIN), 0, about);
     request.bytes(&header(table.family.number(), 0));
     request.text(abi::CHAIN_TABLE, table.name).text(abi::CHAIN_NAME, name);
-    Ok(socket.get(&mut batch, &[Errno::NOENT], |_| Some(()))?.is_some())
+    socket.get(&mut batch, &[Errno::NOENT], read_chain)
 }
 
 /// The rules of a chain, in their order; none if it is not there.

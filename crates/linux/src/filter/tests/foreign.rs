@@ -1,7 +1,7 @@
 use model::{Family, IfName};
 
 use super::space::Space;
-use crate::filter::{Forwarding, allow_forwarding, disallow_forwarding};
+use crate::filter::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
 
 const BY_HAND: &str = "
     iptables-nft -I CHAIN -i br0 -m comment --comment spoke -j ACCEPT
@@ -86,7 +86,8 @@ fn both_families_and_strangers_are_seen() {
     space.run("nft 'table inet wall { chain pass { type filter hook forward priority 0; policy drop; }; }'");
     let found = allow_forwarding(&mut space.socket(), &bridge()).unwrap();
     assert_eq!(found.accepted, [Family::V4, Family::V6]);
-    assert_eq!(found.foreign, ["inet wall pass"]);
+    let dropping = dropping_chains(&mut space.socket()).unwrap();
+    assert_eq!(dropping, ["inet wall pass", "ip filter FORWARD", "ip6 filter FORWARD"]);
     assert!(space.run("ip6tables-nft -S FORWARD").contains("-i br0 -m comment"));
 }
 
