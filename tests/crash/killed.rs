@@ -1,7 +1,7 @@
 //! SIGKILL before each system call that touches anything.
 
 use serde_json::{Value, json};
-use tests::Answer;
+use tests::{Answer, Remains};
 
 use crate::bed::{Bed, Moment, chain, iptables, whole, world};
 
@@ -85,6 +85,36 @@ fn each_add(list: Value, then: fn(&Bed<'_>, usize, Option<&Value>, &str)) {
         println!("plugin {at}: {killed} kills of ADD in {} moments", moments.len());
         assert!(killed * 10 > moments.len() * 9, "{killed} of {moments:?}");
     }
+}
+
+/// Also what all containers share can be half made: the store, the bridge, the nftables table.
+#[test]
+fn the_first_add_of_all() {
+    let world = world();
+    let bed = Bed::new(&world, whole());
+    let fresh = || {
+        let removed = world.try_sh("/opt/cni/bin/spoke network rm --force crash");
+        assert_eq!(removed.status, 0, "{removed:?}");
+        let left = Remains::of(&world);
+        world.sh("rm -rf /run/spoke /var/lib/spoke /var/lib/cni");
+        left
+    };
+    let before = fresh();
+    let moments = bed.moments(0, "ADD", None);
+    bed.del(1, "a trace");
+    let mut killed = 0;
+    for moment in &moments {
+        let changes = fresh().changes(&before);
+        assert!(changes.is_empty(), "the network is gone: {changes:#?}");
+        let after = format!("the first ADD killed at {moment:?}");
+        killed += usize::from(kill(&bed, 0, "ADD", None, moment));
+        again(&bed, 0, None, &after);
+        bed.del(1, &after);
+    }
+    let changes = fresh().changes(&before);
+    assert!(changes.is_empty(), "the last one: {changes:#?}");
+    println!("{killed} kills of the first ADD in {} moments", moments.len());
+    assert!(killed * 10 > moments.len() * 9);
 }
 
 /// The same ADD once more.

@@ -1,6 +1,7 @@
 //! Type `spoke` with everything on, for many containers.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tests::{Answer, Cni, Plugins, Remains, Snapshot, World};
@@ -108,6 +109,32 @@ fn coming_and_going() {
     });
     let changes = Remains::of(&world).changes(&before);
     assert!(changes.is_empty(), "{changes:#?}");
+}
+
+/// A runtime that asks for the same container several times at once gets one, and refusals.
+#[test]
+fn the_same_container_at_once() {
+    let world = World::new(&Plugins::subject());
+    let list = network(&["10.95.0.0/16"]);
+    let mut one = containers(&world, 1).remove(0);
+    add(&mut one, &list);
+    del(&one, &list);
+    let before = Remains::of(&world);
+    for _ in 0..ROUNDS {
+        let mut same = vec![one.clone(); 8];
+        let made = Mutex::new(Vec::new());
+        each(&mut same, 8, |cni| {
+            let answer = cni.add(&list).remove(0);
+            let said = answer.json().expect("an answer");
+            let refused = said["code"] == 11 || said["code"] == 101;
+            assert!(answer.ok() || refused, "{answer:?}");
+            made.lock().unwrap().extend(answer.ok().then_some(said));
+        });
+        assert_eq!(made.lock().unwrap().len(), 1, "{made:?}");
+        each(&mut same, 8, |cni| del(cni, &list));
+        let changes = Remains::of(&world).changes(&before);
+        assert!(changes.is_empty(), "{changes:#?}");
+    }
 }
 
 /// As many as fit on one bridge, with two addresses each; then the network goes.
