@@ -81,7 +81,7 @@ impl<'a> Hands<'a> {
             }
             Step::Sysctl { path, value, optional } => {
                 self.flush()?;
-                match netlink::sysctl::write(path, value) {
+                match netlink::sysctl::ensure(path, value) {
                     Err(error) if *optional && error.kind() == Kind::NotFound => Ok(()),
                     written => written,
                 }

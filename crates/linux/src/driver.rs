@@ -87,10 +87,7 @@ impl Driver for Linux {
         match (host_link(attachment), path) {
             (Ok(Some(_)), _) => Presence::Alive,
             (Err(_), _) => Presence::Doubtful,
-            (Ok(None), Some(AtPath::Same)) => match has_host_end(attachment) {
-                true => Presence::Doubtful,
-                false => Presence::Alive,
-            },
+            (Ok(None), Some(AtPath::Same(sandbox))) => within(attachment, &sandbox),
             (Ok(None), Some(AtPath::Other)) => Presence::Gone,
             (Ok(None), Some(AtPath::Nothing)) => match proves_death(attachment) {
                 true => Presence::Gone,
@@ -261,16 +258,28 @@ fn open(sandbox: &Sandbox) -> Result<Netns> {
 }
 
 enum AtPath {
-    Same,
+    Same(Netns),
     Other,
     Nothing,
 }
 
 fn at_path(sandbox: &Sandbox) -> AtPath {
     match Netns::open(&sandbox.path) {
-        Ok(netns) if netns.inode() == sandbox.inode => AtPath::Same,
+        Ok(netns) if netns.inode() == sandbox.inode => AtPath::Same(netns),
         Ok(_) => AtPath::Other,
         Err(_) => AtPath::Nothing,
+    }
+}
+
+/// Of a container that still has its namespace, but whose host's end is gone, if it had one.
+fn within(attachment: &Attachment, sandbox: &Netns) -> Presence {
+    if !has_host_end(attachment) {
+        return Presence::Alive;
+    }
+    let ifname = At::Name(&attachment.id.ifname);
+    match sandbox.enter(|| Socket::route()?.link(ifname)) {
+        Ok(Ok(None)) => Presence::Gone,
+        Ok(Ok(Some(_)) | Err(_)) | Err(_) => Presence::Doubtful,
     }
 }
 

@@ -47,7 +47,7 @@ impl Policy {
         {
             // Lets packets from this host's loopback addresses reach the container.
             let key = format!("net/ipv4/conf/{behind}/route_localnet");
-            netlink::sysctl::write(key, "1")?;
+            netlink::sysctl::ensure(key, "1")?;
         }
         isolate(attachment)?;
         Iptables::new(Variant::Host).install(attachment)?;

@@ -40,6 +40,18 @@ pub fn write(key: impl AsRef<Path>, value: &str) -> Result<()> {
         .map_err(|error| failed(format!("setting kernel parameter {key} to {value:?}"), error))
 }
 
+/// As [`write`], unless `key` has that value already: some writes that change nothing still fight
+/// for the kernel's lock, and are restarted until they get it.
+///
+/// # Errors
+/// As [`write`].
+pub fn ensure(key: impl AsRef<Path>, value: &str) -> Result<()> {
+    match read(&key) {
+        Ok(there) if there == value => Ok(()),
+        Ok(_) | Err(_) => write(key, value),
+    }
+}
+
 /// Whether `key` belongs to the network namespace rather than to the whole host.
 pub fn is_of_network(key: impl AsRef<Path>) -> bool {
     let mut names = key.as_ref().components();
