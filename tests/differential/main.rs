@@ -83,6 +83,26 @@ fn bad_input() {
 }
 
 #[test]
+fn each_version() {
+    compare(&table::each::versions());
+}
+
+#[test]
+fn each_deletion() {
+    compare(&table::each::deletions());
+}
+
+#[test]
+fn failing_checks() {
+    compare(&table::each::checks());
+}
+
+#[test]
+fn gc_and_status() {
+    compare(&table::each::gc_and_status());
+}
+
+#[test]
 fn the_table_is_large_and_its_names_are_unique() {
     let names: Vec<_> = table::all().into_iter().map(|row| row.name).collect();
     let unique: std::collections::BTreeSet<_> = names.iter().collect();

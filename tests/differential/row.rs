@@ -16,6 +16,7 @@ pub(crate) struct Row {
     /// The error code of ours where the reference only says 999.
     pub(crate) code: Option<i64>,
     pub(crate) differs: Vec<Differs>,
+    pub(crate) messages: Vec<Messages>,
 }
 
 /// A difference that is meant.
@@ -23,6 +24,15 @@ pub(crate) struct Differs {
     pub(crate) why: &'static str,
     /// Which lines: those that contain any of these.
     pub(crate) lines: &'static [&'static str],
+}
+
+/// A message of ours in the place of one of the reference's: ours names the field or object and its
+/// value, not the step that failed.
+pub(crate) struct Messages {
+    /// What is in the reference's.
+    pub(crate) theirs: &'static str,
+    /// What is in ours.
+    pub(crate) ours: &'static str,
 }
 
 /// What is done; the world is looked at after each.
@@ -79,6 +89,7 @@ impl Row {
             steps,
             code: None,
             differs: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
@@ -111,6 +122,50 @@ impl Row {
     /// A key of the list itself.
     pub(crate) fn key(mut self, key: &str, value: Value) -> Self {
         self.list[key] = value;
+        self
+    }
+
+    /// A refused ADD of ours leaves nothing behind.
+    pub(crate) fn tidy(self) -> Self {
+        self.differs(
+            "a refused ADD of ours leaves nothing; the reference leaves what it had made until then",
+            &[
+                "1 Add: - host ",
+                "1 Add: - c1 ",
+                "1 Add: - file ",
+                "2 Del: - host ",
+                "2 Del: - c1 ",
+                "2 Del: - file ",
+            ],
+        )
+    }
+
+    /// A second step that is a DEL without netns: ours knows more than the reference asks.
+    pub(crate) fn without_netns(self) -> Self {
+        self.differs(
+            "without a netns the reference leaves the interface and its masquerade; ours go by the record",
+            &[
+                "2 DelWithoutNetns: - c1 ",
+                "2 DelWithoutNetns: - host link PEER(",
+                "2 DelWithoutNetns: - host address PEER(",
+                "2 DelWithoutNetns: - host route {\"dev\":\"PEER(",
+                "tables nat ",
+            ],
+        )
+    }
+
+    /// DEL of ours is done, whatever the configuration says.
+    pub(crate) fn forgiving(self) -> Self {
+        self.differs(
+            "DEL gives back what there is, whatever is wrong with the configuration: it should \
+             generally complete without error (CNI 1.1.0 §2, DEL)",
+            &["2 Del: - ", "2 Del: + answer 0 exit 0", "2 Del: + answer 1 exit 0", "says "],
+        )
+    }
+
+    /// The message is ours: what the reference says, and what we say of the same.
+    pub(crate) fn says(mut self, theirs: &'static str, ours: &'static str) -> Self {
+        self.messages.push(Messages { theirs, ours });
         self
     }
 

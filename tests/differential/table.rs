@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod chained;
+pub(crate) mod each;
 pub(crate) mod ipam;
 pub(crate) mod loopback;
 pub(crate) mod protocol;
@@ -23,6 +24,10 @@ pub(crate) fn all() -> Vec<Row> {
         chained::tuning,
         protocol::versions,
         protocol::bad_input,
+        each::versions,
+        each::deletions,
+        each::checks,
+        each::gc_and_status,
     ];
     tables.iter().flat_map(|rows| rows()).collect()
 }

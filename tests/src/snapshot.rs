@@ -305,6 +305,10 @@ fn content(path: &Path) -> String {
 
     let mode = fs::metadata(path).map(|meta| meta.permissions().mode() & 0o7777).unwrap_or(0);
     let bytes = fs::read(path).unwrap_or_default();
+    // The same JSON is the same, however it is set.
+    if let Ok(object @ Value::Object(_)) = serde_json::from_slice(&bytes) {
+        return format!("{mode:04o} {object}");
+    }
     match std::str::from_utf8(&bytes) {
         Ok(text) if text.len() <= 1024 => format!("{mode:04o} {text:?}"),
         _ => format!("{mode:04o} {} bytes", bytes.len()),

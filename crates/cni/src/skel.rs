@@ -8,7 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
-use model::{Attached, Backend, Error, Layer, Network, Result, Sandbox, Timestamp};
+use model::{
+    Attached, Backend, ContainerId, Error, IfName, Layer, Network, Result, Sandbox, Timestamp,
+};
 use serde_json::{Value, json};
 
 use crate::namespace::{Found, Namespaces};
@@ -315,7 +317,12 @@ fn require_interface(call: &Call<'_>, previous: &Success, request: &Request) -> 
 
 /// Without a list nobody is said to be gone.
 fn gc(call: &Call<'_>) -> Result<()> {
-    let Some(valid) = call.config.valid_attachments()? else { return Ok(()) };
+    let Some(mut valid) = call.config.valid_attachments()? else { return Ok(()) };
+    // What `loopback` brings up is `lo`, whatever interface the runtime names.
+    let loopback: IfName = "lo".parse()?;
+    let containers: Vec<ContainerId> =
+        valid.iter().map(|(container, _)| container.clone()).collect();
+    valid.extend(containers.into_iter().map(|container| (container, loopback.clone())));
     let plan = call.plugin.plan(call).unwrap_or_else(|_| call.plugin.remnant(call));
     call.context.engine.gc(&network(call, &plan), &valid)
 }

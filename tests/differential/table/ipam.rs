@@ -40,17 +40,25 @@ pub(crate) fn host_local() -> Vec<Row> {
         local("host-local: two ranges of one set", &json!({"ranges": [[
             {"subnet": "10.9.0.0/30"}, {"subnet": "10.8.0.0/30"},
         ]]}))
-        .steps(THREE),
+        .steps(THREE)
+        .code(102)
+        .says(
+            "failed to allocate for range 0: no IP addresses available in range set",
+            "no IP addresses available in range set: 10.9.0.1-10.9.0.2,10.8.0.1-10.8.0.2 of network",
+        ),
         local("host-local: dual stack", &json!({"ranges": [[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/64"}]]})),
         local("host-local: folder", &with(subnet(), &json!({"dataDir": "/run/elsewhere"}))),
         local("host-local: resolv.conf", &with(subnet(), &json!({"resolvConf": "/run/resolv.conf"})))
             .before("printf 'nameserver 192.0.2.53\\nsearch a.example b.example\\noptions ndots:2\\n' >/run/resolv.conf"),
         local("host-local: IP by CNI_ARGS", &subnet()).args("IP=10.9.0.50"),
         local("host-local: IP by args", &subnet()).key("args", json!({"cni": {"ips": ["10.9.0.51"]}})),
-        local("host-local: ADD twice", &subnet()).steps(&[Step::Add, Step::Add, Step::Del]).code(101),
+        local("host-local: ADD twice", &subnet()).steps(&[Step::Add, Step::Add, Step::Del])
+            .code(101)
+            .says("duplicate allocation is not allowed", "interface eth0 of container c1 already exists"),
         local("host-local: DEL twice", &subnet()).steps(&[Step::Add, Step::Del, Step::Del]),
         local("host-local: CHECK without reservation", &subnet())
-            .steps(&[Step::Add, Step::Sh("rm /var/lib/cni/networks/net/10.*"), Step::Check]),
+            .steps(&[Step::Add, Step::Sh("rm /var/lib/cni/networks/net/10.*"), Step::Check])
+            .code(104),
     ];
     rows.extend(host_local_refusals());
     rows
@@ -59,36 +67,53 @@ pub(crate) fn host_local() -> Vec<Row> {
 fn host_local_refusals() -> Vec<Row> {
     let subnet = || json!({"subnet": "10.9.0.0/24"});
     vec![
-        local("host-local: address outside", &subnet()).args("IP=10.7.0.1").refused(7),
-        local("host-local: address is the gateway", &subnet()).args("IP=10.9.0.1").refused(101),
+        local("host-local: address outside", &subnet()).args("IP=10.7.0.1").refused(7).tidy(),
+        local("host-local: address is the gateway", &subnet())
+            .args("IP=10.9.0.1")
+            .refused(7)
+            .tidy(),
         local("host-local: address is taken", &subnet())
             .args("IP=10.9.0.9")
             .steps(&[Step::Add, Step::AddOther("c2")])
-            .code(101),
+            .code(101)
+            .says(
+                "failed to allocate for range 0: requested IP address 10.9.0.9 is not available",
+                "address 10.9.0.9 is held by container c1 (eth0) on network net",
+            ),
         local("host-local: exhausted", &json!({"subnet": "10.9.0.0/30"}))
             .steps(&[Step::Add, Step::AddOther("c2")])
-            .code(102),
-        local("host-local: no range", &json!({})).refused(7),
-        local("host-local: subnet is no prefix", &json!({"subnet": "10.9.0.0"})).refused(6),
-        local("host-local: host bits", &json!({"subnet": "10.9.0.7/24"})).refused(7),
+            .code(102)
+            .says(
+                "failed to allocate for range 0: no IP addresses available in range set",
+                "no IP addresses available in range set: 10.9.0.1-10.9.0.2 of network net",
+            ),
+        local("host-local: no range", &json!({})).refused(7).forgiving(),
+        local("host-local: subnet is no prefix", &json!({"subnet": "10.9.0.0"}))
+            .refused(7)
+            .forgiving(),
+        local("host-local: host bits", &json!({"subnet": "10.9.0.7/24"})).refused(7).forgiving(),
         local("host-local: start outside", &with(subnet(), &json!({"rangeStart": "10.7.0.1"})))
-            .refused(7),
+            .refused(7)
+            .forgiving(),
         local(
             "host-local: overlap",
             &json!({"ranges": [[{"subnet": "10.9.0.0/24"}], [{"subnet": "10.9.0.0/25"}]]}),
         )
-        .refused(7),
+        .refused(7)
+        .forgiving(),
         local(
             "host-local: families mixed",
             &json!({"ranges": [[{"subnet": "10.9.0.0/24"}, {"subnet": "fd09::/64"}]]}),
         )
-        .refused(7),
+        .refused(7)
+        .forgiving(),
         local(
             "host-local: two of a family before 0.3.0",
             &json!({"ranges": [[{"subnet": "10.9.0.0/24"}], [{"subnet": "10.8.0.0/24"}]]}),
         )
         .key("cniVersion", json!("0.2.0"))
-        .refused(7),
+        .refused(7)
+        .forgiving(),
     ]
 }
 

@@ -31,7 +31,10 @@ pub(crate) fn versions() -> Vec<Row> {
         alone("version: CHECK before 0.4.0", "0.3.1").steps(&[Step::Add, Step::Check, Step::Del]),
         alone("version: STATUS before 1.1.0", "1.0.0").steps(&[Step::Ask("STATUS")]),
         alone("version: GC before 1.1.0", "1.0.0").steps(&[Step::Ask("GC")]),
-        whole("verb: VERSION", "1.0.0").steps(&[Step::Ask("VERSION")]),
+        whole("verb: VERSION", "1.0.0").steps(&[Step::Ask("VERSION")]).differs(
+            "the answer has the version that was asked in (CNI 1.1.0 §2, VERSION)",
+            &["result.cniVersion: "],
+        ),
         alone("verb: STATUS", "1.1.0").steps(&[Step::Ask("STATUS")]),
         alone("verb: unknown", "1.0.0").steps(&[Step::Ask("FROBNICATE")]),
         alone("verb: GC keeps the living", "1.1.0")
@@ -62,6 +65,11 @@ fn raw(name: &'static str, changed: &[(&'static str, &'static str)], stdin: &'st
     Row::new(name, "1.0.0", &[]).steps(&[Step::Raw { plugin: "bridge", env: env(changed), stdin }])
 }
 
+const FIRST: &str =
+    "ours finds out before it makes anything; the reference leaves the bridge and more";
+const BRIDGE: &[&str] =
+    &["- host link ", "- c1 link eth0 ", "- host sysctl ipv6/conf/br9/accept_ra = 0"];
+
 pub(crate) fn bad_input() -> Vec<Row> {
     let set = |name, key, value| raw(name, &[(key, value)], GOOD);
     let conf = |name, stdin| raw(name, &[], stdin);
@@ -79,23 +87,27 @@ pub(crate) fn bad_input() -> Vec<Row> {
         set("bad: interface with a space", "CNI_IFNAME", "a b"),
         set("bad: interface ..", "CNI_IFNAME", ".."),
         set("bad: no netns", "CNI_NETNS", ""),
-        set("bad: netns does not exist", "CNI_NETNS", "/run/netns/nowhere").code(8),
-        set("bad: netns is a file", "CNI_NETNS", "/etc/hostname").code(8),
+        set("bad: netns does not exist", "CNI_NETNS", "/run/netns/nowhere")
+            .code(8)
+            .differs(FIRST, BRIDGE),
+        set("bad: netns is a file", "CNI_NETNS", "/etc/hostname").code(8).differs(FIRST, BRIDGE),
         set("bad: netns is the host's", "CNI_NETNS", "/proc/1/ns/net").differs(
             "the reference makes the interface in the host before it finds out, and prints two documents",
-            &["answer 0", "host link", "VETH", "file "],
+            &["answer 0", "host link", "VETH", "file ", "- host sysctl ipv6/conf/br9/accept_ra"],
         ),
         set("bad: no path", "CNI_PATH", ""),
         set("bad: unknown command", "CNI_COMMAND", "FROBNICATE"),
-        conf("bad: no input", ""),
-        conf("bad: no JSON", "{"),
-        conf("bad: an array", "[]"),
+        conf("bad: no input", "").says("unexpected end of JSON input", "EOF while parsing a value"),
+        conf("bad: no JSON", "{").says("unexpected end of JSON input", "EOF while parsing an object"),
+        conf("bad: an array", "[]").says("cannot unmarshal array into Go value", "[] is not an object"),
         conf("bad: no name", r#"{"cniVersion":"1.0.0","type":"bridge"}"#),
         conf("bad: name with a slash", r#"{"cniVersion":"1.0.0","name":"a/b","type":"bridge"}"#),
         conf(
             "bad: mtu is text",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","mtu":"many"}"#,
-        ).code(7),
+        )
+        .code(7)
+        .says("cannot unmarshal string", "\\\"mtu\\\" is \\\"many\\\", which is not a whole"),
         conf(
             "bad: vlan out of range",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","vlan":5000}"#,
@@ -103,10 +115,14 @@ pub(crate) fn bad_input() -> Vec<Row> {
         conf(
             "bad: ipam plugin missing",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"br9","ipam":{"type":"nowhere"}}"#,
-        ).code(7),
+        )
+        .code(7)
+        .differs(FIRST, BRIDGE),
         conf(
             "bad: bridge name of 16 bytes",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"abcdefghijklmnop"}"#,
-        ).code(7),
+        )
+        .code(7)
+        .says("numerical result out of range", "\\\"abcdefghijklmnop\\\" is longer than 15 bytes"),
     ]
 }
