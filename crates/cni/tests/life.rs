@@ -116,6 +116,21 @@ fn gc_removes_who_is_not_listed() {
     assert!(rig.root.path().join("net/10.9.0.3").exists());
 }
 
+/// The runtime names `eth0` also of a container for which `loopback` brought up `lo`.
+#[test]
+fn gc_keeps_the_loopback_of_a_listed_container() {
+    let rig = Rig::new();
+    let plain = config(json!({}));
+    rig.add(Plugin::Loopback, "c1", &plain);
+    rig.add(Plugin::Loopback, "c2", &plain);
+    let listed = config(json!({"cni.dev/valid-attachments": [member("c2")]}));
+    assert_eq!(rig.command("GC", Plugin::Loopback, "", &listed).code, 0);
+    let calls = rig.driver.calls.borrow();
+    let detached = calls.iter().filter(|(verb, _)| *verb == "detach");
+    let gone: Vec<_> = detached.map(|(_, record)| record.id.container.as_str()).collect();
+    assert_eq!(gone, ["c1"]);
+}
+
 #[test]
 fn status_of_a_full_pool() {
     let rig = Rig::new();

@@ -90,7 +90,13 @@ fn one_range() {
             "invalid range set 0: Network has host bits set. For a subnet mask of length 24 the \
              network address is 10.9.0.0",
         ),
-        (h, "", one(json!({"subnet": "10.9.0/24"})), 7, "invalid range set 0: \"ipam.subnet\" is"),
+        (
+            h,
+            "",
+            one(json!({"subnet": "10.9.0/24"})),
+            7,
+            "invalid range set 0: invalid CIDR address: 10.9.0/24: \"ipam.subnet\" is",
+        ),
         (h, "", one(json!({"gateway": "foo"})), 7, "invalid range set 0: invalid IP address: foo"),
         (
             h,

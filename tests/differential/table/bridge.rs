@@ -74,6 +74,7 @@ fn shapes() -> Vec<Row> {
         row("bridge: hairpin and promiscuous", &json!({"promiscMode": true, "hairpinMode": true}))
             .refused(7)
             .differs(MADE_NOTHING, LOCK),
+        row("bridge: names in any case", &json!({"ISGATEWAY": true, "hairpinmode": true})),
         row("bridge: port isolation", &json!({"portIsolation": true})).differs(LACKING, REFUSED),
         row("bridge: vlan", &json!({"vlan": 100})).differs(LACKING, REFUSED),
         row("bridge: vlan and gateway", &json!({"vlan": 100, "isGateway": true}))

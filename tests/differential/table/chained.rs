@@ -34,6 +34,9 @@ pub(crate) fn portmap() -> Vec<Row> {
     vec![
         port("portmap: iptables", &json!({})),
         port("portmap: several", &json!({})).runtime(several.clone()),
+        port("portmap: names in any case, as go-cni writes them", &json!({"SNAT": true})).runtime(
+            one(json!({"HostPort": 8080, "ContainerPort": 80, "Protocol": "tcp", "HostIP": ""})),
+        ),
         port("portmap: without snat", &json!({"snat": false})),
         port("portmap: masquerade all", &json!({"masqAll": true})),
         port("portmap: mark bit", &json!({"markMasqBit": 15})),
@@ -113,6 +116,10 @@ pub(crate) fn tuning() -> Vec<Row> {
         tune(
             "tuning: sysctl",
             json!({"sysctl": {"net.ipv4.conf.eth0.arp_notify": "0", "net.core.somaxconn": "500"}}),
+        ),
+        tune(
+            "tuning: names in any case",
+            json!({"Sysctl": {"net.ipv4.conf.eth0.proxy_arp": "1"}, "MTU": 1300, "txqlen": 5}),
         ),
         tune(
             "tuning: sysctl of IFNAME",

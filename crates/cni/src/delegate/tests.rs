@@ -41,7 +41,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
         addresses: Vec::new(),
         routes: Vec::new(),
         dns: model::Dns::default(),
-        phase: Phase::Detaching,
+        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
     }
 }
 
