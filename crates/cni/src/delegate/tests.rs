@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use engine::Members;
 use engine::port::{Granted, Ipam};
 use model::{
-    Attachment, AttachmentId, ForeignIpam, Layer, Network, Order, Phase, Pool, PoolId, Range,
-    Runtime, Space, Timestamp, Wiring,
+    Attachment, AttachmentId, ForeignIpam, Layer, Network, Order, Phase, Pool, PoolId, Process,
+    Range, Runtime, Space, Timestamp, Wiring,
 };
 
 use super::Delegates;
