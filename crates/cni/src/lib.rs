@@ -2,7 +2,7 @@
 //!
 //! [`run`] is a plugin from its environment and standard input to its standard output and exit
 //! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
-//! CNI knows beside the book. [`wire`] is the protocol, for both ends. [`list`] and [`reference`]
+//! CNI knows beside the book. [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`]
 //! read what others keep on disk.
 
 mod delegate;

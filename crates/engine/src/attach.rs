@@ -9,6 +9,7 @@ use model::{
 
 use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
+use crate::detach::Meaning;
 use crate::port::{Expect, Granted, Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Engine, Request};
 
@@ -24,44 +25,50 @@ impl Engine<'_> {
     /// port is held; after any failure nothing is left.
     pub fn attach(&self, request: &Request) -> Result<Attachment> {
         let mut begun = self.begin(request)?;
-        let made = self.make(request, &mut begun);
-        match made {
+        match self.make(request, &mut begun) {
             Ok(attached) => {
-                begun.value.phase = Phase::Attached(attached);
-                Ok(*begun.value)
+                let mut complete = begun.read.value;
+                complete.phase = Phase::Attached(attached);
+                Ok(*complete)
             }
             Err(error) => {
-                self.roll_back(request);
+                // Detaching is the only way back. If it fails the record stays, and the next
+                // detach, attach or reconcile finds it; if the record is not ours any more,
+                // somebody waits for our end to undo it.
+                let _ = self.detach_record(begun.read, Meaning::Judged);
                 Err(error)
             }
         }
     }
 
-    /// Detaching is the only way back. Its own failure leaves the record, which the next detach,
-    /// attach or reconcile finds.
-    fn roll_back(&self, request: &Request) {
-        let _ = self.detach(request);
-    }
-
-    fn make(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<Attached> {
-        self.obtain(request, begun)?;
-        let attached = self.driver.attach(&begun.value)?;
-        let mut complete = begun.value.clone();
+    fn make(&self, request: &Request, begun: &mut Begun) -> Result<Attached> {
+        if let Some(old) = begun.inherited.take() {
+            self.driver.detach(&old)?;
+            if matches!(old.ipam, model::Ipam::Foreign(_)) {
+                self.ipam.release(&old)?;
+            }
+        }
+        let read = &mut begun.read;
+        self.obtain(request, read)?;
+        let attached = self.driver.attach(&read.value)?;
+        let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached.clone());
-        self.replace(begun, complete, Txn::new())?;
+        self.replace(read, complete, Txn::new())?;
         Ok(attached)
     }
 
     /// Commits the intent: the record, its leases and its ports, all or none.
-    fn begin(&self, request: &Request) -> Result<Read<Box<Attachment>>> {
+    fn begin(&self, request: &Request) -> Result<Begun> {
         let mut avoid = Avoid::new();
         let mut reclaimed = false;
         for _ in 0..RACES {
             let inherited = self.inherit(request)?;
             let tried = self.try_begin(request, inherited, &avoid);
             match tried {
-                Ok(Begun::Done(begun)) => return Ok(begun),
-                Ok(Begun::Lost(key)) => self.after_loss(request, &key, &mut avoid)?,
+                Ok(Tried::Done(begun)) => return Ok(begun),
+                Ok(Tried::Lost(key)) => self.after_loss(request, &key, &mut avoid)?,
+                // What was held when it was tried may be free by now.
+                Err(error) if error.kind() == Kind::Exhausted && !avoid.is_empty() => avoid.clear(),
                 Err(error) if !reclaimed && self.reclaim(request, &error)? => reclaimed = true,
                 Err(error) => return Err(error),
             }
@@ -72,13 +79,14 @@ impl Engine<'_> {
         )))
     }
 
-    fn try_begin(&self, request: &Request, inherited: Inherited, avoid: &Avoid) -> Result<Begun> {
+    fn try_begin(&self, request: &Request, inherited: Inherited, avoid: &Avoid) -> Result<Tried> {
         let mut attachment = self.blank(request);
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
         let mut txn = Txn::new().expect(key.clone(), inherited.expect);
-        let choice = match inherited.leases {
-            Some(leases) => {
-                attachment.leases = leases;
+        let choice = match &inherited.record {
+            Some(old) => {
+                attachment.leases.clone_from(&old.leases);
+                txn = self.disclaim_ports(old, txn)?;
                 Choice::default()
             }
             None => {
@@ -95,8 +103,11 @@ impl Engine<'_> {
         let attachment = Box::new(attachment);
         txn = txn.put(key, Record::Attachment(attachment.clone()));
         Ok(match self.store.commit(&txn)? {
-            Outcome::Done(revision) => Begun::Done(Read { value: attachment, revision }),
-            Outcome::Lost(key) => Begun::Lost(key),
+            Outcome::Done(revision) => {
+                let read = Read { value: attachment, revision };
+                Tried::Done(Begun { read, inherited: inherited.record })
+            }
+            Outcome::Lost(key) => Tried::Lost(key),
         })
     }
 
@@ -121,7 +132,7 @@ impl Engine<'_> {
     /// What an earlier record of the same attachment leaves to this one.
     fn inherit(&self, request: &Request) -> Result<Inherited> {
         let Some(read) = self.record_of(&request.id(), request.layer)? else {
-            return Ok(Inherited { expect: Expect::Absent, leases: None });
+            return Ok(Inherited { expect: Expect::Absent, record: None });
         };
         match &read.value.phase {
             Phase::Attaching { by } if *by != self.host.me() && self.host.is_running(by) => {
@@ -132,11 +143,7 @@ impl Engine<'_> {
                 )))
             }
             Phase::Attaching { .. } if read.value.ipam == request.ipam && wants(request, &read) => {
-                self.driver.detach(&read.value)?;
-                Ok(Inherited {
-                    expect: unchanged(Some(&read)),
-                    leases: Some(read.value.leases.clone()),
-                })
+                Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })
             }
             Phase::Attached(_) if self.is_complete(request, &read.value) => {
                 Err(Error::conflict(format!(
@@ -144,9 +151,9 @@ impl Engine<'_> {
                     request.ifname, request.container, request.network.name
                 )))
             }
-            Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching => {
-                self.detach_record(read)?;
-                Ok(Inherited { expect: Expect::Absent, leases: None })
+            Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching { .. } => {
+                self.detach_record(read, Meaning::Judged)?;
+                Ok(Inherited { expect: Expect::Absent, record: None })
             }
         }
     }
@@ -296,14 +303,21 @@ impl Engine<'_> {
     }
 }
 
-enum Begun {
-    Done(Read<Box<Attachment>>),
+/// A committed intent.
+struct Begun {
+    read: Read<Box<Attachment>>,
+    /// What a dead process had begun for the same attachment, to be undone first.
+    inherited: Option<Box<Attachment>>,
+}
+
+enum Tried {
+    Done(Begun),
     Lost(Key),
 }
 
 struct Inherited {
     expect: Expect,
-    leases: Option<Vec<Lease>>,
+    record: Option<Box<Attachment>>,
 }
 
 fn wants(request: &Request, read: &Read<Box<Attachment>>) -> bool {

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Cursor, Error, Holder, Kind, Lease, NetworkName, Order, OwnerName, Pool, Result,
-    Space,
+    Attachment, Cursor, Error, Holder, Kind, Lease, NetworkName, Order, OwnerName, Pool,
+    Reservation, Result, Space,
 };
 
 use crate::book::{Read, unchanged};
@@ -108,7 +108,9 @@ impl Engine<'_> {
         let Some(owner) = &request.owner else { return Ok(None) };
         let kept = self.sticky_of(&request.network.name, owner)?;
         for address in kept.map(|read| read.value).unwrap_or_default() {
-            let ours = pool.range_of(address).is_some() && !avoid.contains(&address);
+            let ours = pool.range_of(address).is_some()
+                && !pool.is_gateway(address)
+                && !avoid.contains(&address);
             if ours && self.holder_of(&pool.space, address)?.is_none() {
                 return Ok(Some(address));
             }
@@ -208,27 +210,39 @@ impl Engine<'_> {
         Ok(txn.expect(key.clone(), expect).put(key, Record::Cursor(Cursor { at: freed })))
     }
 
-    /// Adds to the transaction that an owner with a lasting name gets these addresses again.
+    /// Adds to the transaction that an owner with a lasting name gets these addresses again,
+    /// beside those that it is known to get.
     pub(crate) fn keep(
         &self,
         network: &NetworkName,
         owner: &OwnerName,
         leases: &[Lease],
         mut txn: Txn,
-    ) -> Txn {
+    ) -> Result<Txn> {
+        let known = self.sticky_of(network, owner)?;
+        let mut kept = known.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+        let before = kept.len();
         for lease in leases {
             let address = lease.address.addr();
-            let reservation = model::Reservation {
+            if kept.contains(&address) {
+                continue;
+            }
+            kept.push(address);
+            let reservation = Reservation {
                 space: lease.space.clone(),
                 address,
                 owner: Some(owner.clone()),
                 network: Some(network.clone()),
             };
             let key = Key::Reservation(lease.space.clone(), address);
-            txn = txn.put(key, Record::Reservation(reservation));
+            let record = Record::Reservation(reservation);
+            txn = txn.expect(key.clone(), Expect::Absent).put(key, record);
         }
-        let addresses = leases.iter().map(|lease| lease.address.addr()).collect();
-        txn.put(Key::Sticky(network.clone(), owner.clone()), Record::Sticky(addresses))
+        if kept.len() == before {
+            return Ok(txn);
+        }
+        let key = Key::Sticky(network.clone(), owner.clone());
+        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
     }
 }
 

@@ -1,19 +1,32 @@
 //! Detaching: the only way back, from anywhere.
+//!
+//! Kernel names depend on the identity alone, so whoever undoes a record must own it until the
+//! undoing is over: it is marked with the process at work, and nobody else touches it while that
+//! lives.
 
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, Error, Layer, Phase, Result, Runtime};
+use model::{Attachment, AttachmentId, Error, Kind, Layer, Phase, Process, Result, Runtime};
 
 use crate::book::{Read, unchanged};
-use crate::port::{Key, Outcome, Presence, Record, Txn};
+use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Engine, Request};
 
-/// How long a detach waits for the process that is still attaching. An attach takes milliseconds;
-/// one that takes this long hangs in a foreign plugin.
+/// How long a detach waits for another process that works on the same record. That takes
+/// milliseconds; one that takes this long hangs in a foreign plugin.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a changed record is read again.
 const RACES: usize = 50;
+
+/// What a detach means when the record is no longer the one that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Whatever is attached now: the runtime said so.
+    Whatever,
+    /// Only what was judged: a successor was not.
+    Judged,
+}
 
 impl Engine<'_> {
     /// Removes one layer of an attachment, whether or not there is a record of it. Repeating it
@@ -21,17 +34,22 @@ impl Engine<'_> {
     /// the reference plugins would have left for it.
     pub fn detach(&self, request: &Request) -> Result<()> {
         match self.record_of(&request.id(), request.layer) {
-            Ok(Some(read)) => self.detach_record(read),
+            Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             Ok(None) => self.detach_unrecorded(request),
             Err(error) => self.detach_unrecorded(request).and(Err(error)),
         }
     }
 
-    /// Brings a record to its end. On an error it stays, in phase [`Phase::Detaching`].
-    pub(crate) fn detach_record(&self, read: Read<Box<Attachment>>) -> Result<()> {
-        let Some(read) = self.mark_detaching(read)? else { return Ok(()) };
+    /// Brings a record to its end; on an error it stays, in phase [`Phase::Detaching`]. `false`:
+    /// it was not what was judged any more, or somebody else brought it to its end.
+    pub(crate) fn detach_record(
+        &self,
+        read: Read<Box<Attachment>>,
+        meaning: Meaning,
+    ) -> Result<bool> {
+        let Some(read) = self.own(read, meaning)? else { return Ok(false) };
         self.undo(&read.value)?;
-        self.forget(read)
+        self.forget(read).map(|()| true)
     }
 
     fn detach_unrecorded(&self, request: &Request) -> Result<()> {
@@ -41,16 +59,31 @@ impl Engine<'_> {
             runtime: Runtime::Reference,
             owner: request.owner.clone(),
             since: self.host.now(),
-            sandbox: request.sandbox.clone(),
+            sandbox: match self.is_elsewhere(request) {
+                true => None,
+                false => request.sandbox.clone(),
+            },
             wiring: request.wiring.clone(),
             ipam: request.ipam.clone(),
             leases: Vec::new(),
             addresses: request.addresses.clone(),
             routes: request.network.routes.clone(),
             dns: request.network.dns.clone(),
-            phase: Phase::Detaching,
+            phase: Phase::Detaching { by: self.host.me(), attacher: None },
         };
         self.undo(&attachment)
+    }
+
+    /// Whether the container has this interface from another network: then it is not for us to
+    /// remove by its name.
+    fn is_elsewhere(&self, request: &Request) -> bool {
+        let records = self.records(&Prefix::Attachments).unwrap_or_default();
+        records.iter().any(|read| {
+            let id = &read.value.id;
+            id.container == request.container
+                && id.ifname == request.ifname
+                && id.network != request.network.name
+        })
     }
 
     /// Both halves are tried, whatever the first one says: as much as possible is given back.
@@ -60,57 +93,76 @@ impl Engine<'_> {
         kernel.and(addresses).map_err(|error| error.context(format!("detaching {}", attachment.id)))
     }
 
-    /// Announces the end. `None`: somebody else brought the record to its end.
-    fn mark_detaching(
+    /// Makes the record ours to undo, once everybody who worked on it has ended.
+    fn own(
         &self,
         mut read: Read<Box<Attachment>>,
+        meaning: Meaning,
     ) -> Result<Option<Read<Box<Attachment>>>> {
+        let (id, layer) = (read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
-            if read.value.phase == Phase::Detaching {
-                return Ok(Some(read));
-            }
-            let mut marked = read.value.clone();
-            let was = std::mem::replace(&mut marked.phase, Phase::Detaching);
-            let key = Key::Attachment(marked.id.clone(), marked.layer);
-            let txn = Txn::new()
-                .expect(key.clone(), unchanged(Some(&read)))
-                .put(key, Record::Attachment(marked.clone()));
-            match self.store.commit(&txn) {
-                Ok(Outcome::Done(revision)) => {
-                    self.outlive(&marked.id, &was)?;
-                    return Ok(Some(Read { value: marked, revision }));
+            let others = Others::of(&read.value.phase, &self.host.me());
+            if let Some(detacher) = others.detacher
+                && self.host.is_running(&detacher)
+            {
+                self.outlive(&id, detacher)?;
+            } else {
+                match self.mark(&read, others.attacher)? {
+                    Marked::Ours(owned) => {
+                        others.attacher.map_or(Ok(()), |attacher| self.outlive(&id, attacher))?;
+                        return Ok(Some(owned));
+                    }
+                    Marked::Changed => {}
                 }
-                Ok(Outcome::Lost(_)) => match self.record_of(&marked.id, marked.layer)? {
-                    Some(again) => read = again,
-                    None => return Ok(None),
-                },
-                // A store that takes no more writes must not keep a container's network alive.
-                Err(_) => return Ok(Some(read)),
+            }
+            if meaning == Meaning::Judged {
+                return Ok(None);
+            }
+            match self.record_of(&id, layer)? {
+                Some(again) => read = again,
+                None => return Ok(None),
             }
         }
-        Err(Error::try_again(format!("{} changes all the time", read.value.id)))
+        Err(Error::try_again(format!("{id} changes all the time")))
     }
 
-    /// A process that is still attaching would go on making what we remove.
-    fn outlive(&self, id: &AttachmentId, was: &Phase) -> Result<()> {
-        let Phase::Attaching { by } = was else { return Ok(()) };
-        if *by == self.host.me() || self.host.wait_for_end(by, PATIENCE) {
-            return Ok(());
+    fn mark(&self, read: &Read<Box<Attachment>>, attacher: Option<Process>) -> Result<Marked> {
+        let mut marked = read.value.clone();
+        marked.phase = Phase::Detaching { by: self.host.me(), attacher };
+        let key = Key::Attachment(marked.id.clone(), marked.layer);
+        let txn = Txn::new()
+            .expect(key.clone(), unchanged(Some(read)))
+            .put(key, Record::Attachment(marked.clone()));
+        match self.store.commit(&txn) {
+            Ok(Outcome::Done(revision)) => Ok(Marked::Ours(Read { value: marked, revision })),
+            Ok(Outcome::Lost(_)) => Ok(Marked::Changed),
+            Err(error) if error.kind() == Kind::TryAgain => Err(error),
+            // A store that takes no more writes must not keep a container's network alive.
+            Err(_) => Ok(Marked::Ours(read.clone())),
         }
-        Err(Error::try_again(format!("{id} is still being attached by process {}", by.pid)))
+    }
+
+    /// A process that still works on the record would go on making what we remove.
+    fn outlive(&self, id: &AttachmentId, process: Process) -> Result<()> {
+        match self.host.wait_for_end(&process, PATIENCE) {
+            true => Ok(()),
+            false => Err(Error::try_again(format!("process {} still works on {id}", process.pid))),
+        }
     }
 
     /// Deletes the record with everything that the book holds for it.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
-            let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
-            txn = self.give_back(&read.value, txn)?;
-            txn = self.disclaim_ports(&read.value, txn)?.delete(key.clone());
-            match self.store.commit(&txn) {
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = self.give_back(&read.value, txn)?;
+            // Claims that cannot be read are reconcile's to mend.
+            let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
+            match self.store.commit(&txn.delete(key.clone())) {
                 Ok(Outcome::Done(_)) => return Ok(()),
                 Ok(Outcome::Lost(lost)) if lost == key => return Ok(()),
                 Ok(Outcome::Lost(_)) => {}
+                Err(error) if error.kind() == Kind::TryAgain => return Err(error),
                 // The kernel is clean; the record goes at the next reconcile.
                 Err(_) => return Ok(()),
             }
@@ -124,18 +176,22 @@ impl Engine<'_> {
         for layer in LAYERS {
             let Some(read) = self.record_of(id, layer)? else { continue };
             if self.is_gone(&read.value) {
-                self.detach_record(read)?;
-                freed = true;
+                freed |= self.detach_record(read, Meaning::Judged)?;
             }
         }
         Ok(freed)
     }
 
-    /// Proved: the process died on the way, or the container's namespace is no more.
+    /// Proved: the processes that worked on it died on the way, or the container's namespace is
+    /// no more.
     pub(crate) fn is_gone(&self, attachment: &Attachment) -> bool {
+        let others = Others::of(&attachment.phase, &self.host.me());
+        let at_work = [others.attacher, others.detacher].into_iter().flatten();
         match &attachment.phase {
-            Phase::Attaching { by } => *by != self.host.me() && !self.host.is_running(by),
-            Phase::Detaching => true,
+            Phase::Attaching { by } if *by == self.host.me() => false,
+            Phase::Attaching { .. } | Phase::Detaching { .. } => {
+                !at_work.into_iter().any(|process| self.host.is_running(&process))
+            }
             Phase::Attached(_) => self.presence(attachment) == Presence::Gone,
         }
     }
@@ -146,6 +202,30 @@ impl Engine<'_> {
             Ok(Some(link)) => self.driver.presence(&link.value),
             Ok(None) | Err(_) => self.driver.presence(attachment),
         }
+    }
+}
+
+/// What became of marking a record.
+enum Marked {
+    Ours(Read<Box<Attachment>>),
+    Changed,
+}
+
+/// The other processes that worked on a record when it was read.
+struct Others {
+    attacher: Option<Process>,
+    detacher: Option<Process>,
+}
+
+impl Others {
+    fn of(phase: &Phase, me: &Process) -> Self {
+        let (attacher, detacher) = match phase {
+            Phase::Attaching { by } => (Some(*by), None),
+            Phase::Attached(_) => (None, None),
+            Phase::Detaching { by, attacher } => (*attacher, Some(*by)),
+        };
+        let other = |process: &Process| process != me;
+        Self { attacher: attacher.filter(other), detacher: detacher.filter(other) }
     }
 }
 

@@ -1,8 +1,12 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
-use model::{Attachment, AttachmentId, Holder, Kind, Layer, Lease, Network, Phase, Result};
+use model::{
+    Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network, Phase, Result,
+    Timestamp,
+};
 
 use crate::book::{Read, unchanged};
+use crate::detach::Meaning;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
 
@@ -24,7 +28,9 @@ pub enum Garbage {
     Doubtful(AttachmentId),
     /// A held address without an attachment.
     Lease(Box<Lease>),
-    /// Something in the kernel.
+    /// A host port of an attachment that has no record.
+    Port(Claim),
+    /// Something in the kernel without a record.
     Stray(Stray),
 }
 
@@ -51,22 +57,23 @@ impl Engine<'_> {
     /// an error and reports them all.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
+        let mut kept = valid.clone();
         for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
-            let id = &read.value.id;
-            let listed = valid.contains(&(id.container.clone(), id.ifname.clone()));
-            if listed || self.is_being_attached(&read.value) {
-                continue;
+            let member = (read.value.id.container.clone(), read.value.id.ifname.clone());
+            if self.is_being_attached(&read.value) {
+                kept.insert(member);
+            } else if !valid.contains(&member) {
+                failures.extend(self.detach_record(read, Meaning::Judged).err());
             }
-            failures.extend(self.detach_record(read).err());
         }
-        failures.extend(self.ipam.gc(network, valid).err());
+        failures.extend(self.ipam.gc(network, &kept).err());
         all_of(failures)
     }
 
     fn is_being_attached(&self, attachment: &Attachment) -> bool {
         match &attachment.phase {
             Phase::Attaching { by } => self.host.is_running(by),
-            Phase::Attached(_) | Phase::Detaching => false,
+            Phase::Attached(_) | Phase::Detaching { .. } => false,
         }
     }
 
@@ -75,7 +82,6 @@ impl Engine<'_> {
     pub fn reconcile(&self, mode: Mode) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut failures = Vec::new();
-        let mut known = Vec::new();
         let mut records = self.records(&Prefix::Attachments)?;
         // A link proves the death of the other layers, so it goes last.
         records.sort_by_key(|read| read.value.layer == Layer::Link);
@@ -83,28 +89,68 @@ impl Engine<'_> {
             let id = read.value.id.clone();
             if self.is_gone(&read.value) {
                 findings.push(Finding { what: Garbage::Attachment(id), remedy: Remedy::Free });
-                match mode {
-                    Mode::Mend => failures.extend(self.detach_record(read).err()),
-                    Mode::DryRun => known.push(*read.value),
+                if mode == Mode::Mend {
+                    failures.extend(self.detach_record(read, Meaning::Judged).err());
                 }
-                continue;
-            }
-            if self.is_doubtful(&read.value) {
+            } else if self.is_doubtful(&read.value) {
                 findings.push(Finding { what: Garbage::Doubtful(id), remedy: Remedy::Quarantine });
                 if mode == Mode::Mend {
-                    failures.extend(self.quarantine(&read.value).err());
+                    failures.extend(self.quarantine(&read.value, Some(self.host.now())).err());
                 }
+            } else if mode == Mode::Mend {
+                failures.extend(self.quarantine(&read.value, None).err());
             }
-            known.push(*read.value);
         }
         self.orphaned_leases(mode, &mut findings)?;
-        for stray in self.driver.strays(&known)? {
-            if mode == Mode::Mend {
+        self.orphaned_claims(mode, &mut findings)?;
+        self.strays(mode, &mut findings, &mut failures)?;
+        all_of(failures).map(|()| findings)
+    }
+
+    /// Records are committed before anything is made, so they are read after what is there.
+    fn strays(
+        &self,
+        mode: Mode,
+        findings: &mut Vec<Finding>,
+        failures: &mut Vec<Error>,
+    ) -> Result<()> {
+        for (stray, presence) in self.driver.strays(&|| self.attachments())? {
+            let remedy = match presence {
+                Presence::Gone => Remedy::Free,
+                Presence::Alive | Presence::Doubtful => Remedy::Quarantine,
+            };
+            if mode == Mode::Mend && remedy == Remedy::Free {
                 failures.extend(self.driver.remove_stray(&stray).err());
             }
-            findings.push(Finding { what: Garbage::Stray(stray), remedy: Remedy::Free });
+            findings.push(Finding { what: Garbage::Stray(stray), remedy });
         }
-        all_of(failures).map(|()| findings)
+        Ok(())
+    }
+
+    /// Host ports whose holder has no record at all.
+    fn orphaned_claims(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
+        for (key, _) in self.store.list(&Prefix::Ports)? {
+            let Some(read) = self.claims_of(&key)? else { continue };
+            let mut held = Vec::new();
+            for claim in &read.value {
+                match self.has_record(&claim.holder)? {
+                    true => held.push(claim.clone()),
+                    false => findings
+                        .push(Finding { what: Garbage::Port(claim.clone()), remedy: Remedy::Free }),
+                }
+            }
+            if mode == Mode::Mend && held.len() < read.value.len() {
+                let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+                let record = (!held.is_empty()).then_some(Record::Port(held));
+                self.store.commit(&Txn { changes: vec![(key, record)], ..txn })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_record(&self, id: &AttachmentId) -> Result<bool> {
+        let members = self.records(&Prefix::AttachmentsOf(id.network.clone()))?;
+        Ok(members.iter().any(|read| read.value.id == *id))
     }
 
     fn is_doubtful(&self, attachment: &Attachment) -> bool {
@@ -112,15 +158,16 @@ impl Engine<'_> {
             && self.presence(attachment) == Presence::Doubtful
     }
 
-    /// Marks the addresses, so that whoever looks sees why they are not handed out.
-    fn quarantine(&self, attachment: &Attachment) -> Result<()> {
+    /// Marks the addresses, so that whoever looks sees why they are not handed out; or takes the
+    /// mark away once the container is known to live.
+    fn quarantine(&self, attachment: &Attachment, since: Option<Timestamp>) -> Result<()> {
         for lease in &attachment.leases {
             let Some(read) = self.holder_of(&lease.space, lease.address.addr())? else { continue };
-            if read.value.quarantined.is_some() {
+            if read.value.quarantined.is_some() == since.is_some() {
                 continue;
             }
             let key = Key::Lease(lease.space.clone(), lease.address.addr());
-            let holder = Holder { quarantined: Some(self.host.now()), ..read.value.clone() };
+            let holder = Holder { quarantined: since, ..read.value.clone() };
             let expect = unchanged(Some(&read));
             self.store
                 .commit(&Txn::new().expect(key.clone(), expect).put(key, Record::Lease(holder)))?;
@@ -152,11 +199,11 @@ impl Engine<'_> {
 }
 
 /// One error for all: the first one's kind, every sentence.
-fn all_of(failures: Vec<model::Error>) -> Result<()> {
-    let kind = failures.first().map_or(Kind::Bug, model::Error::kind);
+fn all_of(failures: Vec<Error>) -> Result<()> {
+    let kind = failures.first().map_or(Kind::Bug, Error::kind);
     let sentences: Vec<String> = failures.iter().map(ToString::to_string).collect();
     match sentences.is_empty() {
         true => Ok(()),
-        false => Err(model::Error::new(kind, sentences.join("; "))),
+        false => Err(Error::new(kind, sentences.join("; "))),
     }
 }

@@ -3,6 +3,7 @@
 use model::{Attachment, Error, Layer, Network, NetworkName, Result};
 
 use crate::book::{Read, unchanged};
+use crate::detach::Meaning;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::{Engine, Request};
 
@@ -33,6 +34,9 @@ impl Engine<'_> {
 
     fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
         for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
+            if !self.is_in_use(&other)? {
+                continue;
+            }
             for (ours, theirs) in network
                 .ipam
                 .pools()
@@ -50,6 +54,12 @@ impl Engine<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// A network that a configuration once described, and that nobody is on, holds no subnet.
+    fn is_in_use(&self, network: &Network) -> Result<bool> {
+        let members = Prefix::AttachmentsOf(network.name.clone());
+        Ok(self.declared(&network.name)?.is_some() || !self.records(&members)?.is_empty())
     }
 
     /// Every network that is declared, or that a configuration described on this boot.
@@ -97,10 +107,16 @@ impl Engine<'_> {
             Some(_) | None => {}
         }
         for read in records {
-            self.detach_record(read)?;
+            self.detach_record(read, Meaning::Whatever)?;
         }
         self.driver.remove(&network)?;
         self.ipam.remove(&network)?;
+        if let Some(read) = self.records(&Prefix::AttachmentsOf(name.clone()))?.first() {
+            return Err(Error::try_again(format!(
+                "{} was attached while the network was being removed",
+                read.value.id
+            )));
+        }
         let mut txn =
             Txn::new().delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
@@ -127,16 +143,11 @@ impl Engine<'_> {
             }
         }
         match &request.owner {
-            Some(owner) if request.network.sticky && !attachment.leases.is_empty() => {
-                let known = self.sticky_of(&request.network.name, owner)?;
-                let kept = known.map(|read| read.value).unwrap_or_default();
-                if attachment.leases.iter().any(|lease| !kept.contains(&lease.address.addr())) {
-                    txn = self.keep(&request.network.name, owner, &attachment.leases, txn);
-                }
+            Some(owner) if request.network.sticky => {
+                self.keep(&request.network.name, owner, &attachment.leases, txn)
             }
-            Some(_) | None => {}
+            Some(_) | None => Ok(txn),
         }
-        Ok(txn)
     }
 }
 

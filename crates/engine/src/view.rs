@@ -7,6 +7,8 @@ use model::{
 };
 
 use crate::Engine;
+use crate::book::unchanged;
+use crate::detach::Meaning;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
 
 impl Engine<'_> {
@@ -65,7 +67,7 @@ impl Engine<'_> {
             let sticky = Key::Sticky(network, owner);
             let mut addresses = kept.as_ref().map(|read| read.value.clone()).unwrap_or_default();
             addresses.push(address);
-            let expect = crate::book::unchanged(kept.as_ref());
+            let expect = unchanged(kept.as_ref());
             txn = txn.expect(sticky.clone(), expect).put(sticky, Record::Sticky(addresses));
         }
         match self.store.commit(&txn)? {
@@ -77,18 +79,25 @@ impl Engine<'_> {
     /// Ends a reservation. An address that is not reserved is no error.
     pub fn unreserve(&self, space: &Space, address: IpAddr) -> Result<()> {
         let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
-        let mut txn = Txn::new().delete(Key::Reservation(space.clone(), address));
+        let key = Key::Reservation(space.clone(), address);
+        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
         if let (Some(network), Some(owner)) = (read.value.network, read.value.owner) {
             let kept = self.sticky_of(&network, &owner)?;
+            let sticky = Key::Sticky(network, owner);
+            txn = txn.expect(sticky.clone(), unchanged(kept.as_ref()));
             let mut addresses = kept.map(|read| read.value).unwrap_or_default();
             addresses.retain(|kept| *kept != address);
-            let sticky = Key::Sticky(network, owner);
             txn = match addresses.is_empty() {
                 true => txn.delete(sticky),
                 false => txn.put(sticky, Record::Sticky(addresses)),
             };
         }
-        self.store.commit(&txn).map(|_| ())
+        match self.store.commit(&txn)? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => {
+                Err(Error::try_again(format!("the reservation of {address} changes right now")))
+            }
+        }
     }
 
     /// Takes an address away from its holder by detaching that, every layer of it.
@@ -96,7 +105,7 @@ impl Engine<'_> {
         let prefix = Prefix::AttachmentsOf(holder.attachment.network.clone());
         for read in self.records(&prefix)? {
             if read.value.id == holder.attachment {
-                self.detach_record(read)?;
+                self.detach_record(read, Meaning::Judged)?;
             }
         }
         let address = holder.lease.address.addr();

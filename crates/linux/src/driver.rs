@@ -1,5 +1,7 @@
 //! The kernel as the engine's dataplane.
 
+use std::collections::BTreeSet;
+
 use engine::port::{Driver, Presence, Stray};
 use model::{
     Attached, Attachment, Error, IfName, Kind, LinkKind, Network, Result, Runtime, Sandbox,
@@ -9,7 +11,7 @@ use netlink::{At, Errno, Link, Links, Netns, Socket};
 use crate::apply::Hands;
 use crate::identity::{GROUP, Identity};
 use crate::policy::Policy;
-use crate::{facts, plan, tuning, verify};
+use crate::{facts, identity, plan, tuning, verify};
 
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,17 +121,30 @@ impl Driver for Linux {
         }
     }
 
-    fn strays(&self, known: &[Attachment]) -> Result<Vec<Stray>> {
-        let mut expected = Vec::new();
-        for attachment in known {
-            expected.push(Identity::of(&attachment.id).host_link()?);
+    /// A link lives as long as its container's namespace: it is never garbage. Elements of a link
+    /// that is gone are.
+    fn strays(
+        &self,
+        records: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>> {
+        let links = Socket::route()?.links(Links { kind: Some("veth"), master: None })?;
+        let links: BTreeSet<IfName> =
+            links.into_iter().filter(|link| link.group == GROUP).map(|link| link.name).collect();
+        let marks = self.policy.marks()?;
+        let known: Vec<Identity> =
+            records()?.iter().map(|attachment| Identity::of(&attachment.id)).collect();
+        let mut strays = Vec::new();
+        for link in &links {
+            if !known.iter().any(|identity| identity.host_link().is_ok_and(|made| made == *link)) {
+                strays.push((Stray::Link(link.clone()), Presence::Alive));
+            }
         }
-        let ours = Links { kind: Some("veth"), master: None };
-        let links = Socket::route()?.links(ours)?.into_iter();
-        let stray = |link: &Link| link.group == GROUP && !expected.contains(&link.name);
-        let mut strays: Vec<Stray> =
-            links.filter(stray).map(|link| Stray::Link(link.name)).collect();
-        strays.extend(self.policy.strays(known)?);
+        for mark in marks {
+            if !known.iter().any(|identity| identity.made(&mark)) {
+                let presence = presence_of(&mark, &links);
+                strays.push((Stray::Elements(mark), presence));
+            }
+        }
         Ok(strays)
     }
 
@@ -280,6 +295,17 @@ fn within(attachment: &Attachment, sandbox: &Netns) -> Presence {
     match sandbox.enter(|| Socket::route()?.link(ifname)) {
         Ok(Ok(None)) => Presence::Gone,
         Ok(Ok(Some(_)) | Err(_)) | Err(_) => Presence::Doubtful,
+    }
+}
+
+/// Whether the container that elements were made for still has its link. One that got its link
+/// from somebody else proves nothing.
+fn presence_of(mark: &str, links: &BTreeSet<IfName>) -> Presence {
+    let host_link = identity::host_link_of(mark);
+    match host_link.is_some_and(|link| links.contains(&link)) {
+        true => Presence::Alive,
+        false if mark.ends_with("/link") => Presence::Gone,
+        false => Presence::Doubtful,
     }
 }
 

@@ -43,6 +43,11 @@ impl Identity {
         format!("{}/{layer}", self.hex(32))
     }
 
+    /// Whether `mark` is this identity's, in whichever layer.
+    pub fn made(&self, mark: &str) -> bool {
+        mark.split_once('/').is_some_and(|(identity, _)| identity == self.hex(32))
+    }
+
     /// The hardware address of the container's interface, where none is asked for and there is no
     /// address to derive it from ([`mac_of`]).
     pub fn mac(&self) -> Mac {
@@ -59,6 +64,12 @@ impl Identity {
         text.truncate(digits);
         text
     }
+}
+
+/// The host's end of the veth pair of whoever bears the mark; `None` where it is no mark of ours.
+pub fn host_link_of(mark: &str) -> Option<IfName> {
+    let (identity, _) = mark.split_once('/')?;
+    format!("veth{}", identity.get(..11)?).parse().ok()
 }
 
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
@@ -103,6 +114,8 @@ mod tests {
         assert_ne!(one.mac(), one.host_mac());
         assert_ne!(one.mark(Layer::Link), one.mark(Layer::Publish));
         assert_eq!(one, Identity::of(&id("a", "bc")));
+        assert!(one.made(&one.mark(Layer::Link)) && !one.made(&other.mark(Layer::Link)));
+        assert_eq!(host_link_of(&one.mark(Layer::Publish)), one.host_link().ok());
         let address = "10.0.0.2".parse().unwrap();
         let of = |network: &str| mac_of(&network.parse().unwrap(), address);
         assert!(of("a") == of("a") && of("a") != of("b"));

@@ -100,7 +100,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         addresses: vec![address],
         routes: Vec::new(),
         dns: Dns::default(),
-        phase: Phase::Detaching,
+        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
     }
 }
 
@@ -151,7 +151,7 @@ fn containers_on_a_bridge_reach_each_other_and_leave_nothing() {
         }
         assert!(linux.check(&first, &became).is_err());
         assert_eq!(links(), ["br0"]);
-        assert!(linux.strays(&[]).unwrap().is_empty());
+        assert!(linux.strays(&|| Ok(Vec::new())).unwrap().is_empty());
         linux.remove(&network(bridge())).unwrap();
         linux.remove(&network(bridge())).unwrap();
         assert!(links().is_empty());
@@ -200,15 +200,20 @@ fn a_link_without_a_record_is_a_stray_and_makes_way() {
         let one = Container::new();
         let first = attachment("one", bridge(), "10.88.0.2/24", &one.sandbox);
         let became = linux.attach(&first).unwrap();
-        assert!(linux.strays(std::slice::from_ref(&first)).unwrap().is_empty());
-        let strays = linux.strays(&[]).unwrap();
-        assert!(strays.contains(&Stray::Link(became.interfaces[1].name.clone())), "{strays:?}");
+        assert!(linux.strays(&|| Ok(vec![first.clone()])).unwrap().is_empty());
+        let strays = linux.strays(&|| Ok(Vec::new())).unwrap();
+        let link = Stray::Link(became.interfaces[1].name.clone());
+        assert!(strays.contains(&(link.clone(), Presence::Alive)), "{strays:?}");
+        let lives = |(_, presence): &(Stray, Presence)| *presence == Presence::Alive;
+        assert!(strays.iter().all(lives), "a link proves that its container lives: {strays:?}");
         linux.attach(&first).unwrap();
-        for stray in linux.strays(&[]).unwrap() {
+        linux.remove_stray(&link).unwrap();
+        for (stray, presence) in linux.strays(&|| Ok(Vec::new())).unwrap() {
+            assert_eq!(presence, Presence::Gone, "{stray:?}");
             linux.remove_stray(&stray).unwrap();
         }
         assert_eq!(links(), ["br0"]);
-        assert!(linux.strays(&[]).unwrap().is_empty());
+        assert!(linux.strays(&|| Ok(Vec::new())).unwrap().is_empty());
     });
 }
 

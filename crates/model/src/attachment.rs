@@ -119,8 +119,14 @@ pub enum Phase {
     },
     /// Complete.
     Attached(Attached),
-    /// Being removed; whoever comes next goes on.
-    Detaching,
+    /// Being removed by this process; whoever comes after its death goes on.
+    Detaching {
+        /// The process at work.
+        by: Process,
+        /// The one that was still attaching when the end was announced: nothing may be undone
+        /// before it has ended.
+        attacher: Option<Process>,
+    },
 }
 
 /// The record of one layer of an attachment. Detaching needs nothing else.

@@ -77,7 +77,10 @@ impl Driver for Recorder {
         Ok(())
     }
 
-    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+    fn strays(
+        &self,
+        _: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }
 

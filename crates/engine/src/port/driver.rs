@@ -42,8 +42,12 @@ pub trait Driver {
     /// Removes what the network's attachments share, such as its bridge.
     fn remove(&self, network: &Network) -> Result<()>;
 
-    /// What Spoke made in the kernel that belongs to none of the `known` attachments.
-    fn strays(&self, known: &[Attachment]) -> Result<Vec<Stray>>;
+    /// What Spoke made in the kernel that belongs to no record, and whether the container that it
+    /// was made for is proved to be gone. `records` is asked after the kernel.
+    fn strays(
+        &self,
+        records: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>>;
 
     /// Removes it.
     fn remove_stray(&self, stray: &Stray) -> Result<()>;

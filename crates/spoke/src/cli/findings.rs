@@ -89,12 +89,19 @@ fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Lease(lease) => {
             ("lease", lease.address.addr().to_string(), "no attachment holds it")
         }
-        Garbage::Stray(Stray::Link(name)) => ("link", name.to_string(), "no record knows it"),
+        Garbage::Port(claim) => {
+            ("port", claim.holder.to_string(), "its holder has no record")
+        }
+        Garbage::Stray(Stray::Link(name)) => {
+            ("link", name.to_string(), "no record knows it, but its container lives")
+        }
         Garbage::Stray(Stray::Elements(mark)) => ("rules", mark.clone(), "no record knows them"),
     };
-    let remedy = match finding.remedy {
-        Remedy::Free => "free",
-        Remedy::Quarantine => "quarantine",
+    let remedy = match (finding.remedy, &finding.what) {
+        (Remedy::Free, _) => "free",
+        // It holds nothing that could be kept back.
+        (Remedy::Quarantine, Garbage::Stray(_)) => "keep",
+        (Remedy::Quarantine, _) => "quarantine",
     };
     FindingView { kind, subject, why: why.to_owned(), remedy, done: mode == Mode::Mend }
 }

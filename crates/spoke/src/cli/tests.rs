@@ -36,7 +36,7 @@ struct Fixture {
 #[derive(Default)]
 struct Kernel {
     gone: RefCell<BTreeSet<String>>,
-    strays: RefCell<Vec<Stray>>,
+    strays: RefCell<Vec<(Stray, Presence)>>,
     removed: RefCell<Vec<String>>,
 }
 
@@ -196,7 +196,10 @@ impl Driver for Kernel {
         Ok(())
     }
 
-    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+    fn strays(
+        &self,
+        _: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>> {
         Ok(self.strays.borrow().clone())
     }
 

@@ -197,7 +197,7 @@ fn mac(layers: &[&Attachment]) -> Option<String> {
             let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
             attached.interfaces.iter().filter(inside).find_map(|interface| interface.mac)
         }
-        Phase::Attaching { .. } | Phase::Detaching => None,
+        Phase::Attaching { .. } | Phase::Detaching { .. } => None,
     });
     let tuned = layers.iter().find_map(|layer| layer.wiring.tuning.as_ref()?.mac);
     tuned.or(made).map(|mac| mac.to_string())
@@ -205,7 +205,7 @@ fn mac(layers: &[&Attachment]) -> Option<String> {
 
 fn state(layers: &[&Attachment]) -> &'static str {
     let in_phase = |wanted: fn(&Phase) -> bool| layers.iter().any(|layer| wanted(&layer.phase));
-    if in_phase(|phase| matches!(phase, Phase::Detaching)) {
+    if in_phase(|phase| matches!(phase, Phase::Detaching { .. })) {
         "detaching"
     } else if in_phase(|phase| matches!(phase, Phase::Attaching { .. })) {
         "attaching"

@@ -95,7 +95,8 @@ fn takes_an_address_away_only_by_force() {
 fn check_finds_and_fix_frees_only_the_dead() {
     let host = network();
     host.kernel.gone.borrow_mut().insert("c3".to_owned());
-    host.kernel.strays.borrow_mut().push(Stray::Link("veth1234".parse().unwrap()));
+    let rules = (Stray::Elements("0123/link".into()), Presence::Gone);
+    host.kernel.strays.borrow_mut().push(rules);
     host.address_file("cbr0", "10.1.0.5", "before-boot", 90_000);
     host.address_file("cbr0", "10.1.0.6", "unknown", 60);
     host.address_file("cbr0", "10.1.0.7", "vanished", 60);
@@ -111,7 +112,7 @@ fn check_finds_and_fix_frees_only_the_dead() {
     assert_eq!(code, 1);
     assert!(err.contains("ipam check --fix"), "{err}");
     let rows: Vec<&str> = out.lines().map(|line| line.split("  ").next().unwrap()).collect();
-    assert_eq!(rows, ["KIND", "attachment", "link", "file", "file", "file"], "{out}");
+    assert_eq!(rows, ["KIND", "attachment", "rules", "file", "file", "file"], "{out}");
     assert!(host.has("var/lib/cni/networks/cbr0/10.1.0.5"));
 
     let fixed = host.spoke("ipam check --fix");

@@ -52,7 +52,7 @@ impl Driver for Dataplane {
         Ok(())
     }
 
-    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }
 
@@ -65,6 +65,7 @@ impl Driver for Dataplane {
 #[derive(Default)]
 pub(crate) struct Directory {
     pub(crate) held: RefCell<BTreeSet<IpAddr>>,
+    pub(crate) kept: RefCell<Members>,
 }
 
 impl IpamPort for Directory {
@@ -87,7 +88,8 @@ impl IpamPort for Directory {
         Ok(())
     }
 
-    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+    fn gc(&self, _: &Network, valid: &Members) -> Result<()> {
+        self.kept.borrow_mut().extend(valid.iter().cloned());
         Ok(())
     }
 

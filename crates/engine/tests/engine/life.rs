@@ -1,12 +1,8 @@
 //! The life of attachments in one book: who gets what, who is told no, and what dies.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::num::NonZeroU16;
 
-use common::{World, book, ip, network, pool, request};
+use super::common::{World, book, ip, network, pool, request};
 use engine::{Garbage, Mode};
 use model::*;
 use proptest::prelude::*;

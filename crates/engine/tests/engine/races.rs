@@ -1,0 +1,153 @@
+//! What happens when several processes work on one attachment, and when one of them dies.
+
+use super::common::{World, book, ip, network, pool, request};
+use engine::port::{Key, Outcome, Record, Store, Txn};
+use engine::{Garbage, Mode, Request};
+use model::*;
+
+const DEAD: Process = Process { pid: 7, start: 1 };
+
+/// Attaches, and puts the record into `phase` as if another process had left it so.
+fn left(world: &World, request: &Request, phase: Phase) -> Attachment {
+    let mut record = world.engine().attach(request).unwrap();
+    record.phase = phase;
+    let key = Key::Attachment(record.id.clone(), record.layer);
+    let txn = Txn::new().put(key, Record::Attachment(Box::new(record.clone())));
+    assert!(matches!(world.store.commit(&txn).unwrap(), Outcome::Done(_)));
+    record
+}
+
+fn published(network: &Network, port: u16) -> Request {
+    let mut request = request(network, "a");
+    let number = std::num::NonZeroU16::new(port).unwrap();
+    request.wiring.publish = Some(Publish {
+        backend: Backend::Nftables,
+        ports: vec![PortMap {
+            host: None,
+            host_port: number,
+            container_port: number,
+            protocol: Protocol::Tcp,
+        }],
+        snat: true,
+        masquerade_all: false,
+        behind: None,
+        iptables: IptablesPublish::default(),
+    });
+    request
+}
+
+#[test]
+fn ports_of_a_dead_attempt_are_free_again() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    left(&world, &published(&network, 8080), Phase::Attaching { by: DEAD });
+    world.machine.dead.borrow_mut().insert(DEAD.pid);
+    let engine = world.engine();
+    engine.attach(&published(&network, 9090)).unwrap();
+    let ports: Vec<u16> = engine.ports().unwrap().iter().map(|(_, port, _)| *port).collect();
+    assert_eq!(ports, [9090]);
+    engine.detach(&published(&network, 9090)).unwrap();
+    assert!(engine.ports().unwrap().is_empty());
+}
+
+#[test]
+fn claims_without_a_record_are_found() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let holder = request(&network, "gone").id();
+    let port = std::num::NonZeroU16::new(80).unwrap();
+    let key = Key::Port(Protocol::Tcp, port);
+    let claims = Record::Port(vec![Claim { host: None, holder }]);
+    assert!(matches!(world.store.commit(&Txn::new().put(key, claims)).unwrap(), Outcome::Done(_)));
+    let engine = world.engine();
+    let found = engine.reconcile(Mode::Mend).unwrap();
+    assert!(matches!(found[..], [engine::Finding { what: Garbage::Port(_), .. }]), "{found:?}");
+    assert!(engine.ports().unwrap().is_empty());
+}
+
+#[test]
+fn nobody_undoes_beside_a_living_detacher() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let wanted = request(&network, "a");
+    let other = Process { pid: 8, start: 1 };
+    left(&world, &wanted, Phase::Detaching { by: other, attacher: None });
+    let engine = world.engine();
+    assert_eq!(engine.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(engine.attach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    assert_eq!(world.dataplane.made.borrow().len(), 1);
+    world.machine.dead.borrow_mut().insert(other.pid);
+    engine.detach(&wanted).unwrap();
+    assert!(world.dataplane.made.borrow().is_empty() && engine.holders().unwrap().is_empty());
+}
+
+#[test]
+fn a_dead_detacher_does_not_hide_a_living_attacher() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let wanted = request(&network, "a");
+    let attacher = Process { pid: 8, start: 1 };
+    world.machine.dead.borrow_mut().insert(DEAD.pid);
+    left(&world, &wanted, Phase::Detaching { by: DEAD, attacher: Some(attacher) });
+    let engine = world.engine();
+    assert_eq!(engine.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    world.machine.dead.borrow_mut().insert(attacher.pid);
+    engine.detach(&wanted).unwrap();
+    assert!(engine.attachments().unwrap().is_empty());
+}
+
+#[test]
+fn a_gateway_is_nobodys_even_if_it_is_reserved_for_somebody() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let engine = world.engine();
+    let web: OwnerName = "web".parse().unwrap();
+    let gateway = "10.0.0.1".parse().unwrap();
+    engine.reserve(&Space::Host, gateway, Some((network.name.clone(), web.clone()))).unwrap();
+    let mut owner = request(&network, "a");
+    owner.owner = Some(web);
+    assert_eq!(ip(&engine.attach(&owner).unwrap()), "10.0.0.2");
+}
+
+#[test]
+fn an_owner_that_is_replaced_while_it_lives_keeps_both_addresses() {
+    let (world, mut network) = (World::new(), book("10.0.0.0/28"));
+    network.sticky = true;
+    let engine = world.engine();
+    let named = |container: &str| {
+        let mut named = request(&network, container);
+        named.owner = Some("web".parse().unwrap());
+        named
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    seen.insert(ip(&engine.attach(&named("web-0")).unwrap()));
+    for round in 1..8 {
+        seen.insert(ip(&engine.attach(&named(&format!("web-{round}"))).unwrap()));
+        engine.detach(&named(&format!("web-{}", round - 1))).unwrap();
+    }
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!(engine.reservations().unwrap().len(), 2);
+}
+
+#[test]
+fn a_network_that_nobody_is_on_holds_no_subnet() {
+    let world = World::new();
+    world.dataplane.fails.set(true);
+    let of = |name: &str| {
+        let pools = vec![pool(name, "10.0.0.0/29", Order::NextAfterLast)];
+        network(name, Ipam::Book { pools })
+    };
+    let engine = world.engine();
+    engine.attach(&request(&of("oops"), "a")).unwrap_err();
+    engine.create_network(&of("front")).unwrap();
+    assert_eq!(engine.create_network(&of("other")).unwrap_err().kind(), Kind::Conflict);
+}
+
+#[test]
+fn gc_keeps_what_is_just_being_attached() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let other = Process { pid: 8, start: 1 };
+    left(&world, &request(&network, "a"), Phase::Attaching { by: other });
+    let engine = world.engine();
+    engine.gc(&network, &engine::Members::new()).unwrap();
+    let kept = world.directory.kept.borrow();
+    assert!(kept.iter().any(|(container, _)| container.as_str() == "a"));
+    assert_eq!(engine.holders().unwrap().len(), 1);
+}
