@@ -4,7 +4,7 @@
 //! plugin `tuning`, so that either can undo what the other did. Kernel parameters vanish with
 //! their namespace and are not restored, as there.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -49,25 +49,26 @@ pub(crate) fn tune(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result<
     })?
 }
 
-/// Gives the interface back what it was before, if it still exists, and forgets that.
+/// Gives the interface back what it was before, as far as that is known and possible, and forgets
+/// it. As with the reference plugin nothing of this keeps a container from going: the interface
+/// mostly goes with it.
 pub(crate) fn untune(tuning: &Tuning, ifname: &IfName, sandbox: Option<&Netns>) -> Result<()> {
     let Some(backup) = &tuning.backup else { return Ok(()) };
-    let Some(before) = kept(backup)? else { return Ok(()) };
-    if let Some(sandbox) = sandbox {
-        sandbox.enter(|| {
-            let mut socket = Socket::route()?;
-            match socket.link(At::Name(ifname))? {
-                Some(link) => change(&mut socket, &link, &before.changes()),
-                None => Ok(()),
-            }
-        })??;
+    if let (Some(before), Some(sandbox)) = (kept(backup), sandbox) {
+        let _ = sandbox.enter(|| restore(&before, ifname));
     }
-    match std::fs::remove_file(backup) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Error::os(format!("removing {}", backup.display()), error))
-        }
-        Ok(()) | Err(_) => Ok(()),
+    let _ = std::fs::remove_file(backup);
+    Ok(())
+}
+
+/// Each attribute by itself: one that the kernel refuses does not take the others with it.
+fn restore(before: &Before, ifname: &IfName) -> Result<()> {
+    let mut socket = Socket::route()?;
+    let Some(link) = socket.link(At::Name(ifname))? else { return Ok(()) };
+    for attribute in before.changes() {
+        let _ = change(&mut socket, &link, &[attribute]);
     }
+    Ok(())
 }
 
 /// Compares the interface with what it was tuned to.
@@ -179,19 +180,13 @@ fn keep(path: &Path, before: &Before) -> Result<()> {
         .map_err(|error| Error::os(doing(), error))
 }
 
-fn kept(path: &Path) -> Result<Option<Before>> {
-    let doing = || format!("reading what was before from {}", path.display());
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.len() > LARGEST => {
-            return Err(Error::invalid("the file is larger than 64 KiB").context(doing()));
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::os(doing(), error)),
+/// What is no regular file, or too large, or cannot be read restores nothing.
+fn kept(path: &Path) -> Option<Before> {
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return None;
     }
-    let text = std::fs::read(path).map_err(|error| Error::os(doing(), error))?;
-    // A file that nobody can read restores nothing; it must not keep a container from going.
-    Ok(Some(serde_json::from_slice(&text).unwrap_or_default()))
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -202,13 +197,30 @@ mod tests {
     fn a_backup_is_kept_once_in_the_reference_form() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/c_eth0.json");
-        assert_eq!(kept(&path).unwrap(), None);
+        assert_eq!(kept(&path), None);
         let first = Before { mtu: Some(1500), tx_queue: Some(1000), ..Before::default() };
         keep(&path, &first).unwrap();
         keep(&path, &Before::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"mtu":1500,"txQLen":1000}"#);
-        assert_eq!(kept(&path).unwrap(), Some(first));
+        assert_eq!(kept(&path), Some(first));
         std::fs::write(&path, "{").unwrap();
-        assert_eq!(kept(&path).unwrap(), Some(Before::default()));
+        assert_eq!(kept(&path), None);
+    }
+
+    #[test]
+    fn a_backup_that_restores_nothing_is_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c_eth0.json");
+        let tuning = Tuning { backup: Some(path.clone()), ..Tuning::default() };
+        let ifname = "eth0".parse().unwrap();
+        let large = " ".repeat(usize::try_from(LARGEST).unwrap() + 1);
+        for text in [r#"{"mac":"nonsense"}"#, "\0", large.as_str()] {
+            std::fs::write(&path, text).unwrap();
+            untune(&tuning, &ifname, None).unwrap();
+            assert!(!path.exists());
+        }
+        // Nothing that can be read or removed as a file.
+        std::fs::create_dir(&path).unwrap();
+        untune(&tuning, &ifname, None).unwrap();
     }
 }
