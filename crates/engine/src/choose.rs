@@ -285,7 +285,8 @@ fn full(pool: &Pool) -> Error {
     Error::new(
         Kind::Exhausted,
         format!(
-            "no IP addresses available in range set: {} of network {}; `spoke ipam show {}` says who holds them",
+            "failed to allocate for range {}: no IP addresses available in range set: {} of network {}; `spoke ipam show {}` says who holds them",
+            pool.id.index,
             ranges.join(","),
             pool.id.network,
             pool.id.network
