@@ -15,7 +15,8 @@ pub use data::{Comment, Element, Field, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
 pub(crate) use list::read_anything;
 pub use list::{
-    Chain, Rule, Shape, chain, chain_exists, chains, elements, find, generation, rules, tables,
+    Chain, Rule, Shape, chain, chain_exists, chains, elements, find, generation, is_supported,
+    rules, tables,
 };
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use transaction::{Place, Transaction};

@@ -30,6 +30,8 @@ const BUFFER: usize = 32 * 1024;
 const LARGEST: usize = 1 << 20;
 /// Batches from this length on need a larger send buffer than `net.core.wmem_default`.
 const SENDABLE: usize = 128 * 1024;
+/// What notifications wait in, in bytes: those of a thousand links that change at once.
+const NOTIFICATIONS: usize = 1 << 20;
 /// `NETLINK_ROUTE`, whose number is zero.
 const ROUTE: Option<Protocol> = None;
 /// How often a dump that changed under our hands is taken again.
@@ -51,9 +53,7 @@ impl Socket {
     /// # Errors
     /// Where the process may not open more files.
     pub fn route() -> Result<Self> {
-        let socket = Self::open(ROUTE)?;
-        enable(&socket.fd, SocketOption::ExtAck).map_err(|errno| refused(OPENING, errno))?;
-        Ok(socket)
+        Self::open(ROUTE, &[SocketOption::ExtAck]).map_err(|errno| refused(OPENING, errno))
     }
 
     /// For nftables and connection tracking. Closing it after something was deleted in nftables
@@ -62,25 +62,30 @@ impl Socket {
     /// # Errors
     /// Where the kernel lacks nfnetlink, or the process may not open more files.
     pub fn netfilter() -> Result<Self> {
-        let socket = Self::open(Some(NETFILTER))?;
-        for option in [SocketOption::ExtAck, SocketOption::CapAck] {
-            enable(&socket.fd, option).map_err(|errno| refused(OPENING, errno))?;
-        }
-        Ok(socket)
+        Self::try_netfilter().map_err(|errno| refused(OPENING, errno))
+    }
+
+    /// As [`Socket::netfilter`], with the kernel's own reason.
+    pub(crate) fn try_netfilter() -> Result<Self, Errno> {
+        Self::open(Some(NETFILTER), &[SocketOption::ExtAck, SocketOption::CapAck])
     }
 
     /// Receives rtnetlink's notifications of `groups` (a mask of `RTMGRP_*`).
     pub(crate) fn notified(groups: u32) -> Result<Self> {
-        let socket = Self::open(ROUTE)?;
+        let socket = Self::open(ROUTE, &[]).map_err(|errno| refused(OPENING, errno))?;
+        // Without the right to exceed net.core.rmem_max, notifications may be lost, which is noticed.
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket.fd, NOTIFICATIONS);
         bind(&socket.fd, &SocketAddrNetlink::new(0, groups))
             .map_err(|errno| refused("subscribing to the kernel's notifications", errno))?;
         Ok(socket)
     }
 
-    fn open(protocol: Option<Protocol>) -> Result<Self> {
-        let fd =
-            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
-                .map_err(|errno| refused(OPENING, errno))?;
+    fn open(protocol: Option<Protocol>, options: &[SocketOption]) -> Result<Self, Errno> {
+        let kind = SocketType::RAW;
+        let fd = socket_with(AddressFamily::NETLINK, kind, SocketFlags::CLOEXEC, protocol)?;
+        for option in options {
+            enable(&fd, *option)?;
+        }
         Ok(Self { fd, protocol, sequence: 0, strict: false, buffer: Vec::new() })
     }
 
@@ -327,6 +332,12 @@ mod tests {
         batch.request(18, DUMP, "listing links").bytes(&[0; 16]);
         socket.buffer = vec![0; 40];
         assert!(!socket.dump(&mut batch, &[], |_| Some(())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_thousand_links_may_change_before_anybody_listens() {
+        let socket = Socket::notified(1).unwrap();
+        assert!(sockopt::socket_recv_buffer_size(&socket.fd).unwrap() >= NOTIFICATIONS);
     }
 
     #[test]

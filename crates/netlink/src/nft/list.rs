@@ -120,6 +120,28 @@ pub fn generation(socket: &mut Socket) -> Result<u32> {
     socket.get(&mut batch, &[], read)?.ok_or_else(missing)
 }
 
+/// Whether the kernel has nftables, and lets itself be asked about it; `true` where that cannot be
+/// told. For when something failed: it opens a socket of its own.
+pub fn is_supported() -> bool {
+    match Socket::try_netfilter() {
+        Ok(mut socket) => answers(&mut socket, kind(abi::GETGEN)),
+        Err(errno) => !ABSENT.contains(&errno),
+    }
+}
+
+/// How a kernel without nfnetlink, or without this part of it, answers.
+const ABSENT: [Errno; 4] =
+    [Errno::PROTONOSUPPORT, Errno::AFNOSUPPORT, Errno::OPNOTSUPP, Errno::INVAL];
+
+fn answers(socket: &mut Socket, question: u16) -> bool {
+    let mut batch = Batch::new();
+    batch.request(question, 0, "asking for nftables").bytes(&header(0, 0));
+    match socket.send(&mut batch) {
+        Ok(outcome) => !outcome.failures().iter().any(|failure| ABSENT.contains(&failure.errno)),
+        Err(_) => true,
+    }
+}
+
 /// The names of a family's tables, with their comments.
 ///
 /// # Errors
@@ -304,6 +326,15 @@ mod tests {
 
     use super::*;
     use crate::wire::Messages;
+
+    #[test]
+    fn a_part_that_the_kernel_lacks_is_known() {
+        assert!(is_supported());
+        let mut socket = Socket::netfilter().unwrap();
+        assert!(answers(&mut socket, kind(abi::GETGEN)));
+        // Beyond NFNL_SUBSYS_COUNT.
+        assert!(!answers(&mut socket, 0x7f00));
+    }
 
     proptest! {
         #[test]
