@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Error, IfName, Kind, Result};
+use model::{Error, IfName, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, Peer, Socket};
 
@@ -82,7 +82,8 @@ impl<'a> Hands<'a> {
             Step::Sysctl { path, value, optional } => {
                 self.flush()?;
                 match netlink::sysctl::ensure(path, value) {
-                    Err(error) if *optional && error.kind() == Kind::NotFound => Ok(()),
+                    // The kernel may lack it, and `/proc/sys` may be read-only or masked.
+                    Err(_) if *optional => Ok(()),
                     written => written,
                 }
             }

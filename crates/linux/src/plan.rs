@@ -72,14 +72,15 @@ pub enum Step {
     },
     /// Removes a route through a link.
     DropRoute(IfName, IpNet),
-    /// Writes a kernel parameter, given below `/proc/sys`. One that the kernel lacks is passed
-    /// over where it only improves things.
+    /// Writes a kernel parameter, given below `/proc/sys`, unless it has the value already. One
+    /// that the kernel lacks or that cannot be written is passed over where it only improves
+    /// things.
     Sysctl {
         /// For example `net/ipv4/ip_forward`.
         path: String,
         /// What is written.
         value: &'static str,
-        /// Whether it may be missing.
+        /// Whether it may stay as it is.
         optional: bool,
     },
 }
