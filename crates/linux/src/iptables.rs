@@ -82,7 +82,7 @@ impl Iptables {
     /// what is not there is done, and so is everything where there are no iptables programs.
     ///
     /// # Errors
-    /// As [`Iptables::install`].
+    /// As [`Iptables::install`]; the first one, after both families were tried.
     pub fn remove(&self, attachment: &Attachment) -> Result<()> {
         self.remove_parts(&attachment.id, &parts_of(attachment), &attachment.addresses)
     }
@@ -106,12 +106,11 @@ impl Iptables {
         if wanted.is_empty() {
             wanted = BTreeSet::from([Family::V4, Family::V6]);
         }
-        for family in wanted {
+        let remove = |family| {
             let held = rules::of_family(addresses, family);
-            let edit = |saved| Ok(change::remove(saved, id, parts, &held));
-            self.edit_if_there(family, edit)?;
-        }
-        Ok(())
+            self.edit_if_there(family, |saved| Ok(change::remove(saved, id, parts, &held)))
+        };
+        wanted.into_iter().map(remove).fold(Ok(()), Result::and)
     }
 
     /// Removes the isolation of a bridge, which its containers share.
@@ -119,10 +118,9 @@ impl Iptables {
     /// # Errors
     /// As [`Iptables::install`].
     pub fn remove_bridge(&self, bridge: &IfName) -> Result<()> {
-        for family in [Family::V4, Family::V6] {
-            self.edit_if_there(family, |saved| Ok(change::remove_bridge(saved, bridge)))?;
-        }
-        Ok(())
+        let remove =
+            |family| self.edit_if_there(family, |saved| Ok(change::remove_bridge(saved, bridge)));
+        [Family::V4, Family::V6].into_iter().map(remove).fold(Ok(()), Result::and)
     }
 
     /// Names the first rule of the attachment that is missing.

@@ -1,25 +1,22 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
+mod flows;
+
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use engine::port::Stray;
 use model::{
-    Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Layer, LinkKind, Protocol,
-    Publish, Result, Runtime, Wiring,
+    Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Kind, Layer, LinkKind, Publish,
+    Result, Runtime, Wiring,
 };
 use netlink::wire::Batch;
-use netlink::{At, Change, Socket};
+use netlink::{At, Change, Socket, nft};
 
-use crate::filter::{self, Elements};
-use crate::identity::Identity;
+use self::flows::Stale;
+use crate::filter::{self, Elements, Owner};
+use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
 use crate::{listener, reference};
-
-/// Every layer whose elements carry a mark of their own.
-const LAYERS: [Layer; 5] =
-    [Layer::Link, Layer::Address, Layer::Publish, Layer::Firewall, Layer::Tuning];
 
 /// The packet filters of this host.
 #[derive(Default)]
@@ -45,53 +42,53 @@ impl Policy {
             && publish.snat
             && attachment.first(Family::V4).is_some()
         {
-            // Lets packets from this host's loopback addresses reach the container.
-            let key = format!("net/ipv4/conf/{behind}/route_localnet");
-            netlink::sysctl::ensure(key, "1")?;
+            route_loopback(behind)?;
         }
         isolate(attachment)?;
         Iptables::new(Variant::Host).install(attachment)?;
         self.install_elements(attachment)?;
-        self.forget_flows(attachment)
+        match Stale::before(attachment)? {
+            Some(stale) => self.if_there(|socket| stale.forget(socket)),
+            None => Ok(()),
+        }
     }
 
     fn install_elements(&self, attachment: &Attachment) -> Result<()> {
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
-        self.with(|socket| filter::install(socket, &wanted.elements))?;
+        let host_end = Identity::of(&attachment.id).host_link()?;
+        let is_gone = |owner: &Owner| is_gone(owner, &host_end);
+        self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
         let Some(firewall) = &attachment.wiring.firewall else { return Ok(()) };
         let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
             return Ok(());
         };
         let forwarding = self.with(|socket| filter::allow_forwarding(socket, behind))?;
-        match forwarding.legacy.is_empty() {
-            true => Ok(()),
-            false => Iptables::new(Variant::Legacy).install(&in_iptables(attachment)),
+        if forwarding.legacy.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// UDP has no end of a connection: the kernel would go on sending a client's packets to where
-    /// the port led before.
-    fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
-        let Some(publish) = &attachment.wiring.publish else { return Ok(()) };
-        let udp = publish.ports.iter().filter(|map| map.protocol == Protocol::Udp);
-        let ports: BTreeSet<u16> = udp.map(|map| map.host_port.get()).collect();
-        match ports.is_empty() {
-            true => Ok(()),
-            false => self.with(|socket| netlink::conntrack::flush_udp(socket, &ports).map(|_| ())),
+        match Iptables::new(Variant::Legacy).install(&in_iptables(attachment)) {
+            // Someone whose programs are not here has those rules (k3s, Docker in a container).
+            // They need not drop anything; `spoke doctor` looks whether they do.
+            Err(error) if error.kind() == Kind::Unsupported => Ok(()),
+            installed => installed,
         }
     }
 
     /// Removes them; what is gone is done. Of an attachment without a record also what the
-    /// reference plugins would have made for it.
+    /// reference plugins would have made for it. Everything is tried; the first failure is told.
     pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
-        match attachment.runtime {
-            Runtime::Reference => self.remove_reference(attachment)?,
+        let rules = match attachment.runtime {
+            Runtime::Reference => self.remove_reference(attachment),
             Runtime::Cni | Runtime::Podman | Runtime::Spoke => {
-                Iptables::new(Variant::Host).remove(attachment)?;
+                Iptables::new(Variant::Host).remove(attachment)
             }
-        }
-        self.remove_elements(attachment)?;
-        self.forget_flows(attachment)
+        };
+        let elements = self.remove_elements(attachment);
+        let flows = match Stale::after(attachment) {
+            Some(stale) => self.if_there(|socket| stale.forget(socket)),
+            None => Ok(()),
+        };
+        rules.and(elements).and(flows)
     }
 
     fn remove_reference(&self, attachment: &Attachment) -> Result<()> {
@@ -102,35 +99,45 @@ impl Policy {
             Layer::Address | Layer::Tuning => return Ok(()),
         };
         self.deleted.set(true);
-        let variants = self.with(|socket| {
-            reference::remove(socket, &attachment.id, attachment.layer)?;
-            reference::iptables_in_use(socket)
-        })?;
-        variants.into_iter().try_for_each(|variant| {
-            let addresses = &attachment.addresses;
-            Iptables::new(variant).remove_parts(&attachment.id, &[part], addresses)
-        })
+        let (id, addresses) = (&attachment.id, &attachment.addresses);
+        let rules = self.if_there(|socket| reference::remove(socket, id, attachment.layer));
+        let chains = self.each_variant(|iptables| iptables.remove_parts(id, &[part], addresses));
+        rules.and(chains)
+    }
+
+    /// Works on every iptables that has chains of the reference plugins; the first failure.
+    fn each_variant(&self, work: impl Fn(Iptables) -> Result<()>) -> Result<()> {
+        let nft = self.if_there(reference::nft_in_use);
+        let used = [
+            (Variant::Nft, matches!(nft, Ok(true))),
+            (Variant::Legacy, reference::legacy_in_use()),
+        ];
+        let used = used.into_iter().filter(|(_, used)| *used);
+        let worked = used.map(|(variant, _)| work(Iptables::new(variant)));
+        worked.fold(nft.map(drop), Result::and)
     }
 
     fn remove_elements(&self, attachment: &Attachment) -> Result<()> {
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
-        if attachment.wiring.firewall.is_some() && reference::legacy_in_use() {
-            Iptables::new(Variant::Legacy).remove(&in_iptables(attachment))?;
-        }
+        let legacy = match attachment.wiring.firewall.is_some() && reference::legacy_in_use() {
+            true => Iptables::new(Variant::Legacy).remove(&in_iptables(attachment)),
+            false => Ok(()),
+        };
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
         let known = attachment.runtime != Runtime::Reference && is_told(attachment);
         if known && wanted.elements.is_empty() {
-            return Ok(());
+            return legacy;
         }
         self.deleted.set(true);
-        self.with(|socket| match known {
+        let elements = self.if_there(|socket| match known {
             true => filter::remove(socket, &wanted.elements),
             false => {
                 let owned = filter::find_owned(socket, wanted.elements.owner())?;
                 filter::remove(socket, &owned)
             }
-        })
+        });
+        legacy.and(elements)
     }
 
     /// Names the first part that is missing.
@@ -144,31 +151,24 @@ impl Policy {
 
     /// Removes what attachments of a bridge shared.
     pub(crate) fn forget_bridge(&self, bridge: &IfName) -> Result<()> {
-        let variants = self.with(|socket| {
+        let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
-            filter::unload_unowned(socket)?;
-            reference::iptables_in_use(socket)
-        })?;
-        variants.into_iter().try_for_each(|variant| Iptables::new(variant).remove_bridge(bridge))
+            filter::unload_unowned(socket)
+        });
+        ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
 
-    /// Elements of ours that belong to none of the `known` attachments.
-    pub(crate) fn strays(&self, known: &[Attachment]) -> Result<Vec<Stray>> {
-        let mut expected = Vec::new();
-        for attachment in known {
-            let identity = Identity::of(&attachment.id);
-            expected.extend(LAYERS.map(|layer| identity.mark(layer)));
-        }
-        let owners = self.with(filter::list_owners)?;
-        let marks = owners.keys().map(|owner| owner.as_str().to_owned());
-        Ok(marks.filter(|mark| !expected.contains(mark)).map(Stray::Elements).collect())
+    /// The marks of everybody who has elements.
+    pub(crate) fn marks(&self) -> Result<Vec<String>> {
+        let owners = self.if_there(filter::list_owners)?;
+        Ok(owners.keys().map(|owner| owner.as_str().to_owned()).collect())
     }
 
     /// Removes everything that bears the mark.
     pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
         let owner = mark.parse()?;
-        self.with(|socket| {
+        self.if_there(|socket| {
             let owned = filter::find_owned(socket, &owner)?;
             filter::remove(socket, &owned)
         })
@@ -179,12 +179,43 @@ impl Policy {
         self.socket.borrow_mut().take().filter(|_| self.deleted.get())
     }
 
+    /// As [`Policy::with`], for what looks or removes: in a kernel without nftables is nothing.
+    fn if_there<T: Default>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
+        match self.with(work) {
+            Err(_) if !nft::is_supported() => Ok(T::default()),
+            worked => worked,
+        }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
         let mut socket = self.socket.borrow_mut();
         match socket.as_mut() {
             Some(socket) => work(socket),
             None => work(socket.insert(Socket::netfilter()?)),
         }
+    }
+}
+
+/// Lets packets from this host's loopback addresses reach the container. Where that can neither be
+/// set nor is so already, the ports cannot be reached there, as they are promised to be: an error,
+/// as with the reference plugin.
+fn route_loopback(behind: &IfName) -> Result<()> {
+    let parameter = |which: &str| format!("net/ipv4/conf/{which}/route_localnet");
+    match netlink::sysctl::ensure(parameter(behind.as_str()), "1") {
+        // What is set for all interfaces holds for each.
+        Err(_) if netlink::sysctl::read(parameter("all")).is_ok_and(|all| all == "1") => Ok(()),
+        ensured => ensured,
+    }
+}
+
+/// Whether the owner of an element gives way to the attachment with this `host_end`: a dead
+/// container does, whose host's end went with it. One whose link another plugin made has no host's
+/// end of ours, dead or alive, and gives way too, as do the other layers of the same attachment.
+fn is_gone(owner: &Owner, host_end: &IfName) -> Result<bool> {
+    match identity::host_link_of(owner.as_str()) {
+        Some(link) if link == *host_end => Ok(true),
+        Some(link) => Ok(Socket::route()?.link(At::Name(&link))?.is_none()),
+        None => Ok(true),
     }
 }
 

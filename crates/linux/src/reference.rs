@@ -59,22 +59,16 @@ fn remove_from(
     Ok(())
 }
 
-/// Which variants of iptables have chains of the reference plugins: asked without executing any.
-pub(crate) fn iptables_in_use(socket: &mut Socket) -> Result<Vec<crate::iptables::Variant>> {
-    use crate::iptables::Variant;
-
-    let mut variants = Vec::new();
+/// Whether the iptables that speaks to nftables has chains of the reference plugins: asked without
+/// executing it.
+pub(crate) fn nft_in_use(socket: &mut Socket) -> Result<bool> {
     for family in [Family::Ipv4, Family::Ipv6] {
         let chains = nft::chains(socket, family)?;
         if chains.iter().any(|chain| chain.name.starts_with("CNI-")) {
-            variants.push(Variant::Nft);
-            break;
+            return Ok(true);
         }
     }
-    if legacy_in_use() {
-        variants.push(Variant::Legacy);
-    }
-    Ok(variants)
+    Ok(false)
 }
 
 /// Whether the old iptables, which netlink does not show, has any table here.

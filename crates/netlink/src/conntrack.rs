@@ -1,6 +1,7 @@
 //! Connection tracking (`linux/netfilter/nfnetlink_conntrack.h`).
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Result};
 use rustix::io::Errno;
@@ -18,9 +19,16 @@ const DELETE: u16 = SUBSYSTEM | 2;
 const HEADER: usize = 4;
 
 const ORIGINAL: u16 = 1;
+const REPLY: u16 = 2;
+const STATUS: u16 = 3;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
+const TUPLE_ADDRESSES: u16 = 1;
 const TUPLE_PROTOCOL: u16 = 2;
+/// `CTA_IP_V4_SRC` and `CTA_IP_V6_SRC`.
+const SOURCE: [u16; 2] = [1, 3];
+/// `CTA_IP_V4_DST` and `CTA_IP_V6_DST`.
+const DESTINATION: [u16; 2] = [2, 4];
 const PROTOCOL_NUMBER: u16 = 1;
 const DESTINATION_PORT: u16 = 3;
 
@@ -32,6 +40,9 @@ const FILTER_ORIGINAL: u16 = 1;
 const BY_PROTOCOL: u32 = 1 << 3;
 /// The bit of the destination port.
 const BY_PORT: u32 = 1 << 5;
+
+/// `IPS_DST_NAT`.
+const DESTINATION_NAT: u32 = 1 << 5;
 
 const UDP: u8 = 17;
 /// So many deletions, of some 100 bytes each, are sent at once.
@@ -46,13 +57,26 @@ pub(crate) struct Entry {
     zone: Option<u16>,
 }
 
-/// Forgets every tracked UDP flow in the socket's namespace whose first packet went to one of
-/// `ports`, so that its next packet meets the rules of now; returns how many there were. The
-/// socket is a [`Socket::netfilter`].
+/// A tracked UDP flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Where its first packet was sent to.
+    pub to: SocketAddr,
+    /// Where that packet was led instead, if its destination was translated.
+    pub led_to: Option<IpAddr>,
+}
+
+/// Forgets the tracked UDP flows in the socket's namespace whose first packet went to one of
+/// `ports` and that are `meant`, so that their next packet meets the rules of now; returns how many
+/// there were. The socket is a [`Socket::netfilter`].
 ///
 /// # Errors
 /// As [`Socket::dump`] and [`Socket::send`]. A kernel that tracks nothing has nothing to forget.
-pub fn flush_udp(socket: &mut Socket, ports: &BTreeSet<u16>) -> Result<usize> {
+pub fn flush_udp(
+    socket: &mut Socket,
+    ports: &BTreeSet<u16>,
+    meant: impl Fn(&Flow) -> bool,
+) -> Result<usize> {
     if ports.is_empty() {
         return Ok(0);
     }
@@ -62,7 +86,10 @@ pub fn flush_udp(socket: &mut Socket, ports: &BTreeSet<u16>) -> Result<usize> {
         select(&mut batch, family, ports);
         // The kernel has no connection tracking to talk about.
         let absent = [Errno::INVAL];
-        entries.extend(socket.dump(&mut batch, &absent, |message| read(message, ports))?);
+        entries.extend(socket.dump(&mut batch, &absent, |message| {
+            let (flow, entry) = read(message, ports)?;
+            meant(&flow).then_some(entry)
+        })?);
     }
     for some in entries.chunks(AT_ONCE) {
         let mut batch = Batch::new();
@@ -108,17 +135,24 @@ fn forget(batch: &mut Batch, entry: &Entry) {
     }
 }
 
-pub(crate) fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<Entry> {
+pub(crate) fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<(Flow, Entry)> {
+    (message.kind == NEW).then_some(())?;
     let attributes = message.attributes(HEADER);
     let original = attributes.find_kind(ORIGINAL)?;
-    let port = udp_port(&original.nested()).filter(|port| ports.contains(port));
-    (message.kind == NEW && port.is_some()).then_some(())?;
-    Some(Entry {
+    let port = udp_port(&original.nested()).filter(|port| ports.contains(port))?;
+    let status = attributes.find_kind(STATUS).and_then(|status| status.be32()).unwrap_or(0);
+    let answering = || address(&attributes.find_kind(REPLY)?.nested(), SOURCE);
+    let flow = Flow {
+        to: SocketAddr::new(address(&original.nested(), DESTINATION)?, port),
+        led_to: (status & DESTINATION_NAT != 0).then(answering).flatten(),
+    };
+    let entry = Entry {
         family: *message.payload.first()?,
         original: original.value.to_vec(),
         id: attributes.find_kind(ID).and_then(|attribute| attribute.be32()),
         zone: attributes.find_kind(ZONE).and_then(|attribute| attribute.be16()),
-    })
+    };
+    Some((flow, entry))
 }
 
 /// The destination port of a tuple, if it is of UDP.
@@ -128,6 +162,15 @@ fn udp_port(tuple: &Attributes<'_>) -> Option<u16> {
     (number == UDP).then(|| protocol.find_kind(DESTINATION_PORT)?.be16()).flatten()
 }
 
+/// One of a tuple's addresses, which has another number in each family.
+fn address(tuple: &Attributes<'_>, [v4, v6]: [u16; 2]) -> Option<IpAddr> {
+    let addresses = tuple.find_kind(TUPLE_ADDRESSES)?.nested();
+    if let Some(attribute) = addresses.find_kind(v4) {
+        return Some(IpAddr::from(<[u8; 4]>::try_from(attribute.value).ok()?));
+    }
+    Some(IpAddr::from(<[u8; 16]>::try_from(addresses.find_kind(v6)?.value).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -135,26 +178,44 @@ mod tests {
     use super::*;
     use crate::wire::Messages;
 
-    fn tracked(protocol: u8, port: u16) -> Vec<u8> {
+    fn tracked(protocol: u8, port: u16, status: u32) -> Vec<u8> {
         let mut batch = Batch::new();
-        batch.request(NEW, 0, "test").bytes(&[2, 0, 0, 0]).nest(ORIGINAL, |tuple| {
+        let mut request = batch.request(NEW, 0, "test");
+        request.bytes(&[2, 0, 0, 0]).nest(ORIGINAL, |tuple| {
+            tuple.nest(TUPLE_ADDRESSES, |inner| {
+                inner.attribute(1, &[192, 0, 2, 9]).attribute(2, &[192, 0, 2, 1]);
+            });
             tuple.nest(TUPLE_PROTOCOL, |inner| {
                 inner.u8(PROTOCOL_NUMBER, protocol).be16(DESTINATION_PORT, port);
             });
         });
+        request.nest(REPLY, |tuple| {
+            tuple.nest(TUPLE_ADDRESSES, |inner| {
+                inner.attribute(1, &[10, 1, 0, 2]).attribute(2, &[192, 0, 2, 9]);
+            });
+        });
+        request.be32(STATUS, status);
         batch.seal(1).to_vec()
     }
 
+    fn flow(protocol: u8, port: u16, status: u32) -> Option<Flow> {
+        let bytes = tracked(protocol, port, status);
+        let message = Messages::new(&bytes).next().unwrap();
+        read(&message, &BTreeSet::from([53, 8080])).map(|(flow, _)| flow)
+    }
+
     #[test]
-    fn only_udp_to_these_ports_is_forgotten() {
-        let ports = BTreeSet::from([53, 8080]);
-        let found = |protocol, port| {
-            let bytes = tracked(protocol, port);
-            let message = Messages::new(&bytes).next().unwrap();
-            read(&message, &ports).is_some()
-        };
-        assert!(found(17, 53) && found(17, 8080));
-        assert!(!found(17, 54) && !found(6, 53));
+    fn only_udp_to_these_ports_is_seen() {
+        assert!(flow(17, 53, 0).is_some() && flow(17, 8080, 0).is_some());
+        assert!(flow(17, 54, 0).is_none() && flow(6, 53, 0).is_none());
+    }
+
+    #[test]
+    fn a_flow_says_where_it_was_led() {
+        let to = "192.0.2.1:53".parse().unwrap();
+        assert_eq!(flow(17, 53, 0), Some(Flow { to, led_to: None }));
+        let led_to = Some([10, 1, 0, 2].into());
+        assert_eq!(flow(17, 53, 0x20 | 8), Some(Flow { to, led_to }));
     }
 
     proptest! {

@@ -166,11 +166,16 @@ impl Listed<'_> {
 
 /// Puts the elements in, all or none, and makes the table if it is missing. What is there already
 /// with the same owner and meaning is left; what an earlier holder of the container's address
-/// left behind is replaced.
+/// left behind is replaced, if it `is_gone`.
 ///
 /// # Errors
-/// [`Kind::Conflict`] if a port leads to another container, naming the port and the owner.
-pub fn install(socket: &mut Socket, elements: &Elements) -> Result<()> {
+/// [`Kind::Conflict`] if a port leads to another container, or somebody who is not gone has the
+/// container's address, naming the element and the owner; what `is_gone` fails with.
+pub fn install(
+    socket: &mut Socket,
+    elements: &Elements,
+    is_gone: impl Fn(&Owner) -> Result<bool>,
+) -> Result<()> {
     if elements.is_empty() {
         return Ok(());
     }
@@ -178,7 +183,7 @@ pub fn install(socket: &mut Socket, elements: &Elements) -> Result<()> {
     let mut present = BTreeMap::new();
     for _ in 0..ATTEMPTS {
         ruleset::ensure(socket)?;
-        let outcome = installing(elements, &wanted, &present)?.commit(socket);
+        let outcome = installing(elements, &wanted, &present, &is_gone)?.commit(socket);
         // EEXIST: an element that was not expected. ENOENT: an expected one is gone, or the table.
         if ruleset::settled(outcome, |failure| {
             matches!(failure.errno, Errno::EXIST | Errno::NOENT)
@@ -195,6 +200,7 @@ fn installing(
     elements: &Elements,
     wanted: &[Listed<'_>],
     present: &BTreeMap<usize, Element>,
+    is_gone: &dyn Fn(&Owner) -> Result<bool>,
 ) -> Result<Transaction> {
     let mut transaction = Transaction::new();
     for bridge in elements.policed() {
@@ -205,7 +211,7 @@ fn installing(
         match present.get(&index) {
             Some(there) if *there == listed.element => continue,
             Some(there) => {
-                yields(listed, there, elements.owner())?;
+                yields(listed, there, elements.owner(), is_gone)?;
                 let about = listed.about("replacing");
                 transaction.delete_element(TABLE, listed.set, there, about);
             }
@@ -216,15 +222,25 @@ fn installing(
     Ok(transaction)
 }
 
-/// Whether the element that is `there` gives way: to its owner, and to who now has the address.
-fn yields(listed: &Listed<'_>, there: &Element, owner: &Owner) -> Result<()> {
+/// Whether the element that is `there` gives way: to its owner, and to who has the address now that
+/// its owner is gone. Without an owner's comment it is nobody's.
+fn yields(
+    listed: &Listed<'_>,
+    there: &Element,
+    owner: &Owner,
+    is_gone: &dyn Fn(&Owner) -> Result<bool>,
+) -> Result<()> {
+    if there.comment.as_ref() == Some(&owner.0) {
+        return Ok(());
+    }
     let set = OWNED.iter().flatten().find(|set| set.name == listed.set);
     let meant = set.and_then(|set| Entry::read(set, there));
     let same_address = meant.as_ref().is_some_and(|m| m.address() == listed.entry.address());
-    if same_address || there.comment.as_ref() == Some(&owner.0) {
+    let other = there.comment.clone().map(Owner);
+    if same_address && other.as_ref().map_or(Ok(true), is_gone)? {
         return Ok(());
     }
-    let by = there.comment.as_ref().map_or("somebody else", Comment::as_str);
+    let by = other.as_ref().map_or("somebody else", Owner::as_str);
     let what = meant.map_or_else(|| listed.entry.to_string(), |meant| meant.to_string());
     Err(Error::conflict(format!("{} is taken by {by}, which has {what}", listed.entry)))
 }

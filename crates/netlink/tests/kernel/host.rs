@@ -1,10 +1,11 @@
 //! Namespaces, kernel parameters, tracked connections.
 
 use std::collections::BTreeSet;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::process::Command;
 
 use model::Kind;
+use netlink::conntrack::Flow;
 use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Socket, conntrack, sysctl};
 
@@ -49,23 +50,36 @@ fn tracked_flows_are_forgotten() {
         socket.send(&mut batch).unwrap().into_result().unwrap();
         let mut netfilter = Socket::netfilter().unwrap();
         let ports = BTreeSet::from([5300, 5301]);
-        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
+        let mut flush = |ports: &BTreeSet<u16>, meant: &dyn Fn(&Flow) -> bool| {
+            conntrack::flush_udp(&mut netfilter, ports, meant).unwrap()
+        };
+        assert_eq!(flush(&ports, &|_| true), 0);
 
         // Nothing is tracked before a rule asks for it.
         let rules = "add table inet t; \
             add chain inet t c { type filter hook output priority 0; }; \
-            add rule inet t c ct state new accept";
+            add rule inet t c ct state new accept; \
+            add chain inet t n { type nat hook output priority -100; }; \
+            add rule inet t n ip daddr 127.0.0.7 dnat ip to 127.0.0.8";
         assert!(Command::new("nft").arg(rules).status().unwrap().success());
-        for (source, target) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+        for (source, target) in
+            [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]"), ("127.0.0.1:0", "127.0.0.7")]
+        {
             let sender = UdpSocket::bind(source).unwrap();
             let _ = TcpStream::connect(format!("{target}:5302"));
             for port in [5300, 5301, 5302] {
                 let _ = sender.send_to(b"x", format!("{target}:{port}"));
             }
         }
-        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 4);
-        assert_eq!(conntrack::flush_udp(&mut netfilter, &ports).unwrap(), 0);
-        let last = BTreeSet::from([5302]);
-        assert_eq!(conntrack::flush_udp(&mut netfilter, &last).unwrap(), 2);
+        let translated = |flow: &Flow| {
+            let to = flow.to.ip() == IpAddr::from([127, 0, 0, 7]);
+            to && flow.led_to == Some([127, 0, 0, 8].into())
+        };
+        assert_eq!(flush(&ports, &translated), 2);
+        assert_eq!(flush(&ports, &|flow| flow.led_to.is_some()), 0);
+        assert_eq!(flush(&ports, &|flow| flow.to.is_ipv6()), 2);
+        assert_eq!(flush(&ports, &|_| true), 2);
+        assert_eq!(flush(&ports, &|_| true), 0);
+        assert_eq!(flush(&BTreeSet::from([5302]), &|_| true), 3);
     });
 }

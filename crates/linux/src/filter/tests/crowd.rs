@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use model::{Kind, PortMap, Protocol};
 
-use super::space::Space;
+use super::space::{Space, alive};
 use crate::filter::{
     Elements, allow_forwarding, ensure, find_owned, install, list_owners, remove, verify,
 };
@@ -35,7 +35,7 @@ fn all_at_once_without_a_table() {
             scope.spawn(move || {
                 let mut socket = space.socket();
                 let bridge = "br0".parse().unwrap();
-                install(&mut socket, &container(number)).unwrap();
+                install(&mut socket, &container(number), alive).unwrap();
                 while let Err(error) = allow_forwarding(&mut socket, &bridge) {
                     assert_eq!(error.kind(), Kind::TryAgain, "{error}");
                 }
@@ -65,7 +65,7 @@ fn the_same_port_goes_to_one() {
                         protocol: Protocol::Udp,
                     };
                     elements.publish(&port, [10, 1, 0, number].into());
-                    match install(&mut space.socket(), &elements) {
+                    match install(&mut space.socket(), &elements, alive) {
                         Ok(()) => 1,
                         Err(error) => {
                             assert_eq!(error.kind(), Kind::Conflict, "{error}");
@@ -94,7 +94,7 @@ fn cost_by_size() {
     println!("looking for it: {:?}", lap.elapsed());
     lap = Instant::now();
     for number in 0..20_000 {
-        install(&mut socket, &container(number)).unwrap();
+        install(&mut socket, &container(number), alive).unwrap();
         if matches!(number, 99 | 199 | 999 | 1_099 | 9_899 | 9_999 | 19_899 | 19_999) {
             println!("{number}: {:?} per ADD", lap.elapsed() / 100);
         }

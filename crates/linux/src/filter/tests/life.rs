@@ -2,7 +2,7 @@ use std::num::NonZeroU16;
 
 use model::{IfName, IngressPolicy, Kind, PortMap, Protocol};
 
-use super::space::Space;
+use super::space::{Space, alive};
 use crate::filter::{
     Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
 };
@@ -43,9 +43,9 @@ fn in_found_and_out() {
     let elements = full("attachment-a", 2, 8080);
     assert_eq!(elements.entries().count(), 18);
     assert_eq!(verify(&mut socket, &elements).unwrap_err().kind(), Kind::NotFound);
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     verify(&mut socket, &elements).unwrap();
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     let listed = space.run("nft list map inet spoke dnat4_host");
     let line = "192.0.2.1 . tcp . 8081 comment \"attachment-a\" : 10.1.0.2 . 80";
     assert!(listed.contains(line), "{listed}");
@@ -66,9 +66,9 @@ fn in_found_and_out() {
 fn a_taken_port_names_the_holder_and_changes_nothing() {
     let space = Space::new();
     let mut socket = space.socket();
-    install(&mut socket, &full("a", 2, 8080)).unwrap();
+    install(&mut socket, &full("a", 2, 8080), alive).unwrap();
     let before = space.run("nft list table inet spoke");
-    let error = install(&mut socket, &full("b", 3, 8080)).unwrap_err();
+    let error = install(&mut socket, &full("b", 3, 8080), alive).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     let text = error.to_string();
     assert!(text.contains("port 8080/tcp") && text.contains("taken by a,"), "{text}");
@@ -79,12 +79,13 @@ fn a_taken_port_names_the_holder_and_changes_nothing() {
 }
 
 #[test]
-fn whoever_gets_an_address_gets_its_elements() {
+fn whoever_gets_an_address_gets_the_elements_of_the_dead() {
     let space = Space::new();
     let mut socket = space.socket();
     let (old, new) = (full("old", 2, 8080), full("new", 2, 8080));
-    install(&mut socket, &old).unwrap();
-    install(&mut socket, &new).unwrap();
+    install(&mut socket, &old, alive).unwrap();
+    let is_old = |owner: &Owner| Ok(owner.as_str() == "old");
+    install(&mut socket, &new, is_old).unwrap();
     verify(&mut socket, &new).unwrap();
     assert_eq!(verify(&mut socket, &old).unwrap_err().kind(), Kind::Conflict);
     remove(&mut socket, &old).unwrap();
@@ -92,20 +93,33 @@ fn whoever_gets_an_address_gets_its_elements() {
 }
 
 #[test]
+fn the_living_keep_their_elements() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let (first, second) = (full("first", 2, 8080), full("second", 2, 9090));
+    install(&mut socket, &first, alive).unwrap();
+    let error = install(&mut socket, &second, alive).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert!(error.to_string().contains("is taken by first"), "{error}");
+    remove(&mut socket, &second).unwrap();
+    verify(&mut socket, &first).unwrap();
+}
+
+#[test]
 fn a_flushed_ruleset_is_made_again() {
     let space = Space::new();
     let mut socket = space.socket();
     let elements = full("a", 2, 8080);
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     space.run("nft flush ruleset");
     assert_eq!(verify(&mut socket, &elements).unwrap_err().kind(), Kind::NotFound);
     remove(&mut socket, &elements).unwrap();
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     verify(&mut socket, &elements).unwrap();
     space.run("nft delete element inet spoke masq4 '{ 10.1.0.2 }'");
     let error = verify(&mut socket, &elements).unwrap_err().to_string();
     assert!(error.contains("masquerading of 10.1.0.2"), "{error}");
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     verify(&mut socket, &elements).unwrap();
 }
 
@@ -117,8 +131,8 @@ fn a_thousand_ports_come_and_go() {
     for number in 1..=1000 {
         elements.publish(&port(None, number), [10, 1, 0, 2].into());
     }
-    install(&mut socket, &elements).unwrap();
-    install(&mut socket, &elements).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
+    install(&mut socket, &elements, alive).unwrap();
     verify(&mut socket, &elements).unwrap();
     remove(&mut socket, &elements).unwrap();
     remove(&mut socket, &elements).unwrap();

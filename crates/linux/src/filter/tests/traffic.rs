@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use model::{IfName, IngressPolicy, PortMap, Protocol};
 use netlink::Socket;
 
-use super::space::Space;
+use super::space::{Space, alive};
 use crate::filter::{Elements, install, remove};
 
 struct World {
@@ -92,7 +92,7 @@ impl World {
     /// As the three parts of an attachment would ask: link, publish, and what `more` adds.
     fn attach(&mut self, last: u8, ports: &[PortMap], more: impl Fn(&mut Elements, IpAddr)) {
         let elements = elements(last, ports, more);
-        install(&mut self.socket, &elements).unwrap();
+        install(&mut self.socket, &elements, alive).unwrap();
     }
 }
 
@@ -240,7 +240,7 @@ fn routed_containers_keep_their_source_among_themselves() {
     }
     let (behind, address) = ("routed".parse().unwrap(), "10.3.0.2".parse().unwrap());
     elements.publish(&port(None, 8080, Protocol::Tcp), address).hairpin(&behind, address);
-    install(&mut world.socket, &elements).unwrap();
+    install(&mut world.socket, &elements, alive).unwrap();
     assert_eq!(world.routed.tcp("10.2.0.2", 80), "other 10.3.0.2");
     assert_eq!(world.routed.tcp("198.51.100.2", 80), "server 198.51.100.1");
     assert_eq!(world.routed.tcp("10.1.0.2", 80), "first 10.1.0.1");
@@ -273,7 +273,7 @@ fn bridges_with_a_policy_are_apart() {
     for address in ["10.2.0.2", "fd00:2::2"] {
         other.ingress(IngressPolicy::SameBridge, &br(2), address.parse().unwrap());
     }
-    install(&mut world.socket, &other).unwrap();
+    install(&mut world.socket, &other, alive).unwrap();
     for (far, near) in [("10.2.0.2", "10.1.0.2"), ("fd00:2::2", "fd00:1::2")] {
         assert_eq!(world.first.tcp(far, 80), "");
         assert_eq!(world.other.tcp(near, 80), "");

@@ -1,0 +1,58 @@
+//! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would go on
+//! sending a client's packets to where the port led before.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{Attachment, PortMap, Protocol, Result};
+use netlink::Socket;
+use netlink::conntrack::{self, Flow};
+
+/// The flows that an attachment's ports make wrong. What this host or a container asks others on
+/// a port of the same number is none of them.
+pub(super) struct Stale<'a> {
+    maps: Vec<&'a PortMap>,
+    containers: Vec<IpAddr>,
+    /// The addresses of this host at which a port without one leads to the container from now on.
+    host: Vec<IpAddr>,
+}
+
+impl<'a> Stale<'a> {
+    /// When the ports are published: what went to them before, to whomever. `None` without UDP.
+    pub(super) fn before(attachment: &'a Attachment) -> Result<Option<Self>> {
+        let Some(stale) = Self::after(attachment) else { return Ok(None) };
+        let addresses = Socket::route()?.addresses(None)?.into_iter();
+        let host = addresses.map(|there| there.address.addr()).collect();
+        Ok(Some(Self { host, ..stale }))
+    }
+
+    /// When they are not any more: what is led to the container. `None` without UDP.
+    pub(super) fn after(attachment: &'a Attachment) -> Option<Self> {
+        let ports = &attachment.wiring.publish.as_ref()?.ports;
+        let maps: Vec<_> = ports.iter().filter(|map| map.protocol == Protocol::Udp).collect();
+        let containers = attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        (!maps.is_empty()).then_some(Self { maps, containers, host: Vec::new() })
+    }
+
+    pub(super) fn forget(&self, socket: &mut Socket) -> Result<()> {
+        let ports: BTreeSet<u16> = self.maps.iter().map(|map| map.host_port.get()).collect();
+        conntrack::flush_udp(socket, &ports, |flow| self.has(flow)).map(drop)
+    }
+
+    fn has(&self, flow: &Flow) -> bool {
+        let led_here = flow.led_to.is_some_and(|to| self.containers.contains(&to));
+        led_here || self.maps.iter().any(|map| self.takes(map, flow))
+    }
+
+    /// Whether the flow would be led to the container if it began now.
+    fn takes(&self, map: &PortMap, flow: &Flow) -> bool {
+        let to = flow.to.ip();
+        let is_ours = !self.host.is_empty()
+            && match map.host {
+                Some(host) if !host.is_unspecified() => host == to,
+                Some(host) if host.is_ipv4() != to.is_ipv4() => false,
+                Some(_) | None => to.is_loopback() || self.host.contains(&to),
+            };
+        is_ours && map.host_port.get() == flow.to.port()
+    }
+}
