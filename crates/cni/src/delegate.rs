@@ -18,12 +18,14 @@ use directory::Directory;
 /// The address sources beside the book.
 #[derive(Clone, Debug)]
 pub struct Delegates {
+    /// `/proc/stat` and `/dev`: they know since when this boot is.
     stat: PathBuf,
+    devices: PathBuf,
 }
 
 impl Default for Delegates {
     fn default() -> Self {
-        Self { stat: PathBuf::from("/proc/stat") }
+        Self { stat: PathBuf::from("/proc/stat"), devices: PathBuf::from("/dev") }
     }
 }
 
@@ -34,7 +36,7 @@ impl Delegates {
     }
 
     fn directory<'a>(&'a self, path: &'a std::path::Path) -> Directory<'a> {
-        Directory { path, stat: &self.stat }
+        Directory { path, stat: &self.stat, devices: &self.devices }
     }
 }
 

@@ -96,11 +96,15 @@ impl HeldFile {
 pub struct Boot(Option<Timestamp>);
 
 impl Boot {
-    /// As the file `/proc/stat`, given as `stat`, says (proc_stat(5)).
-    pub fn read(stat: &Path) -> Self {
+    /// As the file `/proc/stat`, given as `stat`, says (proc_stat(5)). That moves with the clock:
+    /// where the clock was set forward since, the directory `/dev`, given as `devices`, still bears
+    /// the time that was thought to be then.
+    pub fn read(stat: &Path, devices: &Path) -> Self {
         let text = fs::read_to_string(stat).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("btime "));
-        Self(line.and_then(|line| line.trim().parse().ok()).map(Timestamp))
+        let told = line.and_then(|line| line.trim().parse().ok()).map(Timestamp);
+        let born = fs::metadata(devices).and_then(|metadata| metadata.created()).ok();
+        Self(told.map(|told| born.map_or(told, |born| told.min(since_epoch(born)))))
     }
 
     /// Whether a file of this time dates from before the boot, so that the namespace of whoever
@@ -188,9 +192,14 @@ mod tests {
     fn an_unknown_boot_outdates_nothing() {
         let root = tempfile::tempdir().unwrap();
         let stat = root.path().join("stat");
-        assert!(!Boot::read(&stat).outdates(Timestamp(0)));
+        let none = root.path().join("dev");
+        assert!(!Boot::read(&stat, &none).outdates(Timestamp(0)));
         fs::write(&stat, "cpu 1\nbtime 1000\n").unwrap();
-        assert!(Boot::read(&stat).outdates(Timestamp(999)));
-        assert!(!Boot::read(&stat).outdates(Timestamp(1000)));
+        assert!(Boot::read(&stat, &none).outdates(Timestamp(999)));
+        assert!(!Boot::read(&stat, &none).outdates(Timestamp(1000)));
+        fs::write(&stat, "btime 99999999999\n").unwrap();
+        let now = since_epoch(SystemTime::now());
+        assert!(Boot::read(&stat, &none).outdates(now));
+        assert!(!Boot::read(&stat, root.path()).outdates(now), "the clock was set forward");
     }
 }

@@ -261,7 +261,10 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
             }
         },
     };
-    success.render(version)
+    success.render(version).inspect_err(|_| {
+        // What cannot be told must not stay.
+        let _ = call.context.engine.detach(&request);
+    })
 }
 
 /// The result of the earlier plugin with the hardware address that its interface now has.

@@ -41,7 +41,13 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
 }
 
 fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
-    let config = Config::of_this_host()?;
+    let (config, note) = match Config::of_this_host() {
+        // A mistake in it is no reason to keep a container's network alive.
+        Err(error) if environment.command == "DEL" => {
+            (Config::default(), format!("DEL goes by the default configuration: {error}\n"))
+        }
+        read => (read?, String::new()),
+    };
     let world = World::open(&config, Life::Short)?;
     let engine = world.engine();
     let context = Context {
@@ -51,7 +57,9 @@ fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
         now: host::now(),
         allowlist: Path::new(ALLOWLIST),
     };
-    Ok(cni::run(plugin, environment, &mut *input(), &context))
+    let mut output = cni::run(plugin, environment, &mut *input(), &context);
+    output.stderr.insert_str(0, &note);
+    Ok(output)
 }
 
 /// A person who tries a plugin by hand has nothing to say on standard input.

@@ -21,6 +21,7 @@ use crate::reference::{Boot, content, lock, modified};
 pub(super) struct Directory<'a> {
     pub(super) path: &'a Path,
     pub(super) stat: &'a Path,
+    pub(super) devices: &'a Path,
 }
 
 /// What became of a claim.
@@ -274,7 +275,7 @@ impl Directory<'_> {
     }
 
     fn booted(&self) -> Boot {
-        Boot::read(self.stat)
+        Boot::read(self.stat, self.devices)
     }
 }
 

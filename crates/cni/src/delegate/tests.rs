@@ -69,7 +69,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let stat = root.path().join("stat");
         fs::write(&stat, "cpu 1 2 3\nbtime 1000\nprocesses 5\n").unwrap();
-        Self { delegates: Delegates { stat }, root }
+        Self { delegates: Delegates { stat, devices: "/nowhere".into() }, root }
     }
 
     fn directory(&self) -> PathBuf {

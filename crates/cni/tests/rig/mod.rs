@@ -77,10 +77,7 @@ impl Driver for Recorder {
         Ok(())
     }
 
-    fn strays(
-        &self,
-        _: &dyn Fn() -> Result<Vec<Attachment>>,
-    ) -> Result<Vec<(Stray, Presence)>> {
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }
 

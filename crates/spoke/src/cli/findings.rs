@@ -89,9 +89,7 @@ fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Lease(lease) => {
             ("lease", lease.address.addr().to_string(), "no attachment holds it")
         }
-        Garbage::Port(claim) => {
-            ("port", claim.holder.to_string(), "its holder has no record")
-        }
+        Garbage::Port(claim) => ("port", claim.holder.to_string(), "its holder has no record"),
         Garbage::Stray(Stray::Link(name)) => {
             ("link", name.to_string(), "no record knows it, but its container lives")
         }

@@ -49,7 +49,7 @@ pub(super) fn life(file: &HeldFile, world: &World) -> Life {
     if sandboxes.iter().any(exists) {
         return Life::Alive;
     }
-    if Boot::read(&world.root.join("proc/stat")).outdates(file.modified) {
+    if Boot::read(&world.root.join("proc/stat"), &world.root.join("dev")).outdates(file.modified) {
         return Life::Gone("it was written before this boot");
     }
     match sandboxes.is_empty() {

@@ -196,10 +196,7 @@ impl Driver for Kernel {
         Ok(())
     }
 
-    fn strays(
-        &self,
-        _: &dyn Fn() -> Result<Vec<Attachment>>,
-    ) -> Result<Vec<(Stray, Presence)>> {
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(self.strays.borrow().clone())
     }
 
