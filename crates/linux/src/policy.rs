@@ -118,23 +118,25 @@ impl Policy {
     }
 
     fn remove_elements(&self, attachment: &Attachment) -> Result<()> {
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        let Some(owner) = owner(attachment)? else { return Ok(()) };
         let legacy = match attachment.wiring.firewall.is_some() && reference::legacy_in_use() {
             true => Iptables::new(Variant::Legacy).remove(&in_iptables(attachment)),
             false => Ok(()),
         };
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
-        let known = attachment.runtime != Runtime::Reference && is_told(attachment);
-        if known && wanted.elements.is_empty() {
+        let wanted = match attachment.runtime != Runtime::Reference && is_told(attachment) {
+            true => Wanted::of(attachment)?,
+            false => None,
+        };
+        if wanted.as_ref().is_some_and(|wanted| wanted.elements.is_empty()) {
             return legacy;
         }
         self.deleted.set(true);
-        let elements = self.if_there(|socket| match known {
-            true => filter::remove(socket, &wanted.elements),
-            false => {
-                let owned = filter::find_owned(socket, wanted.elements.owner())?;
-                filter::remove(socket, &owned)
+        let elements = self.if_there(|socket| match &wanted {
+            Some(wanted) => filter::remove(socket, &wanted.elements),
+            None => {
+                filter::find_owned(socket, &owner).and_then(|owned| filter::remove(socket, &owned))
             }
         });
         legacy.and(elements)
@@ -228,16 +230,7 @@ struct Wanted {
 impl Wanted {
     /// `None` where nothing of the wiring is in our table.
     fn of(attachment: &Attachment) -> Result<Option<Self>> {
-        let wiring = &attachment.wiring;
-        let ours = [
-            wiring.masquerade.as_ref().map(|part| part.backend),
-            wiring.publish.as_ref().map(|part| part.backend),
-            wiring.firewall.as_ref().map(|part| part.backend),
-        ];
-        if !ours.contains(&Some(Backend::Nftables)) {
-            return Ok(None);
-        }
-        let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;
+        let Some(owner) = owner(attachment)? else { return Ok(None) };
         let mut wanted = Self { elements: Elements::new(owner), behind: behind(attachment)? };
         wanted.masquerade(attachment);
         wanted.publish(attachment);
@@ -291,6 +284,20 @@ impl Wanted {
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
             self.elements.ingress(firewall.ingress, &behind, container);
         }
+    }
+}
+
+/// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.
+fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
+    let wiring = &attachment.wiring;
+    let ours = [
+        wiring.masquerade.as_ref().map(|part| part.backend),
+        wiring.publish.as_ref().map(|part| part.backend),
+        wiring.firewall.as_ref().map(|part| part.backend),
+    ];
+    match ours.contains(&Some(Backend::Nftables)) {
+        true => Identity::of(&attachment.id).mark(attachment.layer).parse().map(Some),
+        false => Ok(None),
     }
 }
 

@@ -240,6 +240,23 @@ fn one_filter_that_fails_does_not_spare_the_other() {
 }
 
 #[test]
+fn what_is_removed_needs_no_route() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        let mut ports = attachment("one", "10.88.0.2/24", &one.sandbox);
+        ports.layer = Layer::Publish;
+        ports.wiring.link = None;
+        ports.wiring.masquerade = None;
+        run("ip link add br0 up type bridge; ip address add 10.88.0.1/24 dev br0");
+        linux.attach(&ports).unwrap();
+        run("ip link delete br0; ip route add prohibit 10.88.0.0/24");
+        linux.detach(&ports).unwrap();
+        assert!(linux.strays(&|| Ok(Vec::new())).unwrap().is_empty());
+    });
+}
+
+#[test]
 fn parameters_that_are_right_need_not_be_written() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
