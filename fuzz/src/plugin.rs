@@ -102,7 +102,7 @@ impl Driver for Nothing {
         Ok(())
     }
 
-    fn strays(&self, _: &[Attachment]) -> Result<Vec<Stray>> {
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }
 

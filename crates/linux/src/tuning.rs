@@ -77,7 +77,7 @@ pub(crate) fn check(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result
         for sysctl in &tuning.sysctls {
             let value = netlink::sysctl::read(&sysctl.path)?;
             if value != sysctl.value.trim() {
-                return Err(Error::invalid(format!(
+                return Err(Error::not_found(format!(
                     "Error: Tuning configured sysctl {:?} is {value:?}, not {:?}",
                     sysctl.path, sysctl.value
                 )));
@@ -86,7 +86,7 @@ pub(crate) fn check(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result
         let link = existing(&mut Socket::route()?, ifname)?;
         match difference(tuning, &link) {
             Some(what) => {
-                Err(Error::invalid(format!("Error: Tuning configured {what} of {ifname}")))
+                Err(Error::not_found(format!("Error: Tuning configured {what} of {ifname}")))
             }
             None => Ok(()),
         }

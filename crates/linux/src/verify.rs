@@ -1,8 +1,8 @@
 //! Comparing the kernel with what an attachment became.
 
 use model::{
-    Attached, Attachment, Error, Family, Interface, InterfaceAddress, IpNet, LinkKind, Place,
-    Result, Route,
+    Attached, Attachment, Bridge, Error, Family, Interface, InterfaceAddress, IpNet, LinkKind,
+    Place, Result, Route,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -11,21 +11,32 @@ use netlink::{At, Link, Netns, Socket};
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let mut socket = Socket::route()?;
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
+    let mut links = Vec::new();
     for interface in attached.interfaces.iter().filter(|known| known.place == Place::Host) {
-        let link = found(&mut socket, interface)?;
-        match kind {
-            Some(LinkKind::Bridge(bridge)) if bridge.name == interface.name => {
-                if link.kind.as_deref() != Some("bridge") {
-                    return Err(differs(format!("{} is not a bridge", interface.name)));
-                }
-                if bridge.promiscuous && !link.flags.is_promiscuous() {
-                    return Err(differs(format!("{} is not promiscuous", interface.name)));
-                }
-            }
-            Some(_) | None => {}
-        }
+        links.push(found(&mut socket, interface)?);
     }
-    Ok(())
+    match kind {
+        Some(LinkKind::Bridge(bridge)) => ports(bridge, &links),
+        Some(LinkKind::Ptp(_) | LinkKind::Loopback) | None => Ok(()),
+    }
+}
+
+/// The bridge is as it should be, and the container's host end is a port of it.
+fn ports(bridge: &Bridge, links: &[Link]) -> Result<()> {
+    let Some(there) = links.iter().find(|link| link.name == bridge.name) else {
+        return Err(differs(format!("the result lacks bridge {}", bridge.name)));
+    };
+    if there.kind.as_deref() != Some("bridge") {
+        return Err(differs(format!("{} is not a bridge", bridge.name)));
+    }
+    if bridge.promiscuous && !there.flags.is_promiscuous() {
+        return Err(differs(format!("{} is not promiscuous", bridge.name)));
+    }
+    let is_apart = |link: &&Link| link.name != bridge.name && link.master != Some(there.index);
+    match links.iter().find(is_apart) {
+        Some(link) => Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name))),
+        None => Ok(()),
+    }
 }
 
 /// The container's side: its interface, its addresses and its routes.
