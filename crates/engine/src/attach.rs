@@ -112,21 +112,8 @@ impl Engine<'_> {
     }
 
     fn blank(&self, request: &Request) -> Attachment {
-        Attachment {
-            id: request.id(),
-            layer: request.layer,
-            runtime: request.network.runtime,
-            owner: request.owner.clone(),
-            since: self.host.now(),
-            sandbox: request.sandbox.clone(),
-            wiring: request.wiring.clone(),
-            ipam: request.ipam.clone(),
-            leases: Vec::new(),
-            addresses: request.addresses.clone(),
-            routes: request.network.routes.clone(),
-            dns: request.network.dns.clone(),
-            phase: Phase::Attaching { by: self.host.me() },
-        }
+        let phase = Phase::Attaching { by: self.host.me() };
+        request.record(request.network.runtime, self.host.now(), phase)
     }
 
     /// What an earlier record of the same attachment leaves to this one.

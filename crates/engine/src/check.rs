@@ -35,24 +35,12 @@ impl Engine<'_> {
 
     /// What the reference plugins attached has no record of ours.
     fn assumed(&self, request: &Request, attached: &Attached) -> Attachment {
-        Attachment {
-            id: request.id(),
-            layer: request.layer,
-            runtime: model::Runtime::Reference,
-            owner: request.owner.clone(),
-            since: self.host.now(),
-            sandbox: request.sandbox.clone(),
-            wiring: request.wiring.clone(),
-            ipam: request.ipam.clone(),
-            leases: Vec::new(),
-            addresses: match request.addresses.is_empty() {
-                true => attached.addresses.clone(),
-                false => request.addresses.clone(),
-            },
-            routes: request.network.routes.clone(),
-            dns: request.network.dns.clone(),
-            phase: Phase::Attached(attached.clone()),
+        let phase = Phase::Attached(attached.clone());
+        let mut assumed = request.record(model::Runtime::Reference, self.host.now(), phase);
+        if assumed.addresses.is_empty() {
+            assumed.addresses.clone_from(&attached.addresses);
         }
+        assumed
     }
 
     /// Whether the network could take another attachment now: each of its pools has a free

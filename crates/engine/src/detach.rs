@@ -53,24 +53,11 @@ impl Engine<'_> {
     }
 
     fn detach_unrecorded(&self, request: &Request) -> Result<()> {
-        let attachment = Attachment {
-            id: request.id(),
-            layer: request.layer,
-            runtime: Runtime::Reference,
-            owner: request.owner.clone(),
-            since: self.host.now(),
-            sandbox: match self.is_elsewhere(request) {
-                true => None,
-                false => request.sandbox.clone(),
-            },
-            wiring: request.wiring.clone(),
-            ipam: request.ipam.clone(),
-            leases: Vec::new(),
-            addresses: request.addresses.clone(),
-            routes: request.network.routes.clone(),
-            dns: request.network.dns.clone(),
-            phase: Phase::Detaching { by: self.host.me(), attacher: None },
-        };
+        let phase = Phase::Detaching { by: self.host.me(), attacher: None };
+        let mut attachment = request.record(Runtime::Reference, self.host.now(), phase);
+        if self.is_elsewhere(request) {
+            attachment.sandbox = None;
+        }
         self.undo(&attachment)
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network, OwnerName, Sandbox,
-    Wiring,
+    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network,
+    OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
 /// One layer of an attachment, as a front end wants it made, compared or removed.
@@ -40,6 +40,25 @@ impl Request {
             network: self.network.name.clone(),
             container: self.container.clone(),
             ifname: self.ifname.clone(),
+        }
+    }
+
+    /// The record of what is asked for, without any lease.
+    pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
+        Attachment {
+            id: self.id(),
+            layer: self.layer,
+            runtime,
+            owner: self.owner.clone(),
+            since,
+            sandbox: self.sandbox.clone(),
+            wiring: self.wiring.clone(),
+            ipam: self.ipam.clone(),
+            leases: Vec::new(),
+            addresses: self.addresses.clone(),
+            routes: self.network.routes.clone(),
+            dns: self.network.dns.clone(),
+            phase,
         }
     }
 }
