@@ -40,11 +40,11 @@ pub fn write(key: impl AsRef<Path>, value: &str) -> Result<()> {
         .map_err(|error| failed(format!("setting kernel parameter {key} to {value:?}"), error))
 }
 
-/// As [`write`], unless `key` has that value already: some writes that change nothing still fight
+/// As [`write()`], unless `key` has that value already: some writes that change nothing still fight
 /// for the kernel's lock, and are restarted until they get it.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn ensure(key: impl AsRef<Path>, value: &str) -> Result<()> {
     match read(&key) {
         Ok(there) if there == value => Ok(()),
