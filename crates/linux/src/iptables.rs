@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use model::{Attachment, AttachmentId, Backend, Error, Family, IfName, InterfaceAddress, Result};
 
 use self::change::Change;
-use self::execute::Program;
+use self::execute::{Program, Turn};
 use self::rules::Wanted;
 use self::saved::Saved;
 
@@ -155,6 +155,7 @@ impl Iptables {
     /// Reads, plans, and writes in one go; again where somebody else was in between.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
         let program = self.program(family);
+        let turn = Turn::wait()?;
         let mut refused: Option<(String, Error)> = None;
         for _ in 0..ATTEMPTS {
             let change = plan(Saved::parse(&program.save()?))?;
@@ -162,7 +163,7 @@ impl Iptables {
             if text.is_empty() {
                 return Ok(());
             }
-            match program.restore(&text) {
+            match program.restore(&text, &turn) {
                 Ok(()) if !change.is_contended() => return Ok(()),
                 Ok(()) => refused = None,
                 Err(error) if error.kind() != model::Kind::Kernel => return Err(error),

@@ -1,5 +1,6 @@
 //! Executing the programs, in bounded time.
 
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -47,43 +48,68 @@ impl Program {
 
     /// Every rule of the family. Asks for no table by name: that would make it.
     pub(super) fn save(&self) -> Result<String> {
-        self.run("save", &[], String::new())
+        self.read("save")
     }
 
     /// Executes the commands, all or none of each table.
-    pub(super) fn restore(&self, commands: &str) -> Result<()> {
+    pub(super) fn restore(&self, commands: &str, turn: &Turn) -> Result<()> {
+        let name = self.name("restore");
         let arguments = ["--noflush", "--wait", LOCK_WAIT];
-        self.run("restore", &arguments, commands.to_owned()).map(drop)
+        let child = spawn(&name, &arguments, &|| turn.share())?;
+        finish(&name, child, commands.to_owned()).map(drop)
     }
 
-    fn run(&self, what: &str, arguments: &[&str], input: String) -> Result<String> {
+    fn read(&self, what: &str) -> Result<String> {
         let name = self.name(what);
-        let mut child = spawn(&name, arguments)?;
-        let results = converse(&mut child, input);
-        let mut texts = [String::new(), String::new()];
-        for _ in 0..2 {
-            let Ok((which, text)) = results.recv_timeout(PATIENCE) else {
-                // Fails only where it has ended, and then it is reaped just the same.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Error::try_again(format!(
-                    "{name} did not end within {PATIENCE:?}; see who holds /run/xtables.lock"
-                )));
-            };
-            texts[which] = text;
-        }
-        let status =
-            child.wait().map_err(|cause| Error::os(format!("waiting for {name}"), cause))?;
-        let [output, complaint] = texts;
-        if status.success() { Ok(output) } else { Err(refused(&name, &complaint)) }
+        let child = spawn(&name, &[], &|| Ok(Stdio::piped()))?;
+        finish(&name, child, String::new())
     }
 }
 
-fn spawn(name: &str, arguments: &[&str]) -> Result<Child> {
+/// The right to change the rules of this network namespace. The program that changes them has it
+/// too, as its standard output, to which it writes nothing: if we are killed, nobody reads the
+/// rules before it has ended.
+pub(super) struct Turn(File);
+
+impl Turn {
+    /// Waits for it.
+    pub(super) fn wait() -> Result<Self> {
+        let failed = |cause| Error::os("waiting for others who change iptables rules", cause);
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        namespace.lock().map_err(failed)?;
+        Ok(Self(namespace))
+    }
+
+    fn share(&self) -> Result<Stdio> {
+        let shared = self.0.try_clone();
+        shared.map(Stdio::from).map_err(|cause| Error::os("sharing the lock on iptables", cause))
+    }
+}
+
+fn finish(name: &str, mut child: Child, input: String) -> Result<String> {
+    let results = converse(&mut child, input);
+    let mut texts = [String::new(), String::new()];
+    for _ in 0..2 {
+        let Ok((which, text)) = results.recv_timeout(PATIENCE) else {
+            // Fails only where it has ended, and then it is reaped just the same.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Error::try_again(format!(
+                "{name} did not end within {PATIENCE:?}; see who holds /run/xtables.lock"
+            )));
+        };
+        texts[which] = text;
+    }
+    let status = child.wait().map_err(|cause| Error::os(format!("waiting for {name}"), cause))?;
+    let [output, complaint] = texts;
+    if status.success() { Ok(output) } else { Err(refused(name, &complaint)) }
+}
+
+fn spawn(name: &str, arguments: &[&str], output: &dyn Fn() -> Result<Stdio>) -> Result<Child> {
     for folder in FOLDERS {
         let mut command = Command::new(format!("{folder}{name}"));
         command.args(arguments).env("LC_ALL", "C");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(output()?).stderr(Stdio::piped());
         match command.spawn() {
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}
             child => return child.map_err(|cause| Error::os(format!("executing {name}"), cause)),
