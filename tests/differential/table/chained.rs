@@ -144,7 +144,7 @@ pub(crate) fn tuning() -> Vec<Row> {
                 Step::Check,
                 Step::Del,
             ])
-            .code(7)
+            .code(104)
             .says(
                 "Tuning configured MTU of eth0 is 1300",
                 "configured mtu 1300 is not the 1200 of eth0",

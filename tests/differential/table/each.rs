@@ -131,7 +131,7 @@ pub(crate) fn checks() -> Vec<Row> {
             "CHECK: bridge lost its port",
             "for port in $(ls /sys/class/net/br9/brif); do ip link set $port nomaster; done",
         )
-        .code(104),
+        .says("CNI veth created for bridge br9 was not found", "is no port of bridge br9"),
         broken("CHECK: bridge intact", gateway(&masquerade), "true"),
         broken(
             "CHECK: bridge lost its masquerade",
