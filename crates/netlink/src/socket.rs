@@ -24,8 +24,9 @@ use talk::{End, Talk, Until};
 
 /// The longest wait for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// What the kernel sizes the datagrams of a dump by (`netlink_dump`), and fits everything else.
-const BUFFER: usize = 32 * 1024;
+/// What the kernel sizes the datagrams of a dump by (`netlink_dump`), and fits everything else. Each
+/// page more is a page fault in a process that lives three milliseconds.
+const BUFFER: usize = 8 * 1024;
 /// Nothing longer is received.
 const LARGEST: usize = 1 << 20;
 /// Batches from this length on need a larger send buffer than `net.core.wmem_default`.
