@@ -35,20 +35,8 @@ impl Source {
     pub(crate) fn name_gateways(&mut self) {
         if let Ipam::Fixed { leases } = &mut self.ipam {
             for lease in leases.iter_mut().filter(|lease| lease.gateway.is_none()) {
-                lease.gateway = first_of(&lease.address);
+                lease.gateway = model::first_host(&lease.address);
             }
-        }
-    }
-}
-
-/// The gateway of a subnet whose address source names none: its first address.
-pub(crate) fn first_of(net: &model::IpNet) -> Option<IpAddr> {
-    match net.network() {
-        IpAddr::V4(network) => {
-            u32::from(network).checked_add(1).map(|bits| IpAddr::V4(bits.into()))
-        }
-        IpAddr::V6(network) => {
-            u128::from(network).checked_add(1).map(|bits| IpAddr::V6(bits.into()))
         }
     }
 }

@@ -129,14 +129,6 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     }
 }
 
-/// The first address of a prefix after its network address: the gateway where none is named.
-fn first_address(net: &IpNet) -> Option<IpAddr> {
-    match net.network() {
-        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
-        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
-    }
-}
-
 /// The destination of a default route.
 fn everything(family: Family) -> IpNet {
     match family {

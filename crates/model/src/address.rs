@@ -70,6 +70,19 @@ impl From<Mac> for String {
     }
 }
 
+/// The address that follows; none after the last of its family.
+pub(crate) fn next_address(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
+    }
+}
+
+/// The first address of a subnet after its network address: the gateway where none is named.
+pub fn first_host(net: &IpNet) -> Option<IpAddr> {
+    next_address(net.network())
+}
+
 /// The prefix that holds only `address`: /32 or /128.
 pub fn host_net(address: IpAddr) -> IpNet {
     IpNet::from(address)
@@ -86,6 +99,14 @@ mod tests {
         for bad in ["", "02:42", "02:42:ac:11:00:02:03", "2:42:ac:11:00:02", "zz:42:ac:11:00:02"] {
             assert!(bad.parse::<Mac>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_first_host_follows_the_network() {
+        let first = |net: &str| first_host(&net.parse().unwrap()).map(|host| host.to_string());
+        assert_eq!(first("10.1.2.3/24").as_deref(), Some("10.1.2.1"));
+        assert_eq!(first("fd00::7/64").as_deref(), Some("fd00::1"));
+        assert_eq!(first("255.255.255.255/32"), None);
     }
 
     #[test]

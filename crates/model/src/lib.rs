@@ -15,7 +15,7 @@ mod policy;
 mod pool;
 mod port;
 
-pub use address::{Mac, host_net};
+pub use address::{Mac, first_host, host_net};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Layer, Phase, Process, Runtime, Sandbox, Timestamp, Wiring,

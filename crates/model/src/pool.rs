@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
-use crate::{AttachmentId, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime};
+use crate::address::next_address;
+use crate::{
+    AttachmentId, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime, Timestamp,
+};
 
 /// Within one space no address is held twice, whichever network or runtime asks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -213,7 +215,7 @@ impl Pool {
         let place = self.ranges.iter().position(|range| range.contains(address));
         match place {
             None => self.first(),
-            Some(place) if address < self.ranges[place].last => next(address),
+            Some(place) if address < self.ranges[place].last => next_address(address),
             Some(place) => self.ranges.get(place + 1).or(self.ranges.first()).map(|r| r.first),
         }
     }
@@ -271,13 +273,6 @@ fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),
         IpAddr::V6(v6) => u128::from(v6),
-    }
-}
-
-fn next(address: IpAddr) -> Option<IpAddr> {
-    match address {
-        IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
-        IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
     }
 }
 

@@ -9,7 +9,6 @@ use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind,
 use serde_json::{Value, json};
 
 use super::execute::{Ended, LIMIT, execute};
-use crate::source::first_of;
 use crate::wire::{Command, Document, Environment, Failure, LONGEST, Object, Success, Version};
 
 /// Asks for addresses. Whoever called gives them back, also after a failure.
@@ -176,5 +175,5 @@ fn has_gateway(attachment: &Attachment) -> bool {
 }
 
 fn name_gateway(held: &mut InterfaceAddress) {
-    held.gateway = held.gateway.or_else(|| first_of(&held.address));
+    held.gateway = held.gateway.or_else(|| model::first_host(&held.address));
 }

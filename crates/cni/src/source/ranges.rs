@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use model::{Error, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
 
-use super::first_of;
 use crate::plugin::Call;
 use crate::wire::{Node, Object, Version};
 
@@ -71,14 +70,15 @@ fn range(object: &Object<'_>) -> Result<Range> {
             subnet.network()
         )));
     }
-    let gateway = address(object, "gateway")?.or_else(|| first_of(&subnet));
+    let gateway = address(object, "gateway")?.or_else(|| model::first_host(&subnet));
     let inside = |end: IpAddr, what: &str| match subnet.contains(&end) {
         true => Ok(end),
         false => Err(Error::invalid(format!("{what} {end} not in network {subnet}"))),
     };
     let first = address(object, "rangeStart")?.map(|start| inside(start, "RangeStart"));
     let last = address(object, "rangeEnd")?.map(|end| inside(end, "RangeEnd"));
-    let first = first.transpose()?.or_else(|| first_of(&subnet)).unwrap_or(subnet.network());
+    let first =
+        first.transpose()?.or_else(|| model::first_host(&subnet)).unwrap_or(subnet.network());
     let last = last.transpose()?.unwrap_or_else(|| last_of(&subnet));
     if first > last {
         return Err(Error::invalid(format!(

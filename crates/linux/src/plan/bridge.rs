@@ -91,7 +91,7 @@ fn with_gateways(attachment: &Attachment, bridge: &Bridge) -> Vec<InterfaceAddre
     let complete = |held: &InterfaceAddress| {
         let own = match bridge.gateway {
             Gateway::None => None,
-            Gateway::Address | Gateway::Default => super::first_address(&held.address),
+            Gateway::Address | Gateway::Default => model::first_host(&held.address),
         };
         InterfaceAddress {
             address: held.address,

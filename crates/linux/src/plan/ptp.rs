@@ -62,7 +62,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
 fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {
     InterfaceAddress {
         address: held.address,
-        gateway: held.gateway.or_else(|| super::first_address(&held.address)),
+        gateway: held.gateway.or_else(|| model::first_host(&held.address)),
         interface: Some(CONTAINER),
     }
 }
