@@ -98,6 +98,18 @@ impl Driver for Nothing {
         Presence::Alive
     }
 
+    fn restore(&self, _: &Attachment) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
+        None
+    }
+
+    fn up(&self, _: &Network) -> model::Result<()> {
+        Ok(())
+    }
+
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
@@ -151,6 +163,10 @@ impl Host for Nothing {
 
     fn is_running(&self, _: &Process) -> bool {
         true
+    }
+
+    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
+        Ok(Vec::new())
     }
 
     fn wait_for_end(&self, _: &Process, _: Duration) -> bool {

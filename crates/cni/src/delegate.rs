@@ -45,9 +45,10 @@ impl Ipam for Delegates {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).claim(attachment),
             model::Ipam::Foreign(ipam) => foreign::add(ipam, attachment).map(Granted::Offered),
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => {
-                Ok(Granted::Chosen)
-            }
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => Ok(Granted::Chosen),
         }
     }
 
@@ -57,7 +58,10 @@ impl Ipam for Delegates {
                 self.directory(directory).release(attachment)
             }
             model::Ipam::Foreign(ipam) => foreign::del(ipam, attachment),
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -65,7 +69,10 @@ impl Ipam for Delegates {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).check(attachment),
             model::Ipam::Foreign(ipam) => foreign::check(ipam, attachment),
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -73,7 +80,10 @@ impl Ipam for Delegates {
         match &network.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).gc(valid),
             model::Ipam::Foreign(ipam) => foreign::gc(ipam, valid),
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -81,7 +91,10 @@ impl Ipam for Delegates {
         match &network.ipam {
             model::Ipam::HostLocal { directory, pools } => self.directory(directory).status(pools),
             model::Ipam::Foreign(ipam) => foreign::status(ipam),
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => Ok(()),
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -91,6 +104,7 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. }
             | model::Ipam::Foreign(_) => Ok(()),
         }
     }

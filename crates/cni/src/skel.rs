@@ -256,7 +256,9 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
         (Some(previous), Layer::Link) if call.plugin == Plugin::Loopback => previous,
         (_, _) => match &attachment.phase {
             model::Phase::Attached(attached) => Success::of(attached, &call.environment.netns),
-            model::Phase::Attaching { .. } | model::Phase::Detaching { .. } => {
+            model::Phase::Reserved
+            | model::Phase::Attaching { .. }
+            | model::Phase::Detaching { .. } => {
                 return Err(Error::bug(format!("{} is not attached", attachment.id)));
             }
         },

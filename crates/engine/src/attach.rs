@@ -138,7 +138,10 @@ impl Engine<'_> {
                     request.ifname, request.container, request.network.name
                 )))
             }
-            Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching { .. } => {
+            Phase::Reserved
+            | Phase::Attaching { .. }
+            | Phase::Attached(_)
+            | Phase::Detaching { .. } => {
                 self.detach_record(read, Meaning::Judged)?;
                 Ok(Inherited { expect: Expect::Absent, record: None })
             }
@@ -164,10 +167,11 @@ impl Engine<'_> {
             let exact = request.wanted.contains(address)
                 || matches!(request.ipam, model::Ipam::Fixed { .. });
             if exact && let Some(read) = self.holder_of(space, *address)? {
-                if !self.free_if_gone(&read.value.attachment)? {
-                    return Err(held(&read.value));
-                }
-                return Ok(());
+                let freed = match read.value.attachment() {
+                    Some(id) => self.free_if_gone(id)?,
+                    None => false,
+                };
+                return if freed { Ok(()) } else { Err(held(&read.value)) };
             }
             avoid.insert(*address);
         }
@@ -203,9 +207,10 @@ impl Engine<'_> {
     fn obtain(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
         match &begun.value.ipam {
             model::Ipam::HostLocal { .. } | model::Ipam::Foreign(_) => {}
-            model::Ipam::None | model::Ipam::Book { .. } | model::Ipam::Fixed { .. } => {
-                return Ok(());
-            }
+            model::Ipam::None
+            | model::Ipam::Book { .. }
+            | model::Ipam::Fixed { .. }
+            | model::Ipam::Requested { .. } => return Ok(()),
         }
         let mut avoid = Avoid::new();
         loop {
@@ -324,7 +329,7 @@ pub(crate) fn held(holder: &Holder) -> Error {
     Error::conflict(format!(
         "address {} is held by {} (runtime {}); `spoke ipam show {}` says since when",
         holder.lease.address.addr(),
-        holder.attachment,
+        holder.tenant,
         holder.runtime,
         holder.lease.address.addr()
     ))

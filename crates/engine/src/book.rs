@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, Claim, Cursor, Error, Holder, Layer, Network, NetworkName, OwnerName,
-    PoolId, Reservation, Result, Space,
+    Alias, AliasId, Attachment, AttachmentId, Claim, Cursor, Error, Holder, Layer, Network,
+    NetworkName, OwnerName, PoolId, Reservation, Result, Space, Subnet, SubnetId,
 };
 
 use crate::Engine;
@@ -41,6 +41,8 @@ reader!(cursor, Cursor, Cursor);
 reader!(claims, Port, Vec<Claim>);
 reader!(reservation, Reservation, Reservation);
 reader!(sticky, Sticky, Vec<IpAddr>);
+reader!(subnet, Subnet, Subnet);
+reader!(alias, Alias, Alias);
 
 impl Engine<'_> {
     fn read<T>(
@@ -106,6 +108,22 @@ impl Engine<'_> {
         owner: &OwnerName,
     ) -> Result<Option<Read<Vec<IpAddr>>>> {
         self.read(&Key::Sticky(network.clone(), owner.clone()), sticky)
+    }
+
+    pub(crate) fn subnet_of(&self, id: &SubnetId) -> Result<Option<Read<Subnet>>> {
+        self.read(&Key::Subnet(id.clone()), subnet)
+    }
+
+    pub(crate) fn subnets_in(&self, prefix: &Prefix) -> Result<Vec<Read<Subnet>>> {
+        self.read_all(prefix, subnet)
+    }
+
+    pub(crate) fn alias_of(&self, id: &AliasId) -> Result<Option<Read<Alias>>> {
+        self.read(&Key::Alias(id.clone()), alias)
+    }
+
+    pub(crate) fn aliases_in(&self, prefix: &Prefix) -> Result<Vec<Read<Alias>>> {
+        self.read_all(prefix, alias)
     }
 
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {

@@ -23,7 +23,7 @@ impl Engine<'_> {
         for lease in &attachment.leases {
             let address = lease.address.addr();
             let holder = self.holder_of(&lease.space, address)?;
-            if holder.is_none_or(|read| read.value.attachment != attachment.id) {
+            if holder.is_none_or(|read| read.value.attachment() != Some(&attachment.id)) {
                 return Err(Error::not_found(format!(
                     "the book does not hold {address} for {}; detach and attach it again",
                     attachment.id

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use model::{
     Attachment, Cursor, Error, Holder, Kind, Lease, NetworkName, Order, OwnerName, Pool,
-    Reservation, Result, Space,
+    Reservation, Result, Space, Tenant,
 };
 
 use crate::book::{Read, unchanged};
@@ -171,8 +171,7 @@ impl Engine<'_> {
             let key = Key::Lease(lease.space.clone(), lease.address.addr());
             let holder = Holder {
                 lease: lease.clone(),
-                attachment: attachment.id.clone(),
-                layer: attachment.layer,
+                tenant: Tenant::Attachment { id: attachment.id.clone(), layer: attachment.layer },
                 runtime: attachment.runtime,
                 since: attachment.since,
                 owner: attachment.owner.clone(),

@@ -28,10 +28,11 @@ impl Engine<'_> {
             let read = self.claims_of(&key)?;
             let mut claims = others(read.as_ref(), &attachment.id);
             for map in maps {
-                if let Some(claim) = claims.iter().find(|claim| claim.clashes(map.host)) {
-                    return Err(taken(map, &claim.holder));
+                let clash = |claim: &&Claim| claim.clashes(map.host) && !is_own(claim, attachment);
+                if let Some(other) = claims.iter().find(clash) {
+                    return Err(taken(map, &other.holder));
                 }
-                claims.push(Claim { host: map.host, holder: attachment.id.clone() });
+                claims.push(claim(map, attachment));
             }
             txn = txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Port(claims));
         }
@@ -59,7 +60,7 @@ impl Engine<'_> {
     pub(crate) fn port_holder(&self, attachment: &Attachment) -> Result<Option<AttachmentId>> {
         for map in ports(attachment) {
             let read = self.claims_of(&key_of(map))?;
-            let clash = |claim: &Claim| claim.clashes(map.host);
+            let clash = |claim: &Claim| claim.clashes(map.host) && !is_own(claim, attachment);
             if let Some(claim) = others(read.as_ref(), &attachment.id).into_iter().find(clash) {
                 return Ok(Some(claim.holder));
             }
@@ -71,6 +72,19 @@ impl Engine<'_> {
 fn others(read: Option<&Read<Vec<Claim>>>, id: &AttachmentId) -> Vec<Claim> {
     let claims = read.map_or(&[][..], |read| &read.value);
     claims.iter().filter(|claim| claim.holder != *id).cloned().collect()
+}
+
+fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
+    let sandbox = attachment.sandbox.as_ref().map(|sandbox| sandbox.path.clone());
+    Claim { host: map.host, holder: attachment.id.clone(), sandbox }
+}
+
+/// A container may have its port on several of its networks (libnetwork programs each of them).
+fn is_own(claim: &Claim, attachment: &Attachment) -> bool {
+    let sandbox = attachment.sandbox.as_ref().map(|sandbox| &sandbox.path);
+    sandbox.is_some()
+        && claim.holder.network != attachment.id.network
+        && claim.sandbox.as_ref() == sandbox
 }
 
 fn taken(map: &PortMap, holder: &AttachmentId) -> Error {

@@ -179,6 +179,8 @@ impl Engine<'_> {
             Phase::Attaching { .. } | Phase::Detaching { .. } => {
                 !at_work.into_iter().any(|process| self.host.is_running(&process))
             }
+            // Only its runtime knows.
+            Phase::Reserved => false,
             Phase::Attached(_) => self.presence(attachment) == Presence::Gone,
         }
     }
@@ -208,7 +210,7 @@ impl Others {
     fn of(phase: &Phase, me: &Process) -> Self {
         let (attacher, detacher) = match phase {
             Phase::Attaching { by } => (Some(*by), None),
-            Phase::Attached(_) => (None, None),
+            Phase::Reserved | Phase::Attached(_) => (None, None),
             Phase::Detaching { by, attacher } => (*attacher, Some(*by)),
         };
         let other = |process: &Process| process != me;

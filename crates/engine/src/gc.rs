@@ -2,7 +2,7 @@
 
 use model::{
     Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network, Phase, Result,
-    Timestamp,
+    Tenant, Timestamp,
 };
 
 use crate::book::{Read, unchanged};
@@ -73,7 +73,7 @@ impl Engine<'_> {
     fn is_being_attached(&self, attachment: &Attachment) -> bool {
         match &attachment.phase {
             Phase::Attaching { by } => self.host.is_running(by),
-            Phase::Attached(_) | Phase::Detaching { .. } => false,
+            Phase::Reserved | Phase::Attached(_) | Phase::Detaching { .. } => false,
         }
     }
 
@@ -177,7 +177,9 @@ impl Engine<'_> {
 
     fn orphaned_leases(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
         for read in self.holders_in(&Prefix::AllLeases)? {
-            if self.record_of(&read.value.attachment, read.value.layer)?.is_some() {
+            // What was requested by itself is given back by itself.
+            let Tenant::Attachment { id, layer } = &read.value.tenant else { continue };
+            if self.record_of(id, *layer)?.is_some() {
                 continue;
             }
             let freed = mode == Mode::DryRun || self.free_orphan(&read)?;

@@ -5,19 +5,25 @@
 //! does no I/O itself: the dataplane, foreign address sources and the store stand behind the
 //! ports in [`port`], which the binary wires.
 
+mod alias;
 mod attach;
 mod book;
 mod check;
 mod choose;
 mod claim;
 mod detach;
+mod endpoint;
 mod engine;
 mod gc;
+mod heal;
 mod network;
 pub mod port;
 mod request;
+mod subnet;
 mod view;
 
+pub use endpoint::Joining;
 pub use engine::Engine;
 pub use gc::{Finding, Garbage, Mode, Remedy};
 pub use request::{Members, Request};
+pub use subnet::{AddressRequest, Purpose, SubnetRequest, SubnetWish};

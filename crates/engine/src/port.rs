@@ -6,6 +6,6 @@ mod ipam;
 mod store;
 
 pub use driver::{Driver, Presence, Stray};
-pub use host::Host;
+pub use host::{Host, Occupied, Turn};
 pub use ipam::{Granted, Ipam, Offer};
 pub use store::{Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network,
+    Attachment, AttachmentId, ContainerId, Handoff, IfName, InterfaceAddress, Ipam, Layer, Network,
     OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
@@ -52,6 +52,7 @@ impl Request {
             owner: self.owner.clone(),
             since,
             sandbox: self.sandbox.clone(),
+            handoff: Handoff::Finish,
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),
             leases: Vec::new(),

@@ -46,7 +46,7 @@ impl Engine<'_> {
 
     /// Keeps an address back: for an owner with a lasting name in a network, or for nobody. An
     /// address that is held stays with its holder until that is detached.
-    pub fn reserve(
+    pub fn reserve_address(
         &self,
         space: &Space,
         address: IpAddr,
@@ -77,7 +77,7 @@ impl Engine<'_> {
     }
 
     /// Ends a reservation. An address that is not reserved is no error.
-    pub fn unreserve(&self, space: &Space, address: IpAddr) -> Result<()> {
+    pub fn unreserve_address(&self, space: &Space, address: IpAddr) -> Result<()> {
         let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
         let key = Key::Reservation(space.clone(), address);
         let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
@@ -102,16 +102,17 @@ impl Engine<'_> {
 
     /// Takes an address away from its holder by detaching that, every layer of it.
     pub fn evict(&self, holder: &Holder) -> Result<()> {
-        let prefix = Prefix::AttachmentsOf(holder.attachment.network.clone());
-        for read in self.records(&prefix)? {
-            if read.value.id == holder.attachment {
-                self.detach_record(read, Meaning::Judged)?;
+        if let Some(id) = holder.attachment() {
+            for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
+                if read.value.id == *id {
+                    self.detach_record(read, Meaning::Judged)?;
+                }
             }
         }
         let address = holder.lease.address.addr();
         let key = Key::Lease(holder.lease.space.clone(), address);
         match self.holder_of(&holder.lease.space, address)? {
-            Some(read) if read.value.attachment == holder.attachment => {
+            Some(read) if read.value.tenant == holder.tenant => {
                 self.store.commit(&Txn::new().delete(key)).map(|_| ())
             }
             Some(_) | None => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::port::{Driver, Presence, Stray};
 use model::{
-    Attached, Attachment, Error, IfName, Kind, LinkKind, Network, Result, Runtime, Sandbox,
+    Attached, Attachment, Error, IfName, Kind, LinkKind, Mac, Network, Result, Runtime, Sandbox,
 };
 use netlink::{At, Errno, Link, Links, Netns, Socket};
 
@@ -80,7 +80,9 @@ impl Driver for Linux {
         // Of what the reference plugins made, the rules are not known.
         match attachment.runtime {
             Runtime::Reference => Ok(()),
-            Runtime::Cni | Runtime::Podman | Runtime::Spoke => self.policy.check(attachment),
+            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker => {
+                self.policy.check(attachment)
+            }
         }
     }
 
@@ -97,6 +99,19 @@ impl Driver for Linux {
             },
             (Ok(None), None) => Presence::Doubtful,
         }
+    }
+
+    fn restore(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.install(attachment)
+    }
+
+    fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        let link = attachment.wiring.link.as_ref()?;
+        Some(plan::container_mac(attachment, link))
+    }
+
+    fn up(&self, _network: &Network) -> Result<()> {
+        Err(Error::bug("not there yet"))
     }
 
     fn remove(&self, network: &Network) -> Result<()> {

@@ -138,7 +138,7 @@ fn everything(family: Family) -> IpNet {
 }
 
 /// The hardware address of the container's end.
-fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
+pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
     let own = || match attachment.addresses.first() {
         Some(held) => mac_of(&attachment.id.network, held.address.addr()),
         None => Identity::of(&attachment.id).mac(),

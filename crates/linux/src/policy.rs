@@ -79,7 +79,7 @@ impl Policy {
     pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
-            Runtime::Cni | Runtime::Podman | Runtime::Spoke => {
+            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker => {
                 Iptables::new(Variant::Host).remove(attachment)
             }
         };

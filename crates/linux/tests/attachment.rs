@@ -90,8 +90,9 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         owner: None,
         since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
+        handoff: model::Handoff::Finish,
         wiring: Wiring {
-            link: Some(Link { kind, mac: None, mtu: None }),
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),
             ..Wiring::default()
         },
@@ -124,7 +125,10 @@ fn network(kind: LinkKind) -> Network {
         name: "front".parse().unwrap(),
         runtime: Runtime::Cni,
         since: Timestamp(0),
-        wiring: Wiring { link: Some(Link { kind, mac: None, mtu: None }), ..Wiring::default() },
+        wiring: Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
+            ..Wiring::default()
+        },
         ipam: Ipam::None,
         routes: Vec::new(),
         dns: Dns::default(),

@@ -143,8 +143,9 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         owner: None,
         since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
+        handoff: model::Handoff::Finish,
         wiring: Wiring {
-            link: Some(Link { kind, mac: None, mtu: None }),
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),
             publish: Some(published(Backend::Nftables)),
             ..Wiring::default()
@@ -165,6 +166,7 @@ fn published(backend: Backend) -> Publish {
     Publish {
         backend,
         ports: vec![map],
+        reach: model::Reach::Any,
         snat: true,
         masquerade_all: false,
         behind: None,
@@ -175,6 +177,7 @@ fn published(backend: Backend) -> Publish {
 fn firewall() -> Firewall {
     Firewall {
         backend: Backend::Nftables,
+        egress: model::EgressPolicy::Open,
         ingress: IngressPolicy::Open,
         bridge: None,
         admin_chain: None,

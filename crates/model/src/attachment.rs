@@ -63,6 +63,18 @@ pub struct Wiring {
     pub tuning: Option<Tuning>,
 }
 
+/// Who completes an interface inside its sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Handoff {
+    /// We do: it is made in the sandbox, with its name, addresses and routes.
+    #[default]
+    Finish,
+    /// The runtime does: it is made in the host's namespace, and the runtime moves, names and
+    /// addresses it.
+    Caller,
+}
+
 /// A network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
@@ -85,6 +97,8 @@ pub enum Runtime {
     Reference,
     /// Our command line.
     Spoke,
+    /// Docker Engine.
+    Docker,
 }
 
 impl fmt::Display for Runtime {
@@ -94,6 +108,7 @@ impl fmt::Display for Runtime {
             Runtime::Podman => "podman",
             Runtime::Reference => "reference",
             Runtime::Spoke => "spoke",
+            Runtime::Docker => "docker",
         })
     }
 }
@@ -112,6 +127,8 @@ pub struct Process {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
+    /// Known, with its addresses, and not in a container yet (libnetwork: created, not joined).
+    Reserved,
     /// Being made by this process; anybody's once that is dead.
     Attaching {
         /// The process at work.
@@ -144,6 +161,9 @@ pub struct Attachment {
     pub since: Timestamp,
     /// The container's namespace.
     pub sandbox: Option<Sandbox>,
+    /// Who completes its interface.
+    #[serde(default)]
+    pub handoff: Handoff,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.

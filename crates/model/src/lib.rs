@@ -18,15 +18,17 @@ mod port;
 pub use address::{Mac, first_host, host_net};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Layer, Phase, Process, Runtime, Sandbox, Timestamp, Wiring,
+    Attachment, AttachmentId, Family, Handoff, Layer, Phase, Process, Runtime, Sandbox, Timestamp,
+    Wiring,
 };
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp};
-pub use name::{ContainerId, IfName, NetworkName, OwnerName, PluginName};
-pub use network::Network;
-pub use policy::{Backend, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};
+pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
+pub use network::{Alias, Network, Publisher};
+pub use policy::{Backend, EgressPolicy, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};
 pub use pool::{
-    Cursor, ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Want,
+    Cursor, ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space,
+    Sticky, Subnet, SubnetId, Tenant, Want,
 };
-pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish};
+pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach};

@@ -33,6 +33,9 @@ impl fmt::Display for Mtu {
 pub struct Link {
     /// What is at its other end.
     pub kind: LinkKind,
+    /// What the container's end is called; as the attachment says where none is given.
+    #[serde(default)]
+    pub name: Option<IfName>,
     /// The container end's address; derived from the attachment's identity where none is wanted.
     pub mac: Option<Mac>,
     /// Of both ends; the kernel's default where none is given.

@@ -62,6 +62,10 @@ name!(
     ContainerId, "container id", identifier
 );
 name!(
+    /// What a runtime calls a network in its own book: `[A-Za-z0-9][A-Za-z0-9_.-]*`.
+    AliasId, "network id", identifier
+);
+name!(
     /// The base name of a plugin's executable, never a path (CVE-2021-20206).
     PluginName, "plugin type", identifier
 );

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Dns, Ipam, NetworkName, Route, Runtime, Timestamp, Wiring};
+use crate::{AliasId, Dns, Handoff, Ipam, NetworkName, Route, Runtime, Timestamp, Wiring};
 
 /// A network: the template from which its attachments are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,4 +23,34 @@ pub struct Network {
     pub dns: Dns,
     /// Whether an attachment whose owner has a lasting name gets the same addresses each time.
     pub sticky: bool,
+}
+
+/// A network under the id that a runtime gave to it (libnetwork's network id). Several runtimes, or
+/// several networks of one, may have one of ours in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alias {
+    /// The runtime's id.
+    pub id: AliasId,
+    /// Which network it is.
+    pub network: NetworkName,
+    /// Whose id it is.
+    pub runtime: Runtime,
+    /// Since when.
+    pub since: Timestamp,
+    /// What people call it in that runtime, once that is known.
+    pub title: Option<NetworkName>,
+    /// Who publishes the ports of its containers.
+    pub publisher: Publisher,
+    /// Who completes interfaces, where the runtime leaves a choice.
+    pub handoff: Handoff,
+}
+
+/// Who maps a container's published ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Publisher {
+    /// We do.
+    Spoke,
+    /// The runtime does, through a network of its own (Docker's `docker_gwbridge`).
+    Runtime,
 }

@@ -30,6 +30,9 @@ pub struct Firewall {
     pub backend: Backend,
     /// From where packets are let in.
     pub ingress: IngressPolicy,
+    /// Where packets may go.
+    #[serde(default)]
+    pub egress: EgressPolicy,
     /// The bridge that the container is on, where it is on one.
     pub bridge: Option<IfName>,
     /// The chain for the administrator's own rules, evaluated first (iptables only).
@@ -46,6 +49,17 @@ pub enum IngressPolicy {
     SameBridge,
     /// Not from any other container of this policy, those on the same bridge aside.
     Isolated,
+}
+
+/// Where a container's packets may go, beyond its own network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EgressPolicy {
+    /// Everywhere.
+    #[default]
+    Open,
+    /// Nowhere, and nothing from there reaches it (libnetwork's internal networks).
+    Internal,
 }
 
 /// A kernel parameter below `net.`, in the container's namespace.

@@ -1,5 +1,6 @@
 //! Where addresses come from, and who holds them.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -17,6 +18,9 @@ use crate::{
 pub enum Space {
     /// Everything that this host routes: one book for all networks.
     Host,
+    /// What is agreed among the hosts of a cluster. Each of them takes the same addresses once more
+    /// from its own [`Space::Host`] when it uses them.
+    Global,
     /// One network by itself: a link-layer segment that this host does not route.
     Network(NetworkName),
 }
@@ -74,6 +78,70 @@ pub struct Cursor {
     pub at: IpAddr,
 }
 
+/// Which keeps an address, and with what it is given back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tenant {
+    /// A record of an attachment; the address goes with it.
+    Attachment {
+        /// The attachment.
+        id: AttachmentId,
+        /// The record of that attachment.
+        layer: Layer,
+    },
+    /// A request of its own (libnetwork's RequestAddress); the address goes with a release of its
+    /// own, whatever becomes of the attachment that uses it.
+    Request {
+        /// Where it was requested.
+        subnet: SubnetId,
+        /// The attachment that uses it, once that is known.
+        user: Option<AttachmentId>,
+    },
+}
+
+/// The name of a subnet that was handed out, in the book.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SubnetId {
+    /// Where it overlaps no other.
+    pub space: Space,
+    /// The whole of it.
+    pub net: IpNet,
+    /// The part of it from which any address is chosen; all of it where none is named.
+    pub part: Option<IpNet>,
+}
+
+/// A subnet that was handed to a runtime by itself (libnetwork's RequestPool), before a network is
+/// made of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subnet {
+    /// Its name.
+    pub id: SubnetId,
+    /// The network that it is for: one that is there already, or one to be made under this name.
+    pub network: NetworkName,
+    /// Who asked for it.
+    pub runtime: Runtime,
+    /// When.
+    pub since: Timestamp,
+    /// How often it was requested and not released.
+    pub references: u32,
+    /// In which order its addresses are handed out.
+    pub order: Order,
+    /// What an address is handed to again.
+    pub sticky: Sticky,
+}
+
+/// For whom a requested address is kept after its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sticky {
+    /// For nobody.
+    No,
+    /// For whoever has the same hardware address.
+    Mac,
+    /// For whoever has the same name.
+    Name,
+}
+
 /// Which address a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
@@ -101,10 +169,8 @@ pub struct Lease {
 pub struct Holder {
     /// What is held.
     pub lease: Lease,
-    /// The attachment that holds it.
-    pub attachment: AttachmentId,
-    /// The record of that attachment which frees it.
-    pub layer: Layer,
+    /// What holds it.
+    pub tenant: Tenant,
     /// Who asked for it.
     pub runtime: Runtime,
     /// Since when it is held.
@@ -154,6 +220,12 @@ pub enum Ipam {
     },
     /// Another program.
     Foreign(ForeignIpam),
+    /// The runtime itself, which requested each of them from us before and gives it back by
+    /// itself (libnetwork with us as its IPAM driver).
+    Requested {
+        /// Each with its subnet's prefix length and gateway.
+        leases: Vec<Lease>,
+    },
 }
 
 /// An IPAM plugin of somebody else, executed as the CNI specification says (CNI 1.1.0 §4).
@@ -259,12 +331,41 @@ impl Pool {
     }
 }
 
+impl Holder {
+    /// The attachment that has the address, if one does.
+    pub fn attachment(&self) -> Option<&AttachmentId> {
+        match &self.tenant {
+            Tenant::Attachment { id, .. } => Some(id),
+            Tenant::Request { user, .. } => user.as_ref(),
+        }
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tenant::Attachment { id, .. } => id.fmt(f),
+            Tenant::Request { user: Some(id), .. } => id.fmt(f),
+            Tenant::Request { subnet, user: None } => write!(f, "a request from subnet {subnet}"),
+        }
+    }
+}
+
+impl fmt::Display for SubnetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.part {
+            Some(part) => write!(f, "{} ({part})", self.net),
+            None => self.net.fmt(f),
+        }
+    }
+}
+
 impl Ipam {
     /// The pools of the book that it leases from.
     pub fn pools(&self) -> &[Pool] {
         match self {
             Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => pools,
-            Ipam::None | Ipam::Fixed { .. } | Ipam::Foreign(_) => &[],
+            Ipam::None | Ipam::Fixed { .. } | Ipam::Requested { .. } | Ipam::Foreign(_) => &[],
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,9 @@ pub struct Publish {
     pub backend: Backend,
     /// What is published.
     pub ports: Vec<PortMap>,
+    /// From where the ports are reached.
+    #[serde(default)]
+    pub reach: Reach,
     /// Rewrite the source of packets that a container sends to its own published port.
     pub snat: bool,
     /// Rewrite the source of every packet to a published port.
@@ -94,6 +98,19 @@ pub struct Publish {
     pub behind: Option<IfName>,
     /// The iptables back end's own options.
     pub iptables: IptablesPublish,
+}
+
+/// From where a published port is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// From wherever the host's address is reached.
+    #[default]
+    Any,
+    /// From the subnets that the host is connected to.
+    Lan,
+    /// From this host, its containers included.
+    Local,
 }
 
 /// Options of the reference plugin `portmap` that only iptables has.
@@ -116,6 +133,9 @@ pub struct Claim {
     pub host: Option<IpAddr>,
     /// Who holds it.
     pub holder: AttachmentId,
+    /// The holder's namespace, where a container may hold one port by several attachments.
+    #[serde(default)]
+    pub sandbox: Option<PathBuf>,
 }
 
 impl Claim {
@@ -145,7 +165,7 @@ mod tests {
         };
         let one: IpAddr = "10.0.0.1".parse().unwrap();
         let other: IpAddr = "10.0.0.2".parse().unwrap();
-        let claim = |host| Claim { host, holder: holder.clone() };
+        let claim = |host| Claim { host, holder: holder.clone(), sandbox: None };
         assert!(claim(None).clashes(Some(one)) && claim(Some(one)).clashes(None));
         assert!(claim(Some(one)).clashes(Some(one)) && !claim(Some(one)).clashes(Some(other)));
         let (all_v4, all_v6) = ("0.0.0.0".parse().unwrap(), "::".parse().unwrap());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::port::Host;
+use engine::port::{Host, Occupied};
 use model::{Process, Result, Timestamp};
 
 /// This host, seen by this process.
@@ -34,6 +34,10 @@ impl Host for ThisHost {
 
     fn is_running(&self, process: &Process) -> bool {
         netlink::process::is_running(process)
+    }
+
+    fn occupied(&self) -> Result<Vec<Occupied>> {
+        Ok(Vec::new())
     }
 
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool {

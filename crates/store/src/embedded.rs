@@ -229,7 +229,7 @@ impl Reach {
 impl Kind {
     fn is_durable(self) -> bool {
         match self {
-            Kind::Network | Kind::Reservation | Kind::Sticky => true,
+            Kind::Network | Kind::Reservation | Kind::Sticky | Kind::Subnet | Kind::Alias => true,
             Kind::Configured | Kind::Attachment | Kind::Lease | Kind::Cursor | Kind::Port => false,
         }
     }

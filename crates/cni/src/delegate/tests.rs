@@ -35,6 +35,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
         owner: None,
         since: Timestamp(0),
         sandbox: None,
+        handoff: model::Handoff::Finish,
         wiring: Wiring::default(),
         ipam,
         leases: addresses.iter().map(|a| pool.lease(a.parse().unwrap()).unwrap()).collect(),

@@ -17,7 +17,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let gateway = bridge.gateway;
     let kind = LinkKind::Bridge(bridge);
     let template = Wiring {
-        link: Some(Link { kind, mac: None, mtu: link::mtu(&root)? }),
+        link: Some(Link { kind, name: None, mac: None, mtu: link::mtu(&root)? }),
         masquerade: link::masquerade(call, &root, false)?,
         ..Wiring::default()
     };

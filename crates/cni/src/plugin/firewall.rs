@@ -14,7 +14,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     if call.previous.is_some() {
         require_bridge(ingress, bridge.as_ref())?;
     }
-    let firewall = Firewall { backend, ingress, bridge, admin_chain };
+    let firewall =
+        Firewall { backend, ingress, egress: model::EgressPolicy::Open, bridge, admin_chain };
     let wiring = Wiring { firewall: Some(firewall), ..Wiring::default() };
     let addresses = call.previous.as_ref().map(|previous| previous.addresses());
     Ok(Plan { wiring, addresses: addresses.unwrap_or_default(), ..Plan::default() })
@@ -23,7 +24,13 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 /// Some rules, of which nothing else is known.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
     let (backend, ingress) = (call.context.backend, IngressPolicy::Open);
-    let firewall = Firewall { backend, ingress, bridge: None, admin_chain: None };
+    let firewall = Firewall {
+        backend,
+        ingress,
+        egress: model::EgressPolicy::Open,
+        bridge: None,
+        admin_chain: None,
+    };
     Wiring { firewall: Some(firewall), ..Wiring::default() }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn space(call: &Call<'_>, gateway: Gateway) -> Space {
 
 /// An interface of whatever kind, and masquerading if it may have been asked for.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
-    let link = Link { kind: LinkKind::Ptp(Ptp {}), mac: None, mtu: None };
+    let link = Link { kind: LinkKind::Ptp(Ptp {}), name: None, mac: None, mtu: None };
     let masquerade = masquerade(call, &call.config.root(), false).ok().flatten();
     Wiring { link: Some(link), masquerade, ..Wiring::default() }
 }

@@ -33,6 +33,7 @@ pub(super) fn publish(call: &Call<'_>, backend: &str) -> Result<Publish> {
     Ok(Publish {
         backend,
         ports: port_maps(call)?,
+        reach: model::Reach::Any,
         snat: root.maybe("snat")?.unwrap_or(true),
         masquerade_all: root.flag("masqAll")?,
         behind,

@@ -9,7 +9,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     let kind = LinkKind::Ptp(Ptp {});
     let template = Wiring {
-        link: Some(Link { kind, mac: None, mtu: link::mtu(&root)? }),
+        link: Some(Link { kind, name: None, mac: None, mtu: link::mtu(&root)? }),
         masquerade: link::masquerade(call, &root, false)?,
         ..Wiring::default()
     };

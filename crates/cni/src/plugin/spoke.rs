@@ -61,9 +61,20 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let masquerade = root.maybe("ipMasq")?.unwrap_or(gateway == Gateway::Default);
     let ingress = firewall::ingress(&root)?.unwrap_or(IngressPolicy::Open);
     let template = Wiring {
-        link: Some(Link { kind: LinkKind::Bridge(bridge), mac: None, mtu: link::mtu(&root)? }),
+        link: Some(Link {
+            kind: LinkKind::Bridge(bridge),
+            name: None,
+            mac: None,
+            mtu: link::mtu(&root)?,
+        }),
         masquerade: masquerade.then_some(Masquerade { backend }),
-        firewall: Some(Firewall { backend, ingress, bridge: Some(name), admin_chain: None }),
+        firewall: Some(Firewall {
+            backend,
+            ingress,
+            egress: model::EgressPolicy::Open,
+            bridge: Some(name),
+            admin_chain: None,
+        }),
         ..Wiring::default()
     };
     let wiring = of_container(call, &template)?;

@@ -1,6 +1,6 @@
 //! The dataplane port.
 
-use model::{Attached, Attachment, IfName, Network, Result};
+use model::{Attached, Attachment, IfName, Mac, Network, Result};
 
 /// Whether what a record describes is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,17 @@ pub trait Driver {
 
     /// Whether the container still has what the record describes.
     fn presence(&self, attachment: &Attachment) -> Presence;
+
+    /// Puts back what others may take away from a living attachment: its packet filter. What is
+    /// still there stays as it is.
+    fn restore(&self, attachment: &Attachment) -> Result<()>;
+
+    /// The hardware address that the attachment's interface will have, or has.
+    fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;
+
+    /// Makes what the network's attachments share, such as its bridge with its gateway addresses,
+    /// before the first of them comes. What is there already stays.
+    fn up(&self, network: &Network) -> Result<()>;
 
     /// Removes what the network's attachments share, such as its bridge.
     fn remove(&self, network: &Network) -> Result<()>;

@@ -2,7 +2,19 @@
 
 use std::time::Duration;
 
-use model::{Process, Timestamp};
+use model::{AttachmentId, IpNet, Process, Result, Timestamp};
+
+/// The right to work on an attachment, until it is dropped.
+pub type Turn = Box<dyn std::any::Any>;
+
+/// A subnet that is in use on this host, by somebody whom the book does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occupied {
+    /// The subnet.
+    pub net: IpNet,
+    /// Who uses it, for a person to read.
+    pub by: String,
+}
 
 /// What the engine cannot know without reading clocks or processes.
 pub trait Host {
@@ -14,6 +26,17 @@ pub trait Host {
 
     /// Whether the process still lives.
     fn is_running(&self, process: &Process) -> bool;
+
+    /// Waits until nobody else in this process works on the attachment. Threads of one process are
+    /// one to the book, so they take turns by themselves; where a process has one thread, at once.
+    fn turn(&self, id: &AttachmentId) -> Turn {
+        let _ = id;
+        Box::new(())
+    }
+
+    /// The subnets of this host that somebody outside the book uses: those of other runtimes'
+    /// networks, and those that its routes lead to.
+    fn occupied(&self) -> Result<Vec<Occupied>>;
 
     /// Waits until the process has ended; `false` when it still lives after `limit`.
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use model::{
-    Attachment, AttachmentId, Claim, Cursor, Holder, Layer, Network, NetworkName, OwnerName,
-    PoolId, Protocol, Reservation, Result, Space,
+    Alias, AliasId, Attachment, AttachmentId, Claim, Cursor, Holder, Layer, Network, NetworkName,
+    OwnerName, PoolId, Protocol, Reservation, Result, Space, Subnet, SubnetId,
 };
 
 /// The name of a record.
@@ -29,6 +29,10 @@ pub enum Key {
     Reservation(Space, IpAddr),
     /// The addresses that an owner gets again. Durable.
     Sticky(NetworkName, OwnerName),
+    /// A subnet that was handed to a runtime. Durable.
+    Subnet(SubnetId),
+    /// A network under a runtime's own id. Durable.
+    Alias(AliasId),
 }
 
 /// What is stored under a [`Key`] of the same name.
@@ -48,6 +52,10 @@ pub enum Record {
     Reservation(Reservation),
     /// Under [`Key::Sticky`].
     Sticky(Vec<IpAddr>),
+    /// Under [`Key::Subnet`].
+    Subnet(Subnet),
+    /// Under [`Key::Alias`].
+    Alias(Alias),
 }
 
 /// A set of keys that can be listed.
@@ -71,6 +79,10 @@ pub enum Prefix {
     Reservations,
     /// Every [`Key::Sticky`] of one network.
     StickyOf(NetworkName),
+    /// Every [`Key::Subnet`].
+    Subnets,
+    /// Every [`Key::Alias`].
+    Aliases,
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after
@@ -158,7 +170,11 @@ impl Key {
     /// Whether the record outlives a reboot.
     pub fn is_durable(&self) -> bool {
         match self {
-            Key::Network(_) | Key::Reservation(..) | Key::Sticky(..) => true,
+            Key::Network(_)
+            | Key::Reservation(..)
+            | Key::Sticky(..)
+            | Key::Subnet(_)
+            | Key::Alias(_) => true,
             Key::Configured(_)
             | Key::Attachment(..)
             | Key::Lease(..)

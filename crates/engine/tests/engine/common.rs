@@ -48,6 +48,18 @@ impl Driver for Dataplane {
         }
     }
 
+    fn restore(&self, _: &Attachment) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
+        None
+    }
+
+    fn up(&self, _: &Network) -> model::Result<()> {
+        Ok(())
+    }
+
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
@@ -118,6 +130,10 @@ impl Host for Machine {
 
     fn is_running(&self, process: &Process) -> bool {
         !self.dead.borrow().contains(&process.pid)
+    }
+
+    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
+        Ok(Vec::new())
     }
 
     fn wait_for_end(&self, process: &Process, _: Duration) -> bool {

@@ -146,7 +146,9 @@ fn reserved_addresses_wait_for_their_owner() {
     let engine = world.engine();
     let web: OwnerName = "web".parse().unwrap();
     let address = "10.0.0.2".parse().unwrap();
-    engine.reserve(&Space::Host, address, Some((network.name.clone(), web.clone()))).unwrap();
+    engine
+        .reserve_address(&Space::Host, address, Some((network.name.clone(), web.clone())))
+        .unwrap();
     assert_eq!(ip(&engine.attach(&request(&network, "other")).unwrap()), "10.0.0.3");
     let mut owner = request(&network, "a");
     owner.owner = Some(web);
@@ -199,6 +201,7 @@ fn publish(port: u16, host: Option<&str>) -> Publish {
             container_port: number,
             protocol: Protocol::Tcp,
         }],
+        reach: model::Reach::Any,
         snat: true,
         masquerade_all: false,
         behind: None,

@@ -28,6 +28,7 @@ fn published(network: &Network, port: u16) -> Request {
             container_port: number,
             protocol: Protocol::Tcp,
         }],
+        reach: model::Reach::Any,
         snat: true,
         masquerade_all: false,
         behind: None,
@@ -55,7 +56,7 @@ fn claims_without_a_record_are_found() {
     let holder = request(&network, "gone").id();
     let port = std::num::NonZeroU16::new(80).unwrap();
     let key = Key::Port(Protocol::Tcp, port);
-    let claims = Record::Port(vec![Claim { host: None, holder }]);
+    let claims = Record::Port(vec![Claim { host: None, holder, sandbox: None }]);
     assert!(matches!(world.store.commit(&Txn::new().put(key, claims)).unwrap(), Outcome::Done(_)));
     let engine = world.engine();
     let found = engine.reconcile(Mode::Mend).unwrap();
@@ -100,7 +101,9 @@ fn a_gateway_is_nobodys_even_if_it_is_reserved_for_somebody() {
     let engine = world.engine();
     let web: OwnerName = "web".parse().unwrap();
     let gateway = "10.0.0.1".parse().unwrap();
-    engine.reserve(&Space::Host, gateway, Some((network.name.clone(), web.clone()))).unwrap();
+    engine
+        .reserve_address(&Space::Host, gateway, Some((network.name.clone(), web.clone())))
+        .unwrap();
     let mut owner = request(&network, "a");
     owner.owner = Some(web);
     assert_eq!(ip(&engine.attach(&owner).unwrap()), "10.0.0.2");

@@ -16,7 +16,7 @@ fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
 }
 
 fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
-    let link = Link { kind, mac: None, mtu: Mtu::new(1400) };
+    let link = Link { kind, name: None, mac: None, mtu: Mtu::new(1400) };
     Attachment {
         id: AttachmentId {
             network: "front".parse().unwrap(),
@@ -28,6 +28,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
         owner: None,
         since: Timestamp(0),
         sandbox: None,
+        handoff: model::Handoff::Finish,
         wiring: Wiring { link: Some(link), ..Wiring::default() },
         ipam: Ipam::None,
         leases: Vec::new(),

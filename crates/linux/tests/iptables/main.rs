@@ -132,6 +132,7 @@ fn attachment(container: &str, addresses: &[&str]) -> Attachment {
         owner: None,
         since: Timestamp(0),
         sandbox: None,
+        handoff: model::Handoff::Finish,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),
@@ -155,6 +156,7 @@ fn publish(ports: Vec<PortMap>) -> Publish {
     Publish {
         backend: Backend::Iptables,
         ports,
+        reach: model::Reach::Any,
         snat: true,
         masquerade_all: false,
         behind: None,
@@ -164,7 +166,13 @@ fn publish(ports: Vec<PortMap>) -> Publish {
 
 fn firewall(ingress: IngressPolicy) -> Firewall {
     let bridge = Some("cni0".parse().unwrap());
-    Firewall { backend: Backend::Iptables, ingress, bridge, admin_chain: None }
+    Firewall {
+        backend: Backend::Iptables,
+        ingress,
+        egress: model::EgressPolicy::Open,
+        bridge,
+        admin_chain: None,
+    }
 }
 
 fn everything(container: &str, addresses: &[&str], host_port: u16) -> Attachment {

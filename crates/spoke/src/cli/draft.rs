@@ -57,10 +57,16 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
     let masquerades = !wanted.internal && !wanted.no_masquerade;
     let ingress = wanted.ingress.into();
     Wiring {
-        link: Some(Link { kind, mac: None, mtu: wanted.mtu }),
+        link: Some(Link { kind, name: None, mac: None, mtu: wanted.mtu }),
         masquerade: masquerades.then_some(Masquerade { backend }),
         publish: None,
-        firewall: Some(Firewall { backend, ingress, bridge, admin_chain: None }),
+        firewall: Some(Firewall {
+            backend,
+            ingress,
+            egress: model::EgressPolicy::Open,
+            bridge,
+            admin_chain: None,
+        }),
         tuning: None,
     }
 }

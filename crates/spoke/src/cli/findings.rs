@@ -70,7 +70,10 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Ve
     let holders = engine.holders()?;
     let recorded: BTreeSet<(IpAddr, &str)> = holders
         .iter()
-        .map(|holder| (holder.lease.address.addr(), holder.attachment.container.as_str()))
+        .filter_map(|holder| {
+            let container = holder.attachment()?.container.as_str();
+            Some((holder.lease.address.addr(), container))
+        })
         .collect();
     for file in reference::files(world, &engine.networks()?) {
         if !recorded.contains(&(file.address, file.container.as_str())) {

@@ -91,9 +91,9 @@ fn reserve(
     }
     let space = pool.map_or(Space::Host, |pool| pool.space.clone());
     let owner = owner.and_then(|owner| Some((network?.clone(), owner.clone())));
-    engine.reserve(&space, address, owner)?;
+    engine.reserve_address(&space, address, owner)?;
     let holder = engine.holder(&space, address)?;
-    let note = |held: Holder| format!("{address} stays with {} until that goes", held.attachment);
+    let note = |held: Holder| format!("{address} stays with {} until that goes", held.tenant);
     Ok(holder.map(note).into_iter().collect())
 }
 
@@ -102,7 +102,7 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
     let engine = (world.engine)()?;
     let mut done = false;
     for reserved in engine.reservations()?.iter().filter(|r| r.address == address) {
-        engine.unreserve(&reserved.space, address)?;
+        engine.unreserve_address(&reserved.space, address)?;
         done = true;
     }
     let holders = engine.holders()?;
@@ -113,9 +113,9 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
             engine.evict(holder)?;
             done = true;
         } else if done {
-            notes.push(format!("{address} stays with {}", holder.attachment));
+            notes.push(format!("{address} stays with {}", holder.tenant));
         } else {
-            return Err(in_use(address, &holder.attachment));
+            return Err(in_use(address, &holder.tenant));
         }
     }
     let files = reference::files(world, &engine.networks()?);

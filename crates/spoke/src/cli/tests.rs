@@ -140,6 +140,7 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
                 container_port: port(80),
                 protocol: model::Protocol::Tcp,
             }],
+            reach: model::Reach::Any,
             snat: true,
             masquerade_all: false,
             behind: None,
@@ -189,6 +190,18 @@ impl Driver for Kernel {
             true => Presence::Gone,
             false => Presence::Alive,
         }
+    }
+
+    fn restore(&self, _: &Attachment) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
+        None
+    }
+
+    fn up(&self, _: &Network) -> model::Result<()> {
+        Ok(())
     }
 
     fn remove(&self, network: &Network) -> Result<()> {
@@ -242,6 +255,10 @@ impl Host for Clock {
     fn is_running(&self, _: &Process) -> bool {
         true
     }
+    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
+        Ok(Vec::new())
+    }
+
     fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
         true
     }

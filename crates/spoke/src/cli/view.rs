@@ -101,6 +101,7 @@ fn ipam(ipam: &model::Ipam) -> &'static str {
         model::Ipam::HostLocal { .. } => "host-local",
         model::Ipam::Fixed { .. } => "static",
         model::Ipam::Foreign(_) => "foreign",
+        model::Ipam::Requested { .. } => "requested",
     }
 }
 
@@ -197,7 +198,7 @@ fn mac(layers: &[&Attachment]) -> Option<String> {
             let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
             attached.interfaces.iter().filter(inside).find_map(|interface| interface.mac)
         }
-        Phase::Attaching { .. } | Phase::Detaching { .. } => None,
+        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
     });
     let tuned = layers.iter().find_map(|layer| layer.wiring.tuning.as_ref()?.mac);
     tuned.or(made).map(|mac| mac.to_string())
@@ -209,6 +210,8 @@ fn state(layers: &[&Attachment]) -> &'static str {
         "detaching"
     } else if in_phase(|phase| matches!(phase, Phase::Attaching { .. })) {
         "attaching"
+    } else if in_phase(|phase| matches!(phase, Phase::Reserved)) {
+        "reserved"
     } else {
         "attached"
     }

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Port,
     Reservation,
     Sticky,
+    Subnet,
+    Alias,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,6 +41,8 @@ impl Kind {
             Key::Port(..) => Kind::Port,
             Key::Reservation(..) => Kind::Reservation,
             Key::Sticky(..) => Kind::Sticky,
+            Key::Subnet(_) => Kind::Subnet,
+            Key::Alias(_) => Kind::Alias,
         }
     }
 }
@@ -66,6 +70,8 @@ pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Sticky(network, owner), Record::Sticky(addresses)) => {
             write((network, owner), revision, addresses)
         }
+        (Key::Subnet(id), Record::Subnet(subnet)) => write(id, revision, subnet),
+        (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
         _ => return Err(Error::bug(format!("a record of another kind under {key:?}"))),
     }?;
     match bytes.len() {
@@ -96,6 +102,8 @@ pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
             read(bytes, |(space, address)| Key::Reservation(space, address), Record::Reservation)
         }
         Kind::Sticky => read(bytes, |(network, owner)| Key::Sticky(network, owner), Record::Sticky),
+        Kind::Subnet => read(bytes, Key::Subnet, Record::Subnet),
+        Kind::Alias => read(bytes, Key::Alias, Record::Alias),
     }
 }
 

@@ -5,7 +5,7 @@
 //! making; no record has one.
 
 use engine::port::{Key, Prefix};
-use model::{IfName, Layer, OwnerName, Space};
+use model::{IfName, IpNet, Layer, OwnerName, Space, SubnetId};
 
 use super::file::Kind;
 
@@ -23,6 +23,8 @@ pub(super) fn of(key: &Key) -> String {
         Key::Port(protocol, port) => format!("ports/{protocol}:{port}"),
         Key::Reservation(space, address) => format!("reservations/{}/{address}", space_name(space)),
         Key::Sticky(network, owner) => format!("sticky/{network}/{}", owner_name(owner)),
+        Key::Subnet(id) => format!("subnets/{}", subnet_name(id)),
+        Key::Alias(id) => format!("aliases/{id}"),
     }
 }
 
@@ -63,6 +65,8 @@ impl Scan {
             Prefix::Ports => flat(Kind::Port, "ports".into()),
             Prefix::Reservations => nested(Kind::Reservation, "reservations"),
             Prefix::StickyOf(network) => flat(Kind::Sticky, format!("sticky/{network}")),
+            Prefix::Subnets => flat(Kind::Subnet, "subnets".into()),
+            Prefix::Aliases => flat(Kind::Alias, "aliases".into()),
         }
     }
 }
@@ -71,7 +75,17 @@ impl Scan {
 fn space_name(space: &Space) -> &str {
     match space {
         Space::Host => "@host",
+        Space::Global => "@global",
         Space::Network(name) => name.as_str(),
+    }
+}
+
+/// The separators occur neither in a space's name nor in an address.
+fn subnet_name(id: &SubnetId) -> String {
+    let net = |net: &IpNet| format!("{}_{}", net.addr(), net.prefix_len());
+    match &id.part {
+        Some(part) => format!("{},{},{}", space_name(&id.space), net(&id.net), net(part)),
+        None => format!("{},{}", space_name(&id.space), net(&id.net)),
     }
 }
 

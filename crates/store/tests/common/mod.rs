@@ -6,7 +6,7 @@ use std::path::Path;
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
     Attachment, AttachmentId, Claim, Cursor, Dns, Holder, Ipam, Layer, Lease, Network, Phase,
-    PoolId, Process, Protocol, Reservation, Runtime, Space, Timestamp, Wiring,
+    PoolId, Process, Protocol, Reservation, Runtime, Space, Tenant, Timestamp, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -39,8 +39,7 @@ pub(crate) fn lease(address: &str, container: &str) -> Record {
             address: net.parse().unwrap(),
             gateway: None,
         },
-        attachment: id("podman", container),
-        layer: Layer::Link,
+        tenant: Tenant::Attachment { id: id("podman", container), layer: Layer::Link },
         runtime: Runtime::Podman,
         since: Timestamp(1_700_000_000),
         owner: Some("default/web-0".parse().unwrap()),
@@ -60,6 +59,7 @@ pub(crate) fn attachment(network: &str, container: &str) -> Record {
         owner: None,
         since: Timestamp(1),
         sandbox: None,
+        handoff: model::Handoff::Finish,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),
@@ -96,7 +96,7 @@ pub(crate) fn port_key(port: u16) -> Key {
 }
 
 pub(crate) fn port(container: &str) -> Record {
-    Record::Port(vec![Claim { host: None, holder: id("podman", container) }])
+    Record::Port(vec![Claim { host: None, holder: id("podman", container), sandbox: None }])
 }
 
 pub(crate) fn sticky_key(owner: &str) -> Key {

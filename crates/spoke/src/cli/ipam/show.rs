@@ -146,9 +146,9 @@ fn held(holder: &Holder) -> AddressView {
     AddressView {
         address: holder.lease.address.addr().to_string(),
         state: if holder.quarantined.is_some() { "quarantined" } else { "held" },
-        network: Some(holder.attachment.network.to_string()),
-        container: Some(holder.attachment.container.to_string()),
-        interface: Some(holder.attachment.ifname.to_string()),
+        network: holder.attachment().map(|id| id.network.to_string()),
+        container: holder.attachment().map(|id| id.container.to_string()),
+        interface: holder.attachment().map(|id| id.ifname.to_string()),
         owner: holder.owner.as_ref().map(ToString::to_string),
         runtime: Some(holder.runtime.to_string()),
         since: Some(rfc3339(holder.since)),
@@ -159,7 +159,7 @@ fn held(holder: &Holder) -> AddressView {
 
 fn network_of(space: &Space) -> Option<&NetworkName> {
     match space {
-        Space::Host => None,
+        Space::Host | Space::Global => None,
         Space::Network(name) => Some(name),
     }
 }
