@@ -1,8 +1,10 @@
 //! What containers are attached to.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{AliasId, Dns, Handoff, Ipam, NetworkName, Route, Runtime, Timestamp, Wiring};
+use crate::{AliasId, Dns, Handoff, IfName, Ipam, NetworkName, Route, Runtime, Timestamp, Wiring};
 
 /// A network: the template from which its attachments are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,13 @@ pub struct Alias {
     pub publisher: Publisher,
     /// Who completes interfaces, where the runtime leaves a choice.
     pub handoff: Handoff,
+    /// Where ports are published that name no address of the host; everywhere where none is given.
+    #[serde(default)]
+    pub publish_on: Option<IpAddr>,
+    /// What the names of interfaces begin with in this runtime's containers; its own choice where
+    /// none is given.
+    #[serde(default)]
+    pub prefix: Option<IfName>,
 }
 
 /// Who maps a container's published ports.
@@ -53,4 +62,6 @@ pub enum Publisher {
     Spoke,
     /// The runtime does, through a network of its own (Docker's `docker_gwbridge`).
     Runtime,
+    /// Nobody: containers are reached at their own addresses.
+    Nobody,
 }
