@@ -16,6 +16,7 @@ mod half;
 mod header;
 mod path;
 mod transaction;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ use self::header::State;
 use self::path::Scan;
 use self::transaction::Held;
 use crate::boot::is_boot_id;
+
+pub use self::watch::{Changed, Watch};
 
 /// Where the two halves of the store are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,5 +7,5 @@ mod embedded;
 mod memory;
 
 pub use boot::boot_id;
-pub use embedded::{Embedded, Roots};
+pub use embedded::{Changed, Embedded, Roots, Watch};
 pub use memory::Memory;

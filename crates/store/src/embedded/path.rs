@@ -40,6 +40,7 @@ pub(super) fn parent(path: &str) -> &str {
 }
 
 /// Where the keys of a prefix are.
+#[derive(Debug)]
 pub(super) struct Scan {
     /// Which records these are.
     pub(super) kind: Kind,

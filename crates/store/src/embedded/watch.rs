@@ -1,0 +1,231 @@
+//! Being told of changes, whichever process makes them (inotify(7)).
+//!
+//! A record's file is moved into place and unlinked, so each change of a record is one event that
+//! names its file. Events may be fewer than changes, never more late than [`Watch::wait`]; where
+//! the kernel lost some, everything is read again and compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::port::{Key, Prefix, Versioned};
+use model::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use super::file::{self, Kind, LARGEST};
+use super::path::Scan;
+use super::{Embedded, Reach};
+
+/// A record that was written or deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// Its name.
+    pub key: Key,
+    /// What it is now; nothing where it was deleted.
+    pub now: Option<Versioned>,
+}
+
+/// Tells of changes below some prefixes of a store.
+#[derive(Debug)]
+pub struct Watch {
+    inotify: OwnedFd,
+    scans: Vec<(PathBuf, Scan)>,
+    directories: BTreeMap<i32, Directory>,
+    known: BTreeMap<PathBuf, Key>,
+    stale: bool,
+}
+
+/// A directory that is watched.
+#[derive(Clone, Debug)]
+struct Directory {
+    path: PathBuf,
+    kind: Kind,
+    /// Whether its entries are directories of records rather than records.
+    nests: bool,
+}
+
+/// An event, as far as it matters.
+enum Seen {
+    Written(Directory, String),
+    Deleted(Directory, String),
+    Everything,
+}
+
+impl Embedded {
+    /// Watches what is below `prefixes`; makes the store's directories where they are missing. The
+    /// first [`Watch::wait`] tells of every record that is there.
+    pub fn watch(&self, prefixes: &[Prefix]) -> Result<Watch> {
+        drop(self.lock(Reach::Both)?);
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        let inotify = inotify::init(flags).map_err(failed)?;
+        let scan = |prefix: &Prefix| {
+            let scan = Scan::of(prefix);
+            (self.half(scan.kind.is_durable()).root().to_owned(), scan)
+        };
+        let scans = prefixes.iter().map(scan).collect();
+        let (directories, known) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Watch { inotify, scans, directories, known, stale: true })
+    }
+}
+
+impl Watch {
+    /// What has changed since it was asked last; waits for a change for at most `limit`, and is
+    /// empty where there was none. A record that changed several times is told of at least once,
+    /// as it is now.
+    pub fn wait(&mut self, limit: Duration) -> Result<Vec<Changed>> {
+        let mut changes = Vec::new();
+        if !self.stale {
+            self.sleep(limit)?;
+        }
+        for seen in self.drain()? {
+            match seen {
+                Seen::Written(directory, name) => self.written(&directory, &name, &mut changes)?,
+                Seen::Deleted(directory, name) => {
+                    let key = self.known.remove(&directory.path.join(name));
+                    changes.extend(key.map(|key| Changed { key, now: None }));
+                }
+                Seen::Everything => self.stale = true,
+            }
+        }
+        if self.stale {
+            self.read_all(&mut changes)?;
+            self.stale = false;
+        }
+        Ok(changes)
+    }
+
+    fn sleep(&self, limit: Duration) -> Result<()> {
+        let limit = Timespec::try_from(limit).ok();
+        match poll(&mut [PollFd::new(&self.inotify, PollFlags::IN)], limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
+    fn drain(&mut self) -> Result<Vec<Seen>> {
+        let mut buffer = [const { MaybeUninit::uninit() }; 8192];
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut all = Vec::new();
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::WOULDBLOCK) => return Ok(all),
+                Err(Errno::INTR) => continue,
+                Err(cause) => return Err(failed(cause)),
+            };
+            let (what, wd) = (event.events(), event.wd());
+            let name = event.file_name().and_then(|name| name.to_str().ok()).map(str::to_owned);
+            let lost = ReadFlags::QUEUE_OVERFLOW | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+            if what.contains(ReadFlags::IGNORED) {
+                self.directories.remove(&wd);
+            }
+            all.extend(match (self.directories.get(&wd), name) {
+                _ if what.intersects(lost) => Some(Seen::Everything),
+                (Some(directory), Some(name)) if what.contains(ReadFlags::DELETE) => {
+                    Some(Seen::Deleted(directory.clone(), name))
+                }
+                (Some(directory), Some(name)) => Some(Seen::Written(directory.clone(), name)),
+                (_, _) => None,
+            });
+        }
+    }
+
+    fn written(
+        &mut self,
+        directory: &Directory,
+        name: &str,
+        changes: &mut Vec<Changed>,
+    ) -> Result<()> {
+        let path = directory.path.join(name);
+        if directory.nests {
+            let below = Directory { path, kind: directory.kind, nests: false };
+            return self.read_directory(below, changes);
+        }
+        self.read_file(directory.kind, &path, changes);
+        Ok(())
+    }
+
+    /// Everything anew; what was known and is there no more has been deleted.
+    fn read_all(&mut self, changes: &mut Vec<Changed>) -> Result<()> {
+        let before: BTreeSet<PathBuf> = self.known.keys().cloned().collect();
+        let at = changes.len();
+        let tops: Vec<Directory> = self
+            .scans
+            .iter()
+            .map(|(root, scan)| Directory {
+                path: root.join(&scan.directory),
+                kind: scan.kind,
+                nests: scan.nested,
+            })
+            .collect();
+        for top in tops {
+            make(&top.path).map_err(|cause| unmade(&top.path, cause))?;
+            self.read_directory(top, changes)?;
+        }
+        let now: BTreeSet<&Key> = changes[at..].iter().map(|change| &change.key).collect();
+        let gone: Vec<PathBuf> = before
+            .into_iter()
+            .filter(|path| self.known.get(path).is_some_and(|key| !now.contains(key)))
+            .collect();
+        for path in gone {
+            let key = self.known.remove(&path);
+            changes.extend(key.map(|key| Changed { key, now: None }));
+        }
+        Ok(())
+    }
+
+    fn read_directory(&mut self, directory: Directory, changes: &mut Vec<Changed>) -> Result<()> {
+        // Watched first, then read: what comes in between is seen twice rather than never.
+        match inotify::add_watch(&self.inotify, &directory.path, EVENTS) {
+            Ok(wd) => self.directories.insert(wd, directory.clone()),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(cause) => return Err(failed(cause)),
+        };
+        let Ok(entries) = std::fs::read_dir(&directory.path) else { return Ok(()) };
+        for entry in entries.flatten() {
+            if let Some(name) = entry.file_name().to_str() {
+                self.written(&directory, name, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is somebody else's to report.
+    fn read_file(&mut self, kind: Kind, path: &Path, changes: &mut Vec<Changed>) {
+        let is_record =
+            path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
+        let small = std::fs::metadata(path).is_ok_and(|file| file.len() <= LARGEST as u64);
+        if !is_record || !small {
+            return;
+        }
+        let Ok(bytes) = std::fs::read(path) else { return };
+        if let Ok((key, now)) = file::decode(kind, &bytes) {
+            self.known.insert(path.to_owned(), key.clone());
+            changes.push(Changed { key, now: Some(now) });
+        }
+    }
+}
+
+/// Records are moved into place, directories are made.
+const EVENTS: WatchFlags = WatchFlags::MOVED_TO
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::ONLYDIR);
+
+fn make(directory: &Path) -> std::io::Result<()> {
+    let mut make = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut make, 0o700);
+    make.recursive(true).create(directory)
+}
+
+fn unmade(path: &Path, cause: std::io::Error) -> Error {
+    Error::os(format!("making {}", path.display()), cause)
+}
+
+fn failed(cause: Errno) -> Error {
+    Error::os("watching the store for changes", cause.into())
+}

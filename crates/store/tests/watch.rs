@@ -1,0 +1,68 @@
+//! What a watcher is told of changes that other openings of the store make.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{BOOT, attachment, attachment_key, embedded, lease, lease_key};
+use engine::port::{Key, Prefix, Store, Txn};
+use store::{Changed, Watch};
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// The next changes, as `+key` and `-key`.
+fn next(watch: &mut Watch) -> Vec<String> {
+    watch.wait(LONG).unwrap().iter().map(shown).collect()
+}
+
+fn shown(change: &Changed) -> String {
+    let sign = if change.now.is_some() { '+' } else { '-' };
+    match &change.key {
+        Key::Attachment(id, _) => format!("{sign}{}", id.container),
+        other => format!("{sign}{other:?}"),
+    }
+}
+
+#[test]
+fn tells_of_what_others_write_and_delete() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = embedded(directory.path(), BOOT);
+    let put = |container: &str| {
+        let txn = Txn::new()
+            .put(attachment_key("n", container), attachment("n", container))
+            .put(lease_key("10.0.0.9"), lease("10.0.0.9", container));
+        other.commit(&txn).unwrap();
+    };
+    put("first");
+    let store = embedded(directory.path(), BOOT);
+    let mut watch = store.watch(&[Prefix::Attachments, Prefix::Networks]).unwrap();
+    assert_eq!(next(&mut watch), ["+first"]);
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty());
+    put("second");
+    assert_eq!(next(&mut watch), ["+second"]);
+    other.commit(&Txn::new().delete(attachment_key("n", "first"))).unwrap();
+    assert_eq!(next(&mut watch), ["-first"]);
+    let txn = Txn::new().put(attachment_key("new", "third"), attachment("new", "third"));
+    other.commit(&txn).unwrap();
+    assert_eq!(next(&mut watch), ["+third"]);
+}
+
+#[test]
+fn finds_its_way_after_the_directory_was_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    let mut watch = store.watch(&[Prefix::Attachments]).unwrap();
+    assert!(watch.wait(Duration::ZERO).unwrap().is_empty());
+    store.commit(&Txn::new().put(attachment_key("n", "a"), attachment("n", "a"))).unwrap();
+    assert_eq!(next(&mut watch), ["+a"]);
+    std::fs::remove_dir_all(directory.path().join("run")).unwrap();
+    let mut told = Vec::new();
+    while told.is_empty() {
+        told = next(&mut watch);
+    }
+    assert_eq!(told, ["-a"]);
+    let other = embedded(directory.path(), BOOT);
+    other.commit(&Txn::new().put(attachment_key("n", "b"), attachment("n", "b"))).unwrap();
+    assert_eq!(next(&mut watch).last().unwrap(), "+b");
+}
