@@ -1,0 +1,7 @@
+//! Front end: Docker. We are a remote network driver and a remote IPAM driver of libnetwork.
+//!
+//! Requests become typed calls in [`wire`], once and nowhere else; [`server`] takes them from
+//! sockets, gives them to a synchronous [`server::Plugin`], and sends the answers.
+
+pub mod server;
+pub mod wire;

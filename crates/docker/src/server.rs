@@ -1,0 +1,202 @@
+//! The protocol's server: HTTP/1.1 on any number of sockets, over one synchronous [`Plugin`].
+//!
+//! This is the only asynchronous code of the crate. Questions are answered on the one thread that
+//! serves all connections; work crosses over to a few other threads in `bridge`, nowhere else.
+//! A call that has arrived whole is carried out to its end, whether or not anybody waits for it.
+
+mod body;
+mod bridge;
+mod connection;
+mod listener;
+mod pace;
+mod reply;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Error, Kind, Result};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::wire::{Answer, Call, Method, Profile};
+pub use listener::Listener;
+pub use tls::{Pem, Tls};
+
+/// Who answers.
+pub trait Plugin: Send + Sync + 'static {
+    /// What it says about itself; never blocks.
+    fn profile(&self) -> &Profile;
+
+    /// Carries out a call, on one of a few threads that wait for nothing else.
+    fn call(&self, call: Call) -> Result<Answer>;
+}
+
+/// Who is told of each request, for logs and metrics. Nothing here may block.
+pub trait Observe: Send + Sync + 'static {
+    /// A request was answered.
+    fn answered(&self, request: &Answered<'_>);
+
+    /// Something else went wrong: a connection could not be accepted, a peer not be trusted.
+    fn trouble(&self, what: &str);
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// Which call; none if there is no such call.
+    pub method: Option<Method>,
+    /// The id of what it was about.
+    pub subject: Option<&'a str>,
+    /// How it went.
+    pub outcome: Outcome,
+    /// What the engine was told, if it did not go well.
+    pub error: Option<&'a str>,
+    /// From the request's head to its answer, waiting included.
+    pub took: Duration,
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well.
+    Done,
+    /// It was understood and failed.
+    Failed(Kind),
+    /// It was not carried out; the HTTP status.
+    Refused(u16),
+}
+
+/// What the server takes upon itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open connections. Engines keep a few open and idle for their whole life, so idle ones are
+    /// never closed: the engine's next call would be lost.
+    pub connections: usize,
+    /// Calls that work at the same time, each on its own thread.
+    pub calls: usize,
+    /// Large bodies that are read at the same time.
+    pub large_bodies: usize,
+    /// The stack of each thread, in bytes; memory is used only so far as a call needs it.
+    pub stack: usize,
+    /// From a request's first byte to the end of its head, from there to the end of its body,
+    /// and for the TLS handshake.
+    pub reading: Duration,
+    /// How long a call or a connection waits for its turn before it is refused with status 503.
+    pub patience: Duration,
+    /// How long calls may go on after the server was told to stop.
+    pub stopping: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            calls: 8,
+            large_bodies: 4,
+            stack: 512 << 10,
+            reading: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
+            stopping: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A server that has not begun.
+pub struct Server {
+    /// Who answers.
+    pub plugin: Arc<dyn Plugin>,
+    /// Who is told.
+    pub observe: Arc<dyn Observe>,
+    /// What it takes upon itself.
+    pub limits: Limits,
+}
+
+/// Ends a [`Server::run`], from any thread. Dropping it does the same.
+#[derive(Debug)]
+pub struct Stopper(watch::Sender<bool>);
+
+/// What [`Server::run`] ends at.
+#[derive(Clone, Debug)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stopper {
+    /// A stopper and what it stops.
+    pub fn pair() -> (Stopper, Stop) {
+        let (sender, receiver) = watch::channel(false);
+        (Stopper(sender), Stop(receiver))
+    }
+
+    /// Accept nothing more, finish what is being worked on, and return.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Stop {
+    async fn requested(&mut self) {
+        // An error says that the stopper is gone, which means the same.
+        let _ = self.0.wait_for(|stopped| *stopped).await;
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    plugin: Arc<dyn Plugin>,
+    observe: Arc<dyn Observe>,
+    limits: Limits,
+    connections: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    large_bodies: Semaphore,
+    stop: Stop,
+}
+
+impl Server {
+    /// Serves the listeners until `stop`, on this thread. Fails if a listener cannot be used, and
+    /// with [`Kind::TryAgain`] if calls were still at work when the time for stopping was over.
+    pub fn run(self, listeners: Vec<Listener>, stop: Stop) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(self.limits.calls)
+            .thread_stack_size(self.limits.stack)
+            .thread_name("docker-call")
+            .build()
+            .map_err(|error| Error::os("starting the server for Docker", error))?;
+        let result = runtime.block_on(serve(Arc::new(self.share(stop)), listeners));
+        runtime.shutdown_background();
+        result
+    }
+
+    fn share(self, stop: Stop) -> Shared {
+        let Server { plugin, observe, limits } = self;
+        Shared {
+            plugin,
+            observe,
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            calls: Arc::new(Semaphore::new(limits.calls)),
+            large_bodies: Semaphore::new(limits.large_bodies),
+            limits,
+            stop,
+        }
+    }
+}
+
+async fn serve(shared: Arc<Shared>, listeners: Vec<Listener>) -> Result<()> {
+    let bound = listeners.into_iter().map(Listener::bind).collect::<Result<Vec<_>>>()?;
+    let accepting: Vec<_> = bound
+        .into_iter()
+        .map(|listener| tokio::spawn(connection::accept_all(Arc::clone(&shared), listener)))
+        .collect();
+    shared.stop.clone().requested().await;
+    for task in accepting {
+        task.abort();
+        // It ends with an error because it was aborted; what it held is free then.
+        let _ = task.await;
+    }
+    let all = u32::try_from(shared.limits.connections).unwrap_or(u32::MAX);
+    match timeout(shared.limits.stopping, shared.connections.acquire_many(all)).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::try_again("the server for Docker stopped while calls were at work")),
+    }
+}

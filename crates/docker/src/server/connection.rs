@@ -1,0 +1,112 @@
+//! From accepted sockets to requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use model::Error;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep, timeout};
+
+use super::listener::{Accepted, Bound};
+use super::pace::{Pace, Paced};
+use super::{Shared, Tls, bridge, reply};
+
+/// The longest head of a request, in bytes; engines send about 200.
+const LONGEST_HEAD: usize = 16 << 10;
+/// Until the next attempt where there are no descriptors left.
+const RECOVERY: Duration = Duration::from_millis(100);
+/// For telling a peer that it cannot be served.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+type Slot = OwnedSemaphorePermit;
+
+/// Accepts connections for ever. While there are too many, further ones wait where the kernel
+/// keeps them, and are refused when that has lasted too long.
+pub(super) async fn accept_all(shared: Arc<Shared>, listener: Bound) {
+    let mut crowded = false;
+    loop {
+        let wait = if crowded { Duration::ZERO } else { shared.limits.patience };
+        let slot = timeout(wait, Arc::clone(&shared.connections).acquire_owned()).await;
+        let slot = slot.ok().and_then(Result::ok);
+        match listener.accept().await {
+            Ok(accepted) => crowded = !admit(&shared, accepted, slot).await,
+            Err(error) => {
+                let error = Error::os("accepting a connection from Docker", error);
+                shared.observe.trouble(&error.to_string());
+                sleep(RECOVERY).await;
+            }
+        }
+    }
+}
+
+/// Whether there was place for the connection.
+async fn admit(shared: &Arc<Shared>, accepted: Accepted, slot: Option<Slot>) -> bool {
+    let freed = || Arc::clone(&shared.connections).try_acquire_owned().ok();
+    let Some(slot) = slot.or_else(freed) else {
+        shared.observe.trouble("there are too many connections from Docker: one was refused");
+        refuse(accepted).await;
+        return false;
+    };
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let _slot = slot;
+        match accepted {
+            Accepted::Unix(stream) => converse(shared, stream).await,
+            Accepted::Tcp(stream) => converse(shared, stream).await,
+            Accepted::Tls(stream, tls) => converse_secretly(shared, stream, tls).await,
+        }
+    });
+    true
+}
+
+async fn refuse(accepted: Accepted) {
+    let farewell = async |stream: &mut (dyn AsyncWrite + Send + Unpin)| {
+        // Whether the peer hears it is up to the peer.
+        let _ = timeout(FAREWELL, stream.write_all(reply::CROWDED.as_bytes())).await;
+    };
+    match accepted {
+        Accepted::Unix(mut stream) => farewell(&mut stream).await,
+        Accepted::Tcp(mut stream) => farewell(&mut stream).await,
+        Accepted::Tls(..) => {}
+    }
+}
+
+async fn converse_secretly(shared: Arc<Shared>, stream: tokio::net::TcpStream, tls: Tls) {
+    match timeout(shared.limits.reading, tls.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => converse(shared, stream).await,
+        Ok(Err(error)) => shared.observe.trouble(&format!("a TLS handshake failed: {error}")),
+        Err(_) => shared.observe.trouble("a TLS handshake took too long"),
+    }
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream: S) {
+    let pace = Arc::new(Pace::default());
+    let paced = Paced::new(stream, Arc::clone(&pace), shared.limits.reading);
+    let mut stop = shared.stop.clone();
+    let service = service_fn(move |request| {
+        let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
+        async move {
+            pace.begin_work();
+            let response = bridge::respond(&shared, request).await;
+            pace.end_work();
+            response
+        }
+    });
+    let connection = http1::Builder::new()
+        .half_close(true)
+        .header_read_timeout(None)
+        .max_buf_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(paced), service);
+    let mut connection = std::pin::pin!(connection);
+    // How a conversation ends is the peer's business; each request has been reported.
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => return,
+        () = stop.requested() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

@@ -1,0 +1,101 @@
+//! How long a request's head may take. The clock starts with its first byte: between requests a
+//! connection may be idle for ever.
+
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Whether a request is being worked on: its head is complete, its answer is not.
+#[derive(Default)]
+pub(super) struct Pace(AtomicBool);
+
+impl Pace {
+    pub(super) fn begin_work(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_work(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn works(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream that fails when the head of a request takes too long.
+pub(super) struct Paced<S> {
+    stream: S,
+    pace: Arc<Pace>,
+    limit: Duration,
+    /// Runs while a head is being read.
+    head: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Paced<S> {
+    pub(super) fn new(stream: S, pace: Arc<Pace>, limit: Duration) -> Self {
+        Self { stream, pace, limit, head: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.pace.works() {
+            this.head = None;
+            return Pin::new(&mut this.stream).poll_read(cx, buffer);
+        }
+        if let Some(head) = &mut this.head
+            && head.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if this.head.is_none() && buffer.filled().len() > before {
+            let deadline = Instant::now() + this.limit;
+            this.head = Some(Box::pin(tokio::time::sleep_until(deadline)));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
