@@ -1,6 +1,6 @@
 //! Networks under the ids that runtimes give to them.
 
-use model::{Alias, AliasId, Error, Network, Result};
+use model::{Alias, AliasId, Error, Network, NetworkName, Result};
 
 use crate::Engine;
 use crate::port::Prefix;
@@ -15,6 +15,12 @@ impl Engine<'_> {
     /// Forgets the id, and removes the network if it was made for such an id and this was the last
     /// one. An unknown id is no error.
     pub fn withdraw(&self, _id: &AliasId) -> Result<()> {
+        Err(Error::bug("not there yet"))
+    }
+
+    /// Remembers what people call the network in the runtime whose id this is; [`Engine::network`]
+    /// finds it by that too. An unknown id is no error.
+    pub fn set_title(&self, _id: &AliasId, _title: &NetworkName) -> Result<()> {
         Err(Error::bug("not there yet"))
     }
 

@@ -1,8 +1,12 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
 use model::{
-    Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network, Phase, Result,
-    Tenant, Timestamp,
+    AliasId, Attachment, AttachmentId, Claim, ContainerId, Error, Holder, Kind, Layer, Lease,
+    Network, Phase, Result, Runtime, Space, SubnetId, Tenant, Timestamp,
 };
 
 use crate::book::{Read, unchanged};
@@ -32,6 +36,10 @@ pub enum Garbage {
     Port(Claim),
     /// Something in the kernel without a record.
     Stray(Stray),
+    /// An id of a network that its runtime does not know any more.
+    Alias(AliasId),
+    /// A subnet that its runtime does not use any more.
+    Subnet(SubnetId),
 }
 
 /// What is done about garbage.
@@ -52,7 +60,54 @@ pub enum Mode {
     Mend,
 }
 
+/// What a runtime says is alive. Whatever it does not say is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// The networks that it knows, with the attachments of each; `None` where those are not known,
+    /// so that all of them count as alive.
+    pub networks: BTreeMap<AliasId, Option<BTreeSet<ContainerId>>>,
+    /// The subnets that it uses.
+    pub subnets: BTreeSet<SubnetId>,
+    /// The addresses that it uses.
+    pub addresses: BTreeSet<(Space, IpAddr)>,
+}
+
+impl Live {
+    /// What is alive in either of two observations: what is not was dead in both.
+    #[must_use]
+    pub fn or(mut self, other: &Live) -> Self {
+        for (alias, endpoints) in &other.networks {
+            match (self.networks.get_mut(alias), endpoints) {
+                (Some(Some(known)), Some(more)) => known.extend(more.iter().cloned()),
+                (Some(known), None) => *known = None,
+                (Some(None), Some(_)) => {}
+                (None, _) => {
+                    self.networks.insert(alias.clone(), endpoints.clone());
+                }
+            }
+        }
+        self.subnets.extend(other.subnets.iter().cloned());
+        self.addresses.extend(other.addresses.iter().cloned());
+        self
+    }
+}
+
 impl Engine<'_> {
+    /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
+    /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays.
+    ///
+    /// What a runtime says is never quite true while it works: give [`Live::or`] of two
+    /// observations, and a `grace` that reaches back before the first.
+    pub fn reclaim_absent(
+        &self,
+        _runtime: Runtime,
+        _live: &Live,
+        _grace: Duration,
+        _mode: Mode,
+    ) -> Result<Vec<Finding>> {
+        Err(Error::bug("not there yet"))
+    }
+
     /// Removes every attachment of the network that is not listed, all layers of it. Goes on after
     /// an error and reports them all.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {

@@ -22,8 +22,8 @@ mod request;
 mod subnet;
 mod view;
 
-pub use endpoint::Joining;
+pub use endpoint::{Joining, OpenPort, Publishing, Siblings};
 pub use engine::Engine;
-pub use gc::{Finding, Garbage, Mode, Remedy};
+pub use gc::{Finding, Garbage, Live, Mode, Remedy};
 pub use request::{Members, Request};
 pub use subnet::{AddressRequest, Purpose, SubnetRequest, SubnetWish};

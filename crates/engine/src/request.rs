@@ -53,6 +53,7 @@ impl Request {
             since,
             sandbox: self.sandbox.clone(),
             handoff: Handoff::Finish,
+            alias: None,
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),
             leases: Vec::new(),

@@ -91,6 +91,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),

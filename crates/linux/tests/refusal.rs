@@ -144,6 +144,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Attached, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam, Lease, Link};
+use crate::{
+    AliasId, Attached, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam, Lease, Link,
+};
 use crate::{Masquerade, NetworkName, OwnerName, Publish, Route, Tuning};
 
 /// Seconds since the Unix epoch, for showing only.
@@ -164,6 +166,9 @@ pub struct Attachment {
     /// Who completes its interface.
     #[serde(default)]
     pub handoff: Handoff,
+    /// Which of the network's ids it was made under, where its runtime has ids.
+    #[serde(default)]
+    pub alias: Option<AliasId>,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.

@@ -36,6 +36,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
         since: Timestamp(0),
         sandbox: None,
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring::default(),
         ipam,
         leases: addresses.iter().map(|a| pool.lease(a.parse().unwrap()).unwrap()).collect(),

@@ -29,6 +29,7 @@ fn attachment(addresses: &[&str]) -> Attachment {
         since: Timestamp(0),
         sandbox: None,
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),

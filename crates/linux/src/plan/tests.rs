@@ -29,6 +29,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
         since: Timestamp(0),
         sandbox: None,
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring { link: Some(link), ..Wiring::default() },
         ipam: Ipam::None,
         leases: Vec::new(),

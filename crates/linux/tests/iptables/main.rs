@@ -133,6 +133,7 @@ fn attachment(container: &str, addresses: &[&str]) -> Attachment {
         since: Timestamp(0),
         sandbox: None,
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),

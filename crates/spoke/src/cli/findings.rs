@@ -97,6 +97,8 @@ fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
             ("link", name.to_string(), "no record knows it, but its container lives")
         }
         Garbage::Stray(Stray::Elements(mark)) => ("rules", mark.clone(), "no record knows them"),
+        Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
+        Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
     };
     let remedy = match (finding.remedy, &finding.what) {
         (Remedy::Free, _) => "free",

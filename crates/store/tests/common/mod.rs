@@ -60,6 +60,7 @@ pub(crate) fn attachment(network: &str, container: &str) -> Record {
         since: Timestamp(1),
         sandbox: None,
         handoff: model::Handoff::Finish,
+        alias: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),
