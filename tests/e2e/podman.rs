@@ -1,11 +1,13 @@
 //! Podman 4.3 with its own generated configuration: bridge, portmap, firewall, tuning.
 
-use crate::stage::{DIR, IMAGE, Stage};
+use tests::Podman;
+
+use crate::stage::{IMAGE, Stage};
 
 impl Stage {
     #[track_caller]
     fn podman(&self, arguments: &str) -> String {
-        self.world.sh(&format!("{DIR}/podman {arguments}"))
+        Podman::run(&self.world, arguments)
     }
 
     #[track_caller]

@@ -4,24 +4,39 @@
 //! with the value. [`Cni`] plays the runtime's part towards the plugins of a world, [`Snapshot`]
 //! says what a world holds, and [`Snapshot::changes`] what became different.
 //!
+//! An [`Engine`] is a real Docker Engine in a world of its own, [`Serve`] the daemon `spoke serve`
+//! beside it, and [`Host`] says that the real host did not notice.
+//!
 //! A fixture that cannot do its work panics with the reason: a missing tool fails a test, it never
 //! skips one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cgroup;
 mod cni;
+mod daemon;
+mod docker;
+mod host;
+pub mod http;
 mod names;
 mod plugins;
+mod podman;
 mod remains;
 mod running;
+mod serve;
 mod snapshot;
 mod trace;
 mod world;
 
+pub use cgroup::Cgroup;
 pub use cni::{Answer, Cni};
+pub use docker::{Engine, Events, Release};
+pub use host::{Host, Traces};
 pub use names::Names;
 pub use plugins::Plugins;
+pub use podman::Podman;
 pub use remains::Remains;
 pub use running::Running;
+pub use serve::{Held, Serve};
 pub use snapshot::{Snapshot, report};
 pub use trace::Trace;
-pub use world::{Output, World};
+pub use world::{Base, Output, World};

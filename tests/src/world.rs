@@ -17,6 +17,15 @@ pub struct World {
     pid: u32,
 }
 
+/// What a world's file system is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Base {
+    /// The root below every change; none for this host's.
+    pub root: Option<PathBuf>,
+    /// A folder whose `usr/bin` and `usr/sbin` are added.
+    pub programs: Option<PathBuf>,
+}
+
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -31,10 +40,17 @@ pub struct Output {
 impl World {
     /// A fresh world whose plugin directory is `plugins`.
     pub fn new(plugins: &Plugins) -> Self {
+        Self::on(plugins, &Base::default())
+    }
+
+    /// A fresh world that is something else than a copy of this host.
+    pub fn on(plugins: &Plugins, base: &Base) -> Self {
         let mut first = Command::new("unshare")
             .args(["--mount", "--net", "--pid", "--fork", "--propagation", "private"])
             .args(["bash", "-c", SCRIPT, "world"])
             .arg(plugins.dir())
+            .arg(base.root.as_deref().unwrap_or(Path::new("/")))
+            .args(base.programs.as_deref())
             .env("PATH", PATH)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,6 +97,11 @@ impl World {
     /// A file of this world, as seen from outside.
     pub fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.pid))
+    }
+
+    /// Its first process, as seen from outside.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// A new network namespace of this world; returns its path inside.

@@ -1,16 +1,32 @@
 # A private host: run by `unshare --mount --net --pid --fork`, as the first process of its world.
-# The file system is the real one with every change kept aside in /world/upper; /run is empty.
+#
+#   world PLUGINS [ROOT [PROGRAMS]]
+#
+# The file system is ROOT (the real one, if none is given) with every change kept aside in
+# /world/upper, and with the programs of PROGRAMS/usr in their places; /run is empty. What cannot
+# lie on an overlay, Docker's and containerd's files, lies in /world itself.
 # The world ends when standard input does. bash, because the first process must reap orphans.
 set -eu
-plugins=$1
+plugins=$1 root=${2:-/} programs=${3:-}
 read -r pid _ </proc/self/stat
 mount -t tmpfs -o mode=755 world /mnt
-mkdir /mnt/upper /mnt/work /mnt/root
-mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+mkdir /mnt/upper /mnt/work /mnt/root /mnt/docker /mnt/containerd
+mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" overlay /mnt/root
 cd /mnt/root
 mkdir -p world opt/cni/bin
 mount --bind /mnt world
 mount --bind -o ro "$plugins" opt/cni/bin
+if [ -n "$programs" ]; then
+    for program in "$programs"/usr/bin/* "$programs"/usr/sbin/*; do
+        place=.${program#"$programs"}
+        touch "$place"
+        mount --bind "$program" "$place"
+    done
+fi
+for folder in docker containerd; do
+    mkdir -p "var/lib/$folder"
+    mount --bind "/mnt/$folder" "var/lib/$folder"
+done
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /sys/fs/cgroup sys/fs/cgroup

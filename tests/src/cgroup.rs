@@ -1,0 +1,69 @@
+//! A cgroup for the containers of one test.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, process};
+
+const TOP: &str = "/sys/fs/cgroup";
+const PREFIX: &str = "spoke-test-";
+
+/// The name of a cgroup that nobody else uses; removed from every hierarchy in the end.
+///
+/// Declared after the world in its owner, so that no process is left in it by then.
+#[derive(Debug)]
+pub struct Cgroup(String);
+
+impl Cgroup {
+    /// A new name. What tests that were killed have left is removed.
+    #[expect(clippy::new_without_default, reason = "each one is another")]
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        each(|path, name| {
+            if abandoned(name) {
+                remove(path);
+            }
+        });
+        Self(format!("{PREFIX}{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The name, below the top of each hierarchy.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        each(|path, name| {
+            if name == self.0 {
+                remove(path);
+            }
+        });
+    }
+}
+
+/// Whether it is of a process that is no more.
+fn abandoned(name: &str) -> bool {
+    let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+    pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+}
+
+/// Every cgroup at the top of a hierarchy: there may be one of version 2, or many of version 1.
+fn each(mut visit: impl FnMut(&Path, &str)) {
+    let hierarchies = fs::read_dir(TOP).into_iter().flatten().flatten().map(|entry| entry.path());
+    for top in hierarchies.chain([TOP.into()]) {
+        for entry in fs::read_dir(top).into_iter().flatten().flatten() {
+            visit(&entry.path(), &entry.file_name().to_string_lossy());
+        }
+    }
+}
+
+/// A cgroup is removed from below; its files go with it.
+fn remove(cgroup: &Path) {
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(cgroup);
+}

@@ -1,0 +1,139 @@
+//! A real Docker Engine in a world of its own.
+
+mod client;
+mod image;
+mod release;
+
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal};
+
+pub use client::Events;
+pub use release::Release;
+
+use crate::daemon::{Daemon, Ready};
+use crate::host::Traces;
+use crate::{Cgroup, Output, Plugins, World};
+
+const SOCKET: &str = "/run/docker.sock";
+/// Only what an engine asks of it: without the part for Kubernetes.
+const CONTAINERD: &str = r#"version = 2
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+"#;
+
+/// An engine with its own containerd, files, network, cgroup and `/run`, and an image `busybox`.
+/// Dropping it ends all of it, in whatever state it is.
+///
+/// Its files outlive the daemon: [`Engine::kill`] and [`Engine::start`] are a crash and what
+/// follows.
+#[derive(Debug)]
+pub struct Engine {
+    release: Release,
+    dockerd: Option<Daemon>,
+    containerd: Option<Daemon>,
+    world: World,
+    cgroup: Cgroup,
+}
+
+impl Engine {
+    /// A running engine with `arguments` of `dockerd`, and the image.
+    #[track_caller]
+    pub fn new(release: Release, plugins: &Plugins, arguments: &[&str]) -> Self {
+        let mut engine = Self::prepared(release, plugins);
+        engine.start(arguments);
+        engine.import();
+        engine
+    }
+
+    /// The engine's world with nothing running in it yet; it is started with [`Engine::start`].
+    #[track_caller]
+    pub fn prepared(release: Release, plugins: &Plugins) -> Self {
+        let world = World::on(plugins, &release.base());
+        world.sh(&format!("cat >/world/containerd.toml <<'CONF'\n{CONTAINERD}\nCONF"));
+        Self { release, dockerd: None, containerd: None, world, cgroup: Cgroup::new() }
+    }
+
+    /// Starts containerd, unless it runs, and `dockerd` with `arguments` besides the fixture's.
+    /// Returns when its API answers.
+    ///
+    /// # Panics
+    /// When it does not come up, with its log.
+    #[track_caller]
+    pub fn start(&mut self, arguments: &[&str]) {
+        assert!(self.dockerd.is_none(), "it runs");
+        if self.containerd.is_none() {
+            let mut command = self.world.command("containerd");
+            command.args(["--config", "/world/containerd.toml"]);
+            self.containerd =
+                Some(Daemon::start(&self.world, "containerd", &mut command, Ready::Notifies));
+        }
+        let mut command = self.world.command("dockerd");
+        command
+            .args(["--host", &format!("unix://{SOCKET}")])
+            .args(["--containerd", "/run/containerd/containerd.sock"])
+            .args(["--storage-driver", "overlay2", "--exec-opt", "native.cgroupdriver=cgroupfs"])
+            .args(["--cgroup-parent", &format!("/{}", self.cgroup.name())])
+            .args(arguments);
+        self.dockerd = Some(Daemon::start(&self.world, "dockerd", &mut command, Ready::Notifies));
+    }
+
+    /// Kills the daemon as a crash does (`kill -9`); containers go on.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.dockerd.take().expect("it runs").end(Signal::KILL);
+    }
+
+    /// Ends the daemon as its service does.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.dockerd.take().expect("it runs").end(Signal::TERM);
+    }
+
+    /// What kind of engine this is.
+    pub fn release(&self) -> Release {
+        self.release
+    }
+
+    /// The host that the engine believes to be on.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Where containers of other runtimes in this world go, so that they are removed as well.
+    pub fn cgroup(&self) -> &str {
+        self.cgroup.name()
+    }
+
+    /// The daemon's process.
+    pub fn pid(&self) -> Option<Pid> {
+        self.dockerd.as_ref().and_then(Daemon::process)
+    }
+
+    /// What the daemon has said, also before it was killed.
+    pub fn log(&self) -> String {
+        self.dockerd.as_ref().map(Daemon::log).unwrap_or_default()
+    }
+
+    /// What would tell afterwards that something of this engine is still there.
+    pub fn traces(&self) -> Traces {
+        Traces::of(&self.world, &self.cgroup)
+    }
+
+    /// What `docker ARGUMENTS` prints: for tests of the command line itself.
+    ///
+    /// # Panics
+    /// When it fails, with all that it said.
+    #[track_caller]
+    pub fn docker(&self, arguments: &str) -> String {
+        self.world.sh(&format!("docker {arguments}"))
+    }
+
+    /// How `docker ARGUMENTS` ends.
+    pub fn try_docker(&self, arguments: &str) -> Output {
+        self.world.try_sh(&format!("docker {arguments}"))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.world.path(SOCKET)
+    }
+}

@@ -1,0 +1,144 @@
+//! As much of HTTP/1.1 (RFC 9112) over a unix socket as Docker's API and its plugins need: one
+//! request a connection, and bodies that are read while they come.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// More than any answer takes: Docker gives up a plugin that is not there after 15 s, and deletes
+/// with four calls.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An answer with all of its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// 200, 404, …
+    pub status: u16,
+    /// As it came, without the framing.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null where it is empty or something else.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The JSON of a success.
+    ///
+    /// # Panics
+    /// When the status is not one of success, with what was said.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert!((200..300).contains(&self.status), "{}: {}", self.status, self.text());
+        self.json()
+    }
+}
+
+/// Asks, and reads the whole answer.
+///
+/// # Errors
+/// When nobody listens at `socket`, or the connection breaks, or the answer is no HTTP.
+pub fn call(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Result<Reply> {
+    let (status, mut stream) = open(socket, method, target, body)?;
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body)?;
+    Ok(Reply { status, body })
+}
+
+/// Asks, and leaves it to the caller to read the answer's body.
+///
+/// # Errors
+/// As for [`call`].
+pub fn open(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Result<(u16, Body)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let kind = if body.starts_with(b"{") { "application/json" } else { "application/x-tar" };
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\
+         Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    let mut reader = BufReader::new(stream);
+    let status = line(&mut reader)?;
+    let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let status = status.ok_or_else(|| broken("no status line"))?;
+    let left = framing(&mut reader, status)?;
+    Ok((status, Body { reader, left }))
+}
+
+/// A body that is still coming; ends with end of file.
+#[derive(Debug)]
+pub struct Body {
+    reader: BufReader<UnixStream>,
+    left: Left,
+}
+
+/// What of a body is still to come.
+#[derive(Debug)]
+enum Left {
+    Bytes(u64),
+    /// So much of this chunk, and further chunks.
+    Chunks(u64),
+    UntilTheEnd,
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Left::Chunks(left @ 0) = &mut self.left {
+            let size = line(&mut self.reader)?;
+            let size = size.split(';').next().unwrap_or_default();
+            *left = u64::from_str_radix(size, 16).map_err(|_| broken("no chunk size"))?;
+            if *left == 0 {
+                self.left = Left::Bytes(0);
+            }
+        }
+        let (Left::Bytes(left) | Left::Chunks(left)) = &mut self.left else {
+            return self.reader.read(buffer);
+        };
+        let count = self.reader.by_ref().take(*left).read(buffer)?;
+        *left -= count as u64;
+        if count > 0 && matches!(self.left, Left::Chunks(0)) {
+            line(&mut self.reader)?;
+        }
+        Ok(count)
+    }
+}
+
+fn framing(reader: &mut impl BufRead, status: u16) -> io::Result<Left> {
+    let mut left = if status == 204 { Left::Bytes(0) } else { Left::UntilTheEnd };
+    loop {
+        let header = line(reader)?.to_ascii_lowercase();
+        let Some((name, value)) = header.split_once(':') else { return Ok(left) };
+        match (name, value.trim()) {
+            ("content-length", length) => {
+                left = Left::Bytes(length.parse().map_err(|_| broken("no content length"))?);
+            }
+            ("transfer-encoding", "chunked") => left = Left::Chunks(0),
+            _ => {}
+        }
+    }
+}
+
+/// One line without its end; end of file is an error.
+fn line(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    match reader.read_line(&mut line)? {
+        0 => Err(broken("it ended before its time")),
+        _ => Ok(line.trim_end().to_owned()),
+    }
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
