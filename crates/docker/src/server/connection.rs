@@ -90,9 +90,9 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream
     let service = service_fn(move |request| {
         let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
         async move {
-            pace.begin_work();
+            pace.step();
             let response = bridge::respond(&shared, request).await;
-            pace.end_work();
+            pace.step();
             response
         }
     });

@@ -4,27 +4,25 @@
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Whether a request is being worked on: its head is complete, its answer is not.
+/// Counts how often work on a request began or ended: the count is odd while a request is being
+/// worked on, that is when its head is complete and its answer is not.
 #[derive(Default)]
-pub(super) struct Pace(AtomicBool);
+pub(super) struct Pace(AtomicU64);
 
 impl Pace {
-    pub(super) fn begin_work(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// A request's head is complete, or its answer is.
+    pub(super) fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end_work(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-
-    fn works(&self) -> bool {
+    fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -34,13 +32,15 @@ pub(super) struct Paced<S> {
     stream: S,
     pace: Arc<Pace>,
     limit: Duration,
+    /// The count at which `head` began to run.
+    count: u64,
     /// Runs while a head is being read.
     head: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Paced<S> {
     pub(super) fn new(stream: S, pace: Arc<Pace>, limit: Duration) -> Self {
-        Self { stream, pace, limit, head: None }
+        Self { stream, pace, limit, count: 0, head: None }
     }
 }
 
@@ -51,8 +51,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.pace.works() {
+        let count = this.pace.count();
+        if count != this.count {
+            this.count = count;
             this.head = None;
+        }
+        if !count.is_multiple_of(2) {
             return Pin::new(&mut this.stream).poll_read(cx, buffer);
         }
         if let Some(head) = &mut this.head

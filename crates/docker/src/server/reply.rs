@@ -15,7 +15,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/vnd.docker.plugi
 pub(super) const CROWDED: &str = "HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/vnd.docker.plugins.v1.2+json\r\n\
     connection: close\r\n\
-    content-length: 74\r\n\r\n\
+    content-length: 81\r\n\r\n\
     {\"Err\":\"there are too many connections\",\"Error\":\"there are too many connections\"}";
 
 /// What is sent, and what is said about it.

@@ -1,0 +1,295 @@
+//! Networks: CreateNetwork and what belongs to it.
+
+use std::collections::BTreeMap;
+
+use engine::Engine;
+use model::{
+    Alias, AliasId, Bridge, EgressPolicy, Error, Gateway, Handoff, Network, NetworkName, Publisher,
+    Result, Runtime, Space,
+};
+
+use super::block::{Block, blocks};
+use super::option::{DefaultRoute, NetworkWish};
+use super::template::{self, Circumstances, bridge_of, name_after};
+use crate::wire::{self, Answer, NetworkId, Skip};
+
+/// The engine shows the first twelve digits of an id.
+const SHORT: usize = 12;
+
+/// GwAllocCheck: no gateway's address is needed where nobody would have it.
+pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
+    let skip = !NetworkWish::read(options)?.default_route().has_gateway();
+    Ok(Answer::Skip(Skip { ipv4: skip, ipv6: skip }))
+}
+
+/// CreateNetwork: makes a network, or joins the one that its pool was requested for.
+pub(super) fn create(
+    engine: &Engine<'_>,
+    call: &wire::CreateNetwork,
+    circumstances: &Circumstances,
+) -> Result<Answer> {
+    let wish = NetworkWish::read(&call.options)?;
+    let id = alias_id(&call.id)?;
+    let blocks = blocks(engine, call)?;
+    refuse_global(&blocks)?;
+    let name = name(engine, &wish, &blocks, &id)?;
+    let network = match known(engine, &name)? {
+        Some(known) => {
+            refuse_uninvited(engine, &known, &wish, &blocks, &id)?;
+            agree(&known, &wish, &blocks)?;
+            known
+        }
+        None => {
+            refuse_shared_bridge(engine, &wish, &name)?;
+            template::network(&name, &wish, &blocks, circumstances)?
+        }
+    };
+    for subnet in blocks.iter().filter_map(|block| block.subnet.as_ref()) {
+        if subnet.network != name {
+            engine.relabel_subnet(&subnet.id, &name)?;
+        }
+    }
+    engine.enroll(&alias(id, &name, &wish, call, circumstances), &network)?;
+    Ok(Answer::Done {})
+}
+
+/// DeleteNetwork. One that is not known is gone.
+pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
+    engine.withdraw(&alias_id(id)?)?;
+    Ok(Answer::Done {})
+}
+
+/// AllocateNetwork: nothing of a bridge is agreed among hosts, so the options are only looked at
+/// before the nodes get them.
+pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
+    let options = wire::NetworkOptions {
+        generic: call.options.clone(),
+        ipv4: Some(!call.ipv4.is_empty()),
+        ipv6: !call.ipv6.is_empty(),
+        internal: false,
+    };
+    NetworkWish::read(&options)?;
+    let options: BTreeMap<String, String> = call.options.clone();
+    Ok(Answer::Allocated { options })
+}
+
+/// A network's id in the book.
+pub(super) fn alias_id(id: &NetworkId) -> Result<AliasId> {
+    id.as_str().parse()
+}
+
+/// What the book knows under a network's id.
+pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
+    engine.alias(&alias_id(id)?)?.ok_or_else(|| {
+        Error::not_found(format!(
+            "no network {}; it was made while Spoke's state was another one: remove it in Docker \
+             and create it again",
+            short(id.as_str())
+        ))
+    })
+}
+
+fn alias(
+    id: AliasId,
+    name: &NetworkName,
+    wish: &NetworkWish,
+    call: &wire::CreateNetwork,
+    circumstances: &Circumstances,
+) -> Alias {
+    Alias {
+        id,
+        network: name.clone(),
+        runtime: Runtime::Docker,
+        since: circumstances.now,
+        title: None,
+        publisher: wish.publisher.unwrap_or(Publisher::Spoke),
+        // Engines from 28 on say whether there is IPv4, and have made the sandbox when they join.
+        handoff: if call.options.ipv4.is_some() { Handoff::Finish } else { Handoff::Caller },
+        publish_on: wish.publish_on,
+        prefix: wish.prefix.clone(),
+    }
+}
+
+/// What `-o network=` or `--ipam-opt network=` says, or else what the subnet is called.
+fn name(
+    engine: &Engine<'_>,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    id: &AliasId,
+) -> Result<NetworkName> {
+    let subnet = blocks.iter().find_map(|block| block.subnet.as_ref());
+    match (&wish.network, subnet, blocks.first()) {
+        (Some(name), Some(subnet), _) if subnet.network != *name => {
+            let is_named = subnet.network != name_after(&subnet.id.net)?
+                || known(engine, &subnet.network)?.is_some();
+            match is_named {
+                true => Err(Error::invalid(format!(
+                    "-o network={name}, but the subnet {} belongs to network {}; leave out -o \
+                     network, or say the same with --ipam-opt",
+                    subnet.id, subnet.network
+                ))),
+                false => Ok(name.clone()),
+            }
+        }
+        (Some(name), _, _) => Ok(name.clone()),
+        (None, Some(subnet), _) => Ok(subnet.network.clone()),
+        (None, None, Some(block)) => name_after(&block.net),
+        (None, None, None) => format!("docker-{}", short(id.as_str())).parse(),
+    }
+}
+
+fn short(id: &str) -> &str {
+    id.get(..SHORT).unwrap_or(id)
+}
+
+fn known(engine: &Engine<'_>, name: &NetworkName) -> Result<Option<Network>> {
+    Ok(engine.networks()?.into_iter().find(|network| network.name == *name))
+}
+
+/// In the space of a cluster subnets are only agreed on.
+fn refuse_global(blocks: &[Block]) -> Result<()> {
+    let global = |block: &&Block| {
+        block.subnet.as_ref().is_some_and(|subnet| subnet.id.space == Space::Global)
+    };
+    match blocks.iter().find(global) {
+        None => Ok(()),
+        Some(block) => Err(Error::invalid(format!(
+            "subnet {} is of the address space of a cluster; a network needs one of this host",
+            block.net
+        ))),
+    }
+}
+
+/// Two networks with the same subnet are one only if that was asked for, or if the subnet is ours
+/// and was handed out in parts.
+fn refuse_uninvited(
+    engine: &Engine<'_>,
+    known: &Network,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    id: &AliasId,
+) -> Result<()> {
+    if wish.network.is_some() || blocks.iter().any(|block| block.subnet.is_some()) {
+        return Ok(());
+    }
+    let aliases = engine.aliases()?;
+    match aliases.iter().find(|alias| alias.network == known.name && alias.id != *id) {
+        None => Ok(()),
+        Some(other) => Err(Error::conflict(format!(
+            "subnet {} is that of network {} ({} {}); -o network={} joins it",
+            blocks.first().map(|block| block.net.to_string()).unwrap_or_default(),
+            known.name,
+            other.runtime,
+            short(other.id.as_str()),
+            known.name
+        ))),
+    }
+}
+
+/// A bridge goes with its network, so no two have one.
+fn refuse_shared_bridge(
+    engine: &Engine<'_>,
+    wish: &NetworkWish,
+    name: &NetworkName,
+) -> Result<()> {
+    let Some(bridge) = &wish.bridge else { return Ok(()) };
+    for other in engine.networks()? {
+        if other.name != *name && bridge_of(&other).is_ok_and(|of| of.name == *bridge) {
+            return Err(Error::conflict(format!(
+                "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
+                other.name, other.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a network that is there already is as this call describes it.
+fn agree(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
+    let bridge = bridge_of(known)?;
+    let differs = |what: &str, there: String| {
+        Err(Error::conflict(format!(
+            "network {} exists and has {there}, which {what} contradicts; leave that out to join \
+             the network as it is",
+            known.name
+        )))
+    };
+    let firewall = known.wiring.firewall.as_ref();
+    let is_internal = firewall.is_some_and(|f| f.egress == EgressPolicy::Internal);
+    if is_internal != (wish.egress == EgressPolicy::Internal) {
+        return Err(Error::conflict(match is_internal {
+            true => format!("network {} exists and is internal; add --internal", known.name),
+            false => format!("network {} exists and is not internal", known.name),
+        }));
+    }
+    if let Some((what, there)) = first_difference(known, bridge, wish) {
+        return differs(what, there);
+    }
+    refuse_other_subnets(known, wish, blocks)
+}
+
+fn first_difference(
+    known: &Network,
+    bridge: &Bridge,
+    wish: &NetworkWish,
+) -> Option<(&'static str, String)> {
+    let wiring = &known.wiring;
+    let mtu = wiring.link.as_ref().and_then(|link| link.mtu);
+    let ingress = wiring.firewall.as_ref().map(|firewall| firewall.ingress);
+    let reach = wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
+    let route = wish.route.map(DefaultRoute::gateway);
+    let masquerades = wiring.masquerade.is_some();
+    if wish.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
+        return Some(("-o bridge", format!("bridge {}", bridge.name)));
+    }
+    if wish.mtu.is_some() && wish.mtu != mtu {
+        let mtu = mtu.map_or_else(|| "the kernel's MTU".to_owned(), |mtu| format!("MTU {mtu}"));
+        return Some(("-o mtu", mtu));
+    }
+    if wish.ingress.is_some() && wish.ingress != ingress {
+        return Some(("-o isolation", "another isolation".to_owned()));
+    }
+    if wish.reach.is_some_and(|wanted| wanted != reach) {
+        return Some(("-o publish", format!("another reach of its ports ({reach:?})").to_lowercase()));
+    }
+    if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
+        return Some(("-o gateway", "another gateway".to_owned()));
+    }
+    if wish.masquerade.is_some_and(|wanted| wanted != masquerades) {
+        let there = if masquerades { "masquerading" } else { "no masquerading" };
+        return Some(("-o masquerade", there.to_owned()));
+    }
+    if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
+        return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
+    }
+    if wish.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
+        return Some(("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)));
+    }
+    None
+}
+
+fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
+    let ranges: Vec<_> = known.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
+    for block in blocks {
+        let Some(range) = ranges.iter().find(|range| range.subnet == block.net) else {
+            let subnets: Vec<String> = ranges.iter().map(|range| range.subnet.to_string()).collect();
+            return Err(Error::conflict(format!(
+                "network {} exists with the subnets {}, and {} is none of them",
+                known.name,
+                subnets.join(", "),
+                block.net
+            )));
+        };
+        let has_gateway = wish.default_route().has_gateway();
+        if let (Some(gateway), Some(theirs), true) = (block.gateway, range.gateway, has_gateway)
+            && gateway != theirs
+        {
+            return Err(Error::conflict(format!(
+                "network {} exists with the gateway {theirs}; {gateway} cannot be another one of \
+                 the same subnet",
+                known.name
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! What was said with `docker network create -o`: our own keys, and those of Docker's bridge
+//! driver that mean the same.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use model::{
+    EgressPolicy, Error, Gateway, IfName, IngressPolicy, Mtu, NetworkName, Publisher, Reach, Result,
+};
+
+use super::text::{Texts, choice, truth};
+use crate::wire;
+
+const BRIDGE: &[&str] = &["bridge", "com.docker.network.bridge.name"];
+const MTU: &[&str] = &["mtu", "com.docker.network.driver.mtu"];
+const ISOLATION: &[&str] = &["isolation"];
+const PUBLISH: &[&str] = &["publish"];
+const PORTS: &[&str] = &["ports"];
+const NETWORK: &[&str] = &["network"];
+const GATEWAY: &[&str] = &["gateway"];
+const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
+const PROMISCUOUS: &[&str] = &["promiscuous"];
+const HAIRPIN: &[&str] = &["hairpin"];
+const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
+const BINDING: &[&str] = &["com.docker.network.bridge.host_binding_ipv4"];
+const MODE_V4: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv4"];
+const MODE_V6: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv6"];
+const INHIBIT: &[&str] = &["com.docker.network.bridge.inhibit_ipv4"];
+const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
+
+/// Every key, in the order in which an error names them.
+const KEYS: &[&[&str]] = &[
+    BRIDGE, MTU, ISOLATION, PUBLISH, PORTS, NETWORK, GATEWAY, MASQUERADE, PROMISCUOUS, HAIRPIN, ICC,
+    BINDING, MODE_V4, MODE_V6, INHIBIT, PREFIX,
+];
+
+/// Keys of link kinds that are still to come.
+const LATER: &[&str] = &["parent", "vlan"];
+
+/// The longest prefix of an interface's name: two digits must fit behind it.
+const LONGEST_PREFIX: usize = 13;
+
+/// What a network's options ask for. What is [`None`] was not said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NetworkWish {
+    pub(crate) bridge: Option<IfName>,
+    pub(crate) mtu: Option<Mtu>,
+    pub(crate) ingress: Option<IngressPolicy>,
+    pub(crate) egress: EgressPolicy,
+    pub(crate) reach: Option<Reach>,
+    pub(crate) publisher: Option<Publisher>,
+    pub(crate) network: Option<NetworkName>,
+    pub(crate) route: Option<DefaultRoute>,
+    pub(crate) masquerade: Option<bool>,
+    pub(crate) promiscuous: Option<bool>,
+    pub(crate) hairpin: Option<bool>,
+    pub(crate) publish_on: Option<IpAddr>,
+    pub(crate) prefix: Option<IfName>,
+}
+
+/// Where a network's containers send what is for elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultRoute {
+    /// To the bridge, which has the gateway's address.
+    Bridge,
+    /// To another device on the segment, which has the gateway's address.
+    Router,
+    /// Nowhere by this network; the bridge has the gateway's address all the same.
+    Nowhere,
+    /// Nowhere, and nobody has such an address.
+    Segment,
+}
+
+/// How packets get through a bridge of Docker's own (`gateway_mode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Nat,
+    Routed,
+    Isolated,
+}
+
+impl NetworkWish {
+    /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
+    pub(crate) fn read(options: &wire::NetworkOptions) -> Result<Self> {
+        let texts = Texts { flag: "-o", map: &options.generic };
+        refuse_later(&texts)?;
+        texts.refuse_unknown(KEYS)?;
+        let mode = mode(&texts, options)?;
+        let egress = match options.internal {
+            true => EgressPolicy::Internal,
+            false => EgressPolicy::Open,
+        };
+        Ok(Self {
+            bridge: texts.parsed(BRIDGE)?,
+            mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
+                text.parse().ok().and_then(Mtu::new)
+            })?,
+            ingress: ingress(&texts)?,
+            egress,
+            reach: texts.one(PUBLISH, "any, lan or local", choice(&[
+                ("any", Reach::Any),
+                ("lan", Reach::Lan),
+                ("local", Reach::Local),
+            ]))?,
+            publisher: publisher(&texts, mode)?,
+            network: texts.parsed(NETWORK)?,
+            route: route(&texts, mode, egress)?,
+            masquerade: masquerade(&texts, mode)?,
+            promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
+            hairpin: texts.one(HAIRPIN, "true or false", truth)?,
+            publish_on: binding(&texts)?,
+            prefix: texts.one(PREFIX, "the beginning of an interface name, at most 13 bytes", |text| {
+                text.parse().ok().filter(|_| text.len() <= LONGEST_PREFIX)
+            })?,
+        })
+    }
+
+    /// Where containers send what is for elsewhere.
+    pub(crate) fn default_route(&self) -> DefaultRoute {
+        self.route.unwrap_or(match self.egress {
+            EgressPolicy::Open => DefaultRoute::Bridge,
+            EgressPolicy::Internal => DefaultRoute::Nowhere,
+        })
+    }
+
+    /// Whether packets leave with the host's address.
+    pub(crate) fn masquerades(&self) -> bool {
+        let leaves = self.egress == EgressPolicy::Open;
+        leaves && self.masquerade.unwrap_or(self.default_route() == DefaultRoute::Bridge)
+    }
+}
+
+impl DefaultRoute {
+    /// Whether some device has the gateway's address.
+    pub(crate) fn has_gateway(self) -> bool {
+        self != DefaultRoute::Segment
+    }
+
+    /// What the bridge does for it.
+    pub(crate) fn gateway(self) -> Gateway {
+        match self {
+            DefaultRoute::Bridge => Gateway::Default,
+            DefaultRoute::Nowhere => Gateway::Address,
+            DefaultRoute::Router | DefaultRoute::Segment => Gateway::None,
+        }
+    }
+}
+
+fn refuse_later(texts: &Texts<'_>) -> Result<()> {
+    match LATER.iter().find(|key| texts.map.contains_key(**key)) {
+        None => Ok(()),
+        Some(key) => Err(Error::unsupported(format!(
+            "-o {key}: Spoke has bridges only so far, and no networks on a parent device"
+        ))),
+    }
+}
+
+fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
+    let isolation = texts.one(ISOLATION, "none, container or network", choice(&[
+        ("none", IngressPolicy::Open),
+        ("container", IngressPolicy::Isolated),
+        ("network", IngressPolicy::SameBridge),
+    ]))?;
+    match (texts.one(ICC, "true or false", truth)?, isolation) {
+        (None, isolation) => Ok(isolation),
+        (Some(false), None | Some(IngressPolicy::Isolated)) => Ok(Some(IngressPolicy::Isolated)),
+        (Some(true), None) => Ok(None),
+        (Some(true), Some(policy)) if policy != IngressPolicy::Isolated => Ok(Some(policy)),
+        (Some(_), Some(_)) => Err(texts.contradiction(ICC[0], ISOLATION[0])),
+    }
+}
+
+fn publisher(texts: &Texts<'_>, mode: Mode) -> Result<Option<Publisher>> {
+    let said = texts.one(PORTS, "spoke or docker", choice(&[
+        ("spoke", Publisher::Spoke),
+        ("docker", Publisher::Runtime),
+    ]))?;
+    match (mode, said) {
+        (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
+        (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
+        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+    }
+}
+
+fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
+    match (mode, texts.one(MASQUERADE, "true or false", truth)?) {
+        (Mode::Routed, None | Some(false)) => Ok(Some(false)),
+        (Mode::Routed, Some(true)) => {
+            Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
+        }
+        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+    }
+}
+
+fn route(texts: &Texts<'_>, mode: Mode, egress: EgressPolicy) -> Result<Option<DefaultRoute>> {
+    let said = texts.one(GATEWAY, "default, address or none", choice(&[
+        ("default", DefaultRoute::Bridge),
+        ("address", DefaultRoute::Nowhere),
+        ("none", DefaultRoute::Segment),
+    ]))?;
+    let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
+    match (mode, inhibited, said) {
+        (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
+        (Mode::Isolated, true, None) => Err(texts.contradiction(INHIBIT[0], mode_key(texts))),
+        (Mode::Isolated, false, Some(other)) if other != DefaultRoute::Segment => {
+            Err(texts.contradiction(GATEWAY[0], mode_key(texts)))
+        }
+        (Mode::Isolated, false, _) => Ok(Some(DefaultRoute::Segment)),
+        (Mode::Nat | Mode::Routed, true, None) if egress == EgressPolicy::Internal => {
+            Ok(Some(DefaultRoute::Segment))
+        }
+        (Mode::Nat | Mode::Routed, true, None) => Ok(Some(DefaultRoute::Router)),
+        (Mode::Nat | Mode::Routed, false, Some(DefaultRoute::Bridge))
+            if egress == EgressPolicy::Internal =>
+        {
+            Err(Error::invalid(
+                "-o gateway=default: an internal network has no default route; leave out either \
+                 this or --internal",
+            ))
+        }
+        (Mode::Nat | Mode::Routed, false, said) => Ok(said),
+    }
+}
+
+fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
+    let said: Option<Ipv4Addr> = texts.one(BINDING, "an IPv4 address", |text| text.parse().ok())?;
+    Ok(said.filter(|address| !address.is_unspecified()).map(IpAddr::V4))
+}
+
+/// One mode for the whole network: both families go the same way here.
+fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Mode> {
+    let modes = [
+        ("nat", Mode::Nat),
+        ("routed", Mode::Routed),
+        ("isolated", Mode::Isolated),
+    ];
+    let of = |keys| texts.one(keys, "nat, routed or isolated", choice(&modes));
+    let (v4, v6) = (of(MODE_V4)?, of(MODE_V6)?);
+    let mode = match (options.ipv4.unwrap_or(true), options.ipv6) {
+        (true, true) if v4.unwrap_or(Mode::Nat) != v6.unwrap_or(Mode::Nat) => {
+            return Err(Error::unsupported(format!(
+                "-o {} and -o {}: Spoke treats both address families of a network alike; say the \
+                 same for both",
+                MODE_V4[0], MODE_V6[0]
+            )));
+        }
+        (false, true) => v6,
+        (true, _) | (false, false) => v4,
+    };
+    match mode.unwrap_or(Mode::Nat) {
+        Mode::Isolated if !options.internal => Err(Error::invalid(format!(
+            "-o {}=isolated: only an internal network can be isolated; add --internal",
+            mode_key(texts)
+        ))),
+        mode => Ok(mode),
+    }
+}
+
+fn mode_key(texts: &Texts<'_>) -> &'static str {
+    if texts.map.contains_key(MODE_V4[0]) { MODE_V4[0] } else { MODE_V6[0] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The network that CreateNetwork describes.
+
+use model::{
+    Backend, Bridge, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, Ipam, IpNet, Link,
+    LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Sticky, Timestamp,
+    Wiring,
+};
+use sha2::{Digest, Sha256};
+
+use super::block::{Block, pools};
+use super::option::NetworkWish;
+
+/// Networks of Docker are apart unless they are asked not to be, as with Docker's own bridges.
+const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
+
+/// What else goes into a network than what it was created with.
+pub(crate) struct Circumstances {
+    /// Which packet filter.
+    pub(crate) backend: Backend,
+    /// When.
+    pub(crate) now: Timestamp,
+}
+
+/// A network of this name.
+pub(crate) fn network(
+    name: &NetworkName,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    circumstances: &Circumstances,
+) -> Result<Network> {
+    let kept = |block: &Block| block.subnet.as_ref().is_some_and(|s| s.sticky == Sticky::Name);
+    Ok(Network {
+        name: name.clone(),
+        runtime: Runtime::Docker,
+        since: circumstances.now,
+        wiring: wiring(name, wish, blocks, circumstances.backend)?,
+        ipam: match blocks {
+            [] => Ipam::None,
+            blocks => Ipam::Book { pools: pools(name, &with_gateways(wish, blocks))? },
+        },
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: blocks.iter().any(kept),
+    })
+}
+
+/// Docker up to 27 takes a gateway's address for networks, too, that have none.
+fn with_gateways(wish: &NetworkWish, blocks: &[Block]) -> Vec<Block> {
+    let has_one = wish.default_route().has_gateway();
+    let of = |block: &Block| Block { gateway: block.gateway.filter(|_| has_one), ..block.clone() };
+    blocks.iter().map(of).collect()
+}
+
+fn wiring(
+    name: &NetworkName,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    backend: Backend,
+) -> Result<Wiring> {
+    let bridge = match &wish.bridge {
+        Some(bridge) => bridge.clone(),
+        None => bridge_name(name, blocks.first().map(|block| block.net))?,
+    };
+    let gateway = if blocks.is_empty() { Gateway::None } else { wish.default_route().gateway() };
+    Ok(Wiring {
+        link: Some(Link {
+            kind: LinkKind::Bridge(Bridge {
+                name: bridge.clone(),
+                gateway,
+                force_address: false,
+                hairpin: wish.hairpin.unwrap_or(true),
+                promiscuous: wish.promiscuous.unwrap_or(false),
+            }),
+            name: None,
+            mac: None,
+            mtu: wish.mtu,
+        }),
+        masquerade: wish.masquerades().then_some(Masquerade { backend }),
+        publish: wish.reach.filter(|reach| *reach != Reach::default()).map(|reach| Publish {
+            reach,
+            ..publish(backend)
+        }),
+        firewall: Some(Firewall {
+            backend,
+            ingress: wish.ingress.unwrap_or(INGRESS),
+            egress: wish.egress,
+            bridge: Some(bridge),
+            admin_chain: None,
+        }),
+        tuning: None,
+    })
+}
+
+/// How ports are published, before it is said which.
+pub(crate) fn publish(backend: Backend) -> Publish {
+    Publish {
+        backend,
+        ports: Vec::new(),
+        reach: Reach::default(),
+        snat: true,
+        masquerade_all: false,
+        behind: None,
+        iptables: model::IptablesPublish::default(),
+    }
+}
+
+/// The name of a network that nobody named: `docker-10.1.0.0-16`.
+pub(crate) fn name_after(subnet: &IpNet) -> Result<NetworkName> {
+    format!("docker-{subnet}").replace(['/', ':'], "-").parse()
+}
+
+/// `sp-` and the network's name; where nobody named that, what is particular to its subnet
+/// (`sp-172-18`); a hash of the name where it is too long.
+fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
+    if let Some(IpNet::V4(net)) = subnet
+        && name_after(&IpNet::V4(net))? == *network
+        && net.prefix_len() <= 24
+    {
+        let octets = net.network().octets();
+        let particular = octets.iter().take(usize::from(net.prefix_len()).div_ceil(8).max(1));
+        let particular: Vec<String> = particular.map(ToString::to_string).collect();
+        return format!("sp-{}", particular.join("-")).parse();
+    }
+    format!("sp-{network}").parse().or_else(|_: Error| {
+        let digest = Sha256::digest(network.as_str().as_bytes());
+        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        format!("sp-{hex}").parse()
+    })
+}
+
+/// The bridge of a network that Docker can be on.
+pub(crate) fn bridge_of(network: &Network) -> Result<&Bridge> {
+    match network.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Bridge(bridge)) => Ok(bridge),
+        Some(LinkKind::Ptp(_) | LinkKind::Loopback) | None => Err(Error::unsupported(format!(
+            "network {} is no bridge, and Docker can be on bridges only",
+            network.name
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bridge(network: &str, subnet: Option<&str>) -> String {
+        let subnet = subnet.map(|subnet| subnet.parse().unwrap());
+        bridge_name(&network.parse().unwrap(), subnet).unwrap().to_string()
+    }
+
+    #[test]
+    fn bridges_are_named_after_what_is_particular() {
+        for (network, subnet, expected) in [
+            ("front", Some("10.1.0.0/16"), "sp-front"),
+            ("docker-10.1.0.0-16", Some("10.1.0.0/16"), "sp-10-1"),
+            ("docker-172.18.0.0-16", Some("172.18.0.0/16"), "sp-172-18"),
+            ("docker-192.168.100.0-24", Some("192.168.100.0/24"), "sp-192-168-100"),
+            ("docker-172.16.0.0-12", Some("172.16.0.0/12"), "sp-172-16"),
+        ] {
+            assert_eq!(bridge(network, subnet), expected);
+        }
+        for (network, subnet) in [
+            ("docker-10.1.0.128-25", Some("10.1.0.128/25")),
+            ("docker-fd00---64", Some("fd00::/64")),
+            ("a-rather-long-name-of-a-network", None),
+        ] {
+            assert_eq!(bridge(network, subnet).len(), 15, "{network}");
+        }
+    }
+
+    #[test]
+    fn unnamed_networks_have_the_name_of_their_subnet() {
+        let name = |net: &str| name_after(&net.parse().unwrap()).unwrap().to_string();
+        assert_eq!(name("10.1.0.0/16"), "docker-10.1.0.0-16");
+        assert_eq!(name("fd88::/64"), "docker-fd88---64");
+    }
+}

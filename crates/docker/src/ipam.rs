@@ -1,0 +1,128 @@
+//! The IPAM driver: subnets and addresses, asked for by themselves.
+
+pub(crate) mod key;
+mod option;
+
+use std::collections::BTreeMap;
+
+use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetWish};
+use model::{
+    Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, Want,
+};
+
+use crate::wire::{self, Answer, PoolGiven, PoolKey};
+use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
+use option::PoolWish;
+
+/// The gateway that an IPAM driver tells, so that the engine requests none.
+const GATEWAY: &str = "com.docker.network.gateway";
+
+/// RequestPool. Where an existing network is named, its subnet is shared and its gateway told.
+pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Result<Answer> {
+    let Some(space) = space_of(&call.space) else {
+        return Err(Error::invalid(format!(
+            "address space {:?} is none of Spoke's, which are {LOCAL} and {GLOBAL}",
+            call.space.as_str()
+        )));
+    };
+    let wish = PoolWish::read(&call.options)?;
+    let request = SubnetRequest {
+        space,
+        wish: wished(call),
+        network: wish.network,
+        runtime: Runtime::Docker,
+        order: wish.order,
+        sticky: wish.sticky,
+        despite_others: wish.despite_others,
+    };
+    let subnet = engine.request_subnet(&request)?;
+    let data = match gateway(engine, &subnet)? {
+        Some(gateway) => BTreeMap::from([(GATEWAY.to_owned(), gateway.to_string())]),
+        None => BTreeMap::new(),
+    };
+    Ok(Answer::Pool(PoolGiven { key: key_of(&subnet.id)?, pool: subnet.id.net, data }))
+}
+
+/// Since 29 `0.0.0.0/24` means any subnet of that size.
+fn wished(call: &wire::RequestPool) -> SubnetWish {
+    match call.pool {
+        None => SubnetWish::Any {
+            family: if call.v6 { Family::V6 } else { Family::V4 },
+            prefix_len: None,
+        },
+        Some(pool) if pool.addr().is_unspecified() => SubnetWish::Any {
+            family: Family::of(&pool),
+            prefix_len: Some(pool.prefix_len()).filter(|length| *length > 0),
+        },
+        Some(net) => SubnetWish::Exactly { net, part: call.sub },
+    }
+}
+
+/// The gateway of the network that shares the subnet, with the subnet's prefix length.
+fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
+    if subnet.id.space == Space::Global {
+        return Ok(None);
+    }
+    let Some(network) = engine.declared(&subnet.network)? else { return Ok(None) };
+    let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let gateway = ranges.find(|range| range.subnet == subnet.id.net).and_then(|range| range.gateway);
+    Ok(gateway.and_then(|gateway| IpNet::new(gateway, subnet.id.net.prefix_len()).ok()))
+}
+
+/// ReleasePool. A pool that is not handed out is no error.
+pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer> {
+    engine.release_subnet(&subnet_of(key)?)?;
+    Ok(Answer::Done {})
+}
+
+/// RequestAddress.
+pub(crate) fn request_address(engine: &Engine<'_>, call: &wire::RequestAddress) -> Result<Answer> {
+    let id = subnet_of(&call.pool)?;
+    let subnet = engine.subnet(&id)?.ok_or_else(|| {
+        Error::not_found(format!("pool {} is not handed out; request it first", call.pool))
+    })?;
+    let request = AddressRequest {
+        subnet: id,
+        want: call.address.map_or(Want::Any, Want::Exactly),
+        purpose: purpose(engine, call, &subnet)?,
+        order: call.serial.then_some(Order::NextAfterLast),
+    };
+    let lease = engine.request_address(&request)?;
+    Ok(Answer::Address { address: lease.address, data: BTreeMap::new() })
+}
+
+/// Auxiliary addresses come without options, and before their network is made; so do addresses of
+/// containers where the engine has nothing to say about them.
+fn purpose(
+    engine: &Engine<'_>,
+    call: &wire::RequestAddress,
+    subnet: &Subnet,
+) -> Result<Purpose> {
+    Ok(match call.purpose {
+        wire::Purpose::Gateway => Purpose::Gateway,
+        wire::Purpose::Auxiliary if call.address.is_some() && !is_made(engine, subnet)? => {
+            Purpose::Auxiliary
+        }
+        wire::Purpose::Auxiliary | wire::Purpose::Endpoint => {
+            Purpose::Container(owner(call, subnet.sticky))
+        }
+    })
+}
+
+fn is_made(engine: &Engine<'_>, subnet: &Subnet) -> Result<bool> {
+    Ok(engine.aliases()?.iter().any(|alias| alias.network == subnet.network))
+}
+
+/// What the address is kept for, or else who is shown to have it.
+fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
+    match sticky {
+        Sticky::Mac => call.mac.and_then(|mac| mac.to_string().parse().ok()),
+        Sticky::Name | Sticky::No => call.endpoint.clone(),
+    }
+}
+
+/// ReleaseAddress. An address that is not handed out is no error.
+pub(crate) fn release_address(engine: &Engine<'_>, call: &wire::ReleaseAddress) -> Result<Answer> {
+    engine.release_address(&subnet_of(&call.pool)?, call.address)?;
+    Ok(Answer::Done {})
+}

@@ -1,0 +1,97 @@
+//! What was said with `docker network create --ipam-opt`.
+
+use std::collections::BTreeMap;
+
+use model::{NetworkName, Order, Result, Sticky};
+
+use crate::driver::text::{Texts, choice, truth};
+
+const NETWORK: &[&str] = &["network"];
+const STICKY: &[&str] = &["sticky"];
+const ORDER: &[&str] = &["order"];
+const SERIAL: &[&str] = &["com.docker.network.ipam.serial"];
+const OVERLAP: &[&str] = &["overlap"];
+
+const KEYS: &[&[&str]] = &[NETWORK, STICKY, ORDER, SERIAL, OVERLAP];
+
+/// What a pool's options ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolWish {
+    pub(crate) network: Option<NetworkName>,
+    pub(crate) sticky: Sticky,
+    pub(crate) order: Order,
+    pub(crate) despite_others: bool,
+}
+
+impl PoolWish {
+    /// Reads them all; fails on the first that is unknown or senseless.
+    pub(crate) fn read(options: &BTreeMap<String, String>) -> Result<Self> {
+        let texts = Texts { flag: "--ipam-opt", map: options };
+        texts.refuse_unknown(KEYS)?;
+        Ok(Self {
+            network: texts.parsed(NETWORK)?,
+            sticky: texts
+                .one(STICKY, "mac or name", choice(&[("mac", Sticky::Mac), ("name", Sticky::Name)]))?
+                .unwrap_or(Sticky::No),
+            order: order(&texts)?,
+            despite_others: texts.one(OVERLAP, "allow", choice(&[("allow", ())]))?.is_some(),
+        })
+    }
+}
+
+fn order(texts: &Texts<'_>) -> Result<Order> {
+    let words = [("lowest", Order::LowestFree), ("serial", Order::NextAfterLast)];
+    let said = texts.one(ORDER, "lowest or serial", choice(&words))?;
+    let serial = texts.one(SERIAL, "true or false", truth)?;
+    let docker = serial.filter(|serial| *serial).map(|_| Order::NextAfterLast);
+    match (said, docker) {
+        (Some(said), Some(docker)) if said != docker => {
+            Err(texts.contradiction(ORDER[0], SERIAL[0]))
+        }
+        (said, docker) => Ok(said.or(docker).unwrap_or(Order::LowestFree)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: &[(&str, &str)]) -> Result<PoolWish> {
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        PoolWish::read(&options.iter().map(own).collect())
+    }
+
+    #[test]
+    fn understands_every_option() {
+        let wish = read(&[]).unwrap();
+        assert_eq!((wish.sticky, wish.order), (Sticky::No, Order::LowestFree));
+        assert!(wish.network.is_none() && !wish.despite_others);
+        let wish = read(&[
+            ("network", "front"),
+            ("sticky", "name"),
+            ("order", "serial"),
+            ("com.docker.network.ipam.serial", "true"),
+            ("overlap", "allow"),
+        ])
+        .unwrap();
+        assert_eq!((wish.sticky, wish.order), (Sticky::Name, Order::NextAfterLast));
+        assert!(wish.network.is_some() && wish.despite_others);
+        assert_eq!(read(&[("sticky", "mac")]).unwrap().sticky, Sticky::Mac);
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        for (options, words) in [
+            (vec![("stick", "mac")], vec!["stick", "sticky", "network", "overlap"]),
+            (vec![("sticky", "yes")], vec!["sticky=yes", "mac or name"]),
+            (vec![("network", "a/b")], vec!["network=a/b"]),
+            (
+                vec![("order", "lowest"), ("com.docker.network.ipam.serial", "true")],
+                vec!["order=lowest", "serial=true"],
+            ),
+        ] {
+            let error = read(&options).unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    }
+}

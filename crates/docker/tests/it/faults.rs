@@ -1,0 +1,221 @@
+//! Clients that break off, dawdle, flood and babble. None of them may hurt another.
+
+use std::time::Duration;
+
+use docker::server::{Limits, Outcome};
+use docker::wire::LONGEST_BODY;
+
+use crate::plugin::{LEAVE, Stand, endpoint, request};
+
+const SOON: Duration = Duration::from_millis(50);
+
+/// The server is as well as ever.
+fn is_well(stand: &Stand) {
+    assert_eq!(stand.connect().post(LEAVE, &endpoint("well")).status, 200);
+}
+
+#[test]
+fn a_call_outlives_its_connection() {
+    let stand = Stand::held(Limits::default());
+    let mut client = stand.connect();
+    client.send(request(LEAVE, &endpoint("a"))).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    drop(client);
+    stand.recorder.release();
+    stand.recorder.wait(|seen| seen.ended == 1 && !seen.outcomes.is_empty());
+    assert_eq!(stand.outcomes(), [(Some(LEAVE), Outcome::Done)]);
+    is_well(&stand);
+}
+
+#[test]
+fn a_request_that_came_whole_is_carried_out() {
+    let stand = Stand::start();
+    for _ in 0..20 {
+        stand.connect().send(request(LEAVE, &endpoint("a"))).unwrap();
+    }
+    stand.recorder.wait(|seen| seen.ended == 20);
+}
+
+#[test]
+fn a_lost_body_is_refused_at_once() {
+    // Every thread is taken: the refusal needs none.
+    let stand = Stand::held(Limits { calls: 1, ..Limits::default() });
+    let mut busy = stand.connect();
+    busy.send(request(LEAVE, &endpoint("a"))).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    let mut retry = stand.connect();
+    let refused = retry.post(LEAVE, "");
+    assert_eq!(refused.status, 400);
+    let text = "NetworkDriver.Leave: the body is empty";
+    assert_eq!(refused.body, format!(r#"{{"Err":"{text}","Error":"{text}"}}"#));
+    assert_eq!(retry.post("Plugin.Activate", "").status, 200);
+    assert_eq!(retry.post(LEAVE, "{\"NetworkID\":").status, 400);
+    stand.recorder.release();
+    assert_eq!(busy.receive().status, 200);
+}
+
+#[test]
+fn sixty_four_calls_share_the_threads() {
+    let stand = Stand::held(Limits { calls: 8, ..Limits::default() });
+    let mut clients: Vec<_> = (0..64).map(|_| stand.connect()).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.send(request(LEAVE, &endpoint(&format!("e{n}")))).unwrap();
+    }
+    stand.recorder.wait(|seen| seen.begun == 8);
+    stand.recorder.release();
+    for client in &mut clients {
+        assert_eq!(client.receive().status, 200);
+    }
+    stand.recorder.change(|seen| assert!((seen.ended, seen.most) == (64, 8)));
+}
+
+#[test]
+fn calls_that_wait_too_long_are_refused() {
+    let stand = Stand::held(Limits { calls: 1, patience: SOON, ..Limits::default() });
+    let mut busy = stand.connect();
+    busy.send(request(LEAVE, &endpoint("a"))).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    let refused = stand.connect().post(LEAVE, &endpoint("b"));
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("too many calls"));
+    stand.recorder.release();
+    assert_eq!(busy.receive().status, 200);
+    assert_eq!(stand.recorder.change(|seen| seen.begun), 1);
+}
+
+#[test]
+fn too_many_connections_wait_and_then_are_refused() {
+    let stand = Stand::limited(Limits { connections: 2, patience: SOON, ..Limits::default() });
+    let mut first = stand.connect();
+    let mut second = stand.connect();
+    assert_eq!(first.post("Plugin.Activate", "").status, 200);
+    assert_eq!(second.post("Plugin.Activate", "").status, 200);
+    let refused = stand.connect().receive();
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("Err"));
+    assert!(!stand.recorder.change(|seen| seen.troubles.clone()).is_empty());
+    drop(first);
+    // The server learns of that when it may.
+    while !matches!(stand.connect().try_post("Plugin.Activate"), Ok(200)) {}
+    assert_eq!(second.post("Plugin.Activate", "").status, 200);
+}
+
+#[test]
+fn slow_heads_are_cut_off_and_idle_connections_are_not() {
+    let stand = Stand::limited(Limits { reading: SOON, ..Limits::default() });
+    let mut idle = stand.connect();
+    assert_eq!(idle.post("Plugin.Activate", "").status, 200);
+    let mut slow = stand.connect();
+    slow.send("POST /Plugin.Act").unwrap();
+    assert!(slow.is_closed());
+    // That took as long as a head may take: connections that were idle before are no worse for it.
+    let mut second = stand.connect();
+    assert_eq!(second.post("Plugin.Activate", "").status, 200);
+    second.send("POST /Plugin.Activate HTTP/1.1\r\nHost: ").unwrap();
+    assert!(second.is_closed());
+    assert_eq!(idle.post("Plugin.Activate", "").status, 200);
+}
+
+#[test]
+fn a_trickle_of_bytes_does_not_stop_the_clock() {
+    let stand = Stand::limited(Limits { reading: SOON, ..Limits::default() });
+    let mut slow = stand.connect();
+    slow.send("POST /Plugin.Activate HTTP/1.1\r\nX: ").unwrap();
+    // It ends because the server cuts it off, long before that many bytes make a head too long.
+    while slow.send("x").is_ok() {
+        std::thread::yield_now();
+    }
+    is_well(&stand);
+}
+
+#[test]
+fn slow_bodies_are_refused() {
+    let stand = Stand::limited(Limits { reading: SOON, ..Limits::default() });
+    let mut slow = stand.connect();
+    let whole = request(LEAVE, &endpoint("a"));
+    slow.send(&whole[..whole.len() - 3]).unwrap();
+    let refused = slow.receive();
+    assert_eq!(refused.status, 408);
+    assert!(refused.body.contains("too slowly") && slow.is_closed());
+    is_well(&stand);
+}
+
+#[test]
+fn slow_large_bodies_do_not_hold_up_small_ones() {
+    let stand = Stand::limited(Limits { large_bodies: 1, ..Limits::default() });
+    let mut slow = stand.connect();
+    slow.send(format!("POST /{LEAVE} HTTP/1.1\r\nHost:\r\nContent-Length: 900000\r\n\r\n{{"))
+        .unwrap();
+    is_well(&stand);
+    drop(slow);
+    stand.recorder.wait(|seen| seen.outcomes.contains(&(Some(LEAVE), Outcome::Refused(400))));
+}
+
+#[test]
+fn a_body_may_be_just_so_long() {
+    let stand = Stand::start();
+    let mut client = stand.connect();
+    let body = endpoint("a");
+    let padded = |length: usize| body.clone() + &" ".repeat(length - body.len());
+    assert_eq!(client.post(LEAVE, &padded(LONGEST_BODY)).status, 200);
+    let refused = client.post(LEAVE, &padded(LONGEST_BODY + 1));
+    assert_eq!(refused.status, 413);
+    assert!(refused.body.contains("Err") && client.is_closed());
+    let mut chunked = stand.connect();
+    let head = format!("POST /{LEAVE} HTTP/1.1\r\nHost:\r\nTransfer-Encoding: chunked\r\n\r\n");
+    chunked.send(head).unwrap();
+    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    for _ in 0..20 {
+        chunked.send(&chunk).unwrap();
+    }
+    chunked.send("0\r\n\r\n").unwrap();
+    assert_eq!(chunked.receive().status, 413);
+    is_well(&stand);
+}
+
+#[test]
+fn endless_bodies_end() {
+    let stand = Stand::start();
+    let mut client = stand.connect();
+    let head = format!("POST /{LEAVE} HTTP/1.1\r\nHost:\r\nContent-Length: 99999999999\r\n\r\n");
+    client.send(head).unwrap();
+    let block = vec![b' '; 1 << 16];
+    while client.send(&block).is_ok() {}
+    is_well(&stand);
+}
+
+#[test]
+fn garbage_is_refused() {
+    let stand = Stand::start();
+    let head = "POST / HTTP/1.1\r\n".to_owned();
+    for garbage in [
+        "\0\0\0\0\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}\r\n\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        head.clone() + "Content-Length: x\r\n\r\n",
+        head.clone() + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        head.clone() + &format!("X: {}\r\n\r\n", "x".repeat(100_000)),
+        head.clone() + &"X: y\r\n".repeat(1000) + "\r\n",
+        head + "Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n",
+    ] {
+        let mut client = stand.connect();
+        // The server may close before all of it is sent.
+        let _ = client.send(&garbage);
+        if let Ok(response) = client.try_receive() {
+            assert!((400..500).contains(&response.status), "{garbage:?}: {response:?}");
+        }
+        is_well(&stand);
+    }
+}
+
+#[test]
+fn breaking_off_anywhere_hurts_nobody() {
+    let stand = Stand::start();
+    let mut neighbour = stand.connect();
+    let whole = request(LEAVE, &endpoint("a"));
+    for end in 0..whole.len() {
+        stand.connect().send(&whole[..end]).unwrap();
+        assert_eq!(neighbour.post(LEAVE, &endpoint("b")).status, 200);
+    }
+    assert_eq!(stand.recorder.change(|seen| seen.ended), whole.len());
+}
