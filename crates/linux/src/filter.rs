@@ -5,15 +5,19 @@
 mod elements;
 mod entry;
 mod forwarding;
+mod lan;
 mod rules;
 mod ruleset;
+mod shared;
 
 pub use elements::{
-    Elements, Owner, find_owned, forget_bridge, holder, install, list_owners, remove, verify,
+    Elements, Owner, find_owned, holder, install, list_owners, remove, restore, verify,
 };
 pub use entry::Entry;
 pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
+pub use lan::set_lan;
 pub use ruleset::{ensure, reload, unload, unload_unowned, verify as verify_ruleset};
+pub use shared::{forget_bridge, make_internal};
 
 #[cfg(test)]
 mod tests;

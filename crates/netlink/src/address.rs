@@ -19,6 +19,8 @@ const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
 const BROADCAST: u16 = 4;
 const FLAGS: u16 = 8;
+/// `IFA_PROTO`, which kernels before 5.18 pass over.
+const PROTOCOL: u16 = 11;
 
 /// `IFA_F_NODAD`.
 const NO_DAD: u32 = 0x02;
@@ -39,6 +41,8 @@ pub struct NewAddress {
     /// Whether IPv6 looks for another host with the address before it is used, which takes a
     /// second. Nothing to IPv4.
     pub duplicate_detection: bool,
+    /// Who adds it, for telling it from others later; 0 for nobody, 1 to 3 are the kernel's own.
+    pub protocol: u8,
 }
 
 impl NewAddress {
@@ -49,7 +53,7 @@ impl NewAddress {
             IpNet::V4(net) if net.prefix_len() < 31 => Some(net.broadcast()),
             _ => None,
         };
-        Self { link, address, broadcast, duplicate_detection: false }
+        Self { link, address, broadcast, duplicate_detection: false, protocol: 0 }
     }
 }
 
@@ -68,6 +72,8 @@ pub struct Address {
     pub tentative: bool,
     /// Not usable: another host has it.
     pub duplicate: bool,
+    /// Who added it, where the kernel is new enough to tell (5.18).
+    pub protocol: u8,
 }
 
 impl Batch {
@@ -81,6 +87,9 @@ impl Batch {
         }
         if new.address.addr().is_ipv6() && !new.duplicate_detection {
             request.u32(FLAGS, NO_DAD);
+        }
+        if new.protocol != 0 {
+            request.u8(PROTOCOL, new.protocol);
         }
         self.count() - 1
     }
@@ -146,6 +155,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Address> {
         broadcast: address(BROADCAST),
         tentative: flags & TENTATIVE != 0,
         duplicate: flags & DAD_FAILED != 0,
+        protocol: attributes.find_kind(PROTOCOL).and_then(|by| by.u8()).unwrap_or(0),
     })
 }
 

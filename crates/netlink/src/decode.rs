@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::outcome::Failure;
 use crate::wire::{Attribute, Attributes, Batch, Message, Messages};
-use crate::{address, conntrack, link, neighbour, nft, route};
+use crate::{address, conntrack, link, monitor, neighbour, nft, route};
 
 /// Deeper than anything the kernel nests.
 const DEEPEST: usize = 8;
@@ -27,6 +27,8 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         route::read(message).is_some(),
         neighbour::read(message).is_some(),
         conntrack::read(message, &ports).is_some(),
+        monitor::read(message).is_some(),
+        nft::read_news(message).is_some(),
         Failure::read(message, batch, 0).is_some_and(|failure| !failure.to_string().is_empty()),
     ];
     read.into_iter().filter(|read| *read).count() + nft::read_anything(message)

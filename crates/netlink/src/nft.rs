@@ -7,17 +7,22 @@
 mod abi;
 mod data;
 mod expression;
+mod interval;
 mod list;
+mod news;
 mod object;
 mod transaction;
 
-pub use data::{Comment, Element, Field, Set, Tuple};
+pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
+pub use interval::{Interval, intervals};
 pub(crate) use list::read_anything;
 pub use list::{
     Chain, Rule, Shape, chain, chain_exists, chains, elements, find, generation, is_supported,
     rules, tables,
 };
+pub use news::{News, Object};
+pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use transaction::{Place, Transaction};
 

@@ -2,10 +2,13 @@
 //!
 //! The kernel acknowledges `RTM_DELLINK` only after an RCU barrier of some 15 ms, long after the
 //! link is gone, and closing an nfnetlink socket after a deletion blocks as long. A forked child
-//! waits for both; the caller goes on when the kernel says that the links are gone.
+//! waits for both; the caller goes on when the kernel says that the links are gone. In a process
+//! that lives long, a thread waits instead ([`Reaper`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use model::{Error, IfName, Result};
@@ -16,7 +19,7 @@ use rustix::process::setsid;
 
 use crate::link::{At, DELETE, INFO, ifla};
 use crate::outcome::refused;
-use crate::socket::{PATIENCE, Socket};
+use crate::socket::{PATIENCE, ROUTE, Socket};
 use crate::sys::{self, Side};
 use crate::wire::{Batch, Message};
 
@@ -24,6 +27,10 @@ use crate::wire::{Batch, Message};
 const LINKS: u32 = 1;
 /// See [`linger`]: many times what a work queue takes to begin.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// So many deletions of one [`Reaper`] wait for the kernel at once.
+const THREADS: usize = 16;
+/// Of a thread that only waits, in bytes.
+const STACK: usize = 64 << 10;
 /// Length of a [`Report`] on the pipe.
 const REPORT: usize = 8;
 
@@ -31,8 +38,8 @@ const REPORT: usize = 8;
 /// that is not there is gone. `hold` is kept open by the child for as long as closing it blocks.
 ///
 /// Only for processes with one thread that live shortly: it forks once, and the child, a process
-/// of its own session without any file of ours, ends by itself some milliseconds later. In a
-/// long-lived process send [`Batch::delete_link`] or [`Batch::delete_group`] instead.
+/// of its own session without any file of ours, ends by itself some milliseconds later. A
+/// long-lived process has a [`Reaper`].
 ///
 /// # Errors
 /// [`model::Kind::TryAgain`] if a link is still there after [`PATIENCE`]; the kernel's refusal
@@ -44,10 +51,9 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
             None => Ok(()),
         };
     }
-    let monitor = Socket::notified(LINKS)?;
+    let monitor = Socket::notified(ROUTE, LINKS)?;
     let route = Socket::route()?;
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
-        .map_err(|errno| refused("making a pipe to the reaper", errno))?;
+    let (reader, writer) = pipe()?;
     match sys::fork() {
         Ok(Side::Child) => bury(links, route, &writer, hold.as_ref()),
         Ok(Side::Parent) => {
@@ -57,6 +63,51 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
         // Too many processes: slower, but as well.
         Err(_) => links.iter().try_for_each(delete),
     }
+}
+
+/// Deletes links for a process that lives long. Threads wait for the kernel, a bounded number of
+/// them; beyond that the caller waits itself.
+#[derive(Debug, Default)]
+pub struct Reaper {
+    at_work: Arc<()>,
+}
+
+impl Reaper {
+    /// Without any thread yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`reap`], without forking.
+    ///
+    /// # Errors
+    /// As [`reap`].
+    pub fn reap(&self, links: &[IfName]) -> Result<()> {
+        if links.is_empty() {
+            return Ok(());
+        }
+        // This one counts itself.
+        if Arc::strong_count(&self.at_work) > THREADS {
+            return links.iter().try_for_each(delete);
+        }
+        let monitor = Socket::notified(ROUTE, LINKS)?;
+        let route = Socket::route()?;
+        let (reader, writer) = pipe()?;
+        let (unwanted, turn) = (links.to_vec(), Arc::clone(&self.at_work));
+        let waiting = move || {
+            delete_each(&unwanted, route, &writer);
+            drop(turn);
+        };
+        match thread::Builder::new().name("reaper".into()).stack_size(STACK).spawn(waiting) {
+            Ok(_) => Vigil::new(links, monitor, reader).keep(),
+            // Too many threads: slower, but as well.
+            Err(_) => links.iter().try_for_each(delete),
+        }
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|errno| refused("making a pipe to the reaper", errno))
 }
 
 /// Lets a child close `hold`.
@@ -97,13 +148,22 @@ impl Drop for End {
 }
 
 /// The child's whole life.
-fn bury(links: &[IfName], mut route: Socket, writer: &OwnedFd, hold: Option<&Socket>) -> ! {
+fn bury(links: &[IfName], route: Socket, writer: &OwnedFd, hold: Option<&Socket>) -> ! {
     let _end = End;
     // It fails only for the leader of a group, which a child is not.
     let _ = setsid();
     let mut kept: Vec<RawFd> = vec![route.as_fd().as_raw_fd(), writer.as_raw_fd()];
     kept.extend(hold.map(|hold| hold.as_fd().as_raw_fd()));
     sys::close_all_but(&mut kept);
+    delete_each(links, route, writer);
+    if hold.is_some() {
+        linger();
+    }
+    sys::exit()
+}
+
+/// Deletes the links one after the other and reports each, long after it is gone.
+fn delete_each(links: &[IfName], mut route: Socket, writer: &OwnedFd) {
     for (index, link) in (0u32..).zip(links) {
         let mut batch = Batch::new();
         batch.delete_link(At::Name(link));
@@ -114,10 +174,6 @@ fn bury(links: &[IfName], mut route: Socket, writer: &OwnedFd, hold: Option<&Soc
         // The caller may long be gone; then nobody needs to know.
         let _ = write(writer, &Report { index, code }.to_bytes());
     }
-    if hold.is_some() {
-        linger();
-    }
-    sys::exit()
 }
 
 /// What the child says about one link. Eight bytes in a pipe arrive whole.

@@ -34,7 +34,7 @@ const SENDABLE: usize = 128 * 1024;
 /// What notifications wait in, in bytes: those of a thousand links that change at once.
 const NOTIFICATIONS: usize = 1 << 20;
 /// `NETLINK_ROUTE`, whose number is zero.
-const ROUTE: Option<Protocol> = None;
+pub(crate) const ROUTE: Option<Protocol> = None;
 /// How often a dump that changed under our hands is taken again.
 const ATTEMPTS: usize = 8;
 
@@ -71,9 +71,9 @@ impl Socket {
         Self::open(Some(NETFILTER), &[SocketOption::ExtAck, SocketOption::CapAck])
     }
 
-    /// Receives rtnetlink's notifications of `groups` (a mask of `RTMGRP_*`).
-    pub(crate) fn notified(groups: u32) -> Result<Self> {
-        let socket = Self::open(ROUTE, &[]).map_err(|errno| refused(OPENING, errno))?;
+    /// Receives the notifications of `groups`, a mask.
+    pub(crate) fn notified(protocol: Option<Protocol>, groups: u32) -> Result<Self> {
+        let socket = Self::open(protocol, &[]).map_err(|errno| refused(OPENING, errno))?;
         // Without the right to exceed net.core.rmem_max, notifications may be lost, which is noticed.
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket.fd, NOTIFICATIONS);
         bind(&socket.fd, &SocketAddrNetlink::new(0, groups))
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_thousand_links_may_change_before_anybody_listens() {
-        let socket = Socket::notified(1).unwrap();
+        let socket = Socket::notified(ROUTE, 1).unwrap();
         assert!(sockopt::socket_recv_buffer_size(&socket.fd).unwrap() >= NOTIFICATIONS);
     }
 

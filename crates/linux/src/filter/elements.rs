@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use model::{Error, IfName, IngressPolicy, Kind, PortMap, Result};
-use netlink::nft::{self, Comment, Element, Transaction, Tuple};
+use model::{Error, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
+use netlink::nft::{self, Comment, Element, Transaction};
 use netlink::{Errno, Socket};
 
 use super::entry::Entry;
-use super::ruleset::{self, OWNED, POLICED, TABLE};
+use super::ruleset::{self, OWNED, TABLE};
+use super::shared::{self, Shared};
 
 /// Each attempt but the last one found that somebody else had changed an element in between.
 const ATTEMPTS: usize = 16;
@@ -50,12 +51,14 @@ impl std::fmt::Display for Owner {
 pub struct Elements {
     owner: Owner,
     entries: BTreeSet<Entry>,
+    /// The bridge, where its network is internal.
+    internal: Option<IfName>,
 }
 
 impl Elements {
     /// Nothing yet.
     pub fn new(owner: Owner) -> Self {
-        Self { owner, entries: BTreeSet::new() }
+        Self { owner, entries: BTreeSet::new(), internal: None }
     }
 
     /// Whose they are.
@@ -70,7 +73,7 @@ impl Elements {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.internal.is_none()
     }
 
     /// A port of the host leads to `container`. A port on an address of the other family does
@@ -96,6 +99,21 @@ impl Elements {
     /// All clients of the container's published ports appear as the host.
     pub fn masquerade_all(&mut self, container: IpAddr) -> &mut Self {
         self.add(Entry::MasqueradeAll(container))
+    }
+
+    /// From where the container's published ports are reached, besides its own network.
+    pub fn reach(&mut self, reach: Reach, container: IpAddr) -> &mut Self {
+        match reach {
+            Reach::Any => self,
+            Reach::Lan => self.add(Entry::LanOnly(container)),
+            Reach::Local => self.add(Entry::LocalOnly(container)),
+        }
+    }
+
+    /// Nothing passes between the containers behind this interface and anything else.
+    pub fn internal(&mut self, behind: &IfName) -> &mut Self {
+        self.internal = Some(behind.clone());
+        self
     }
 
     /// The container's network is behind this interface, a bridge.
@@ -145,9 +163,10 @@ impl Elements {
             .collect()
     }
 
-    /// The elements of the shared set: interfaces with a policy.
-    fn policed(&self) -> BTreeSet<&IfName> {
-        self.entries.iter().filter_map(Entry::policed).collect()
+    /// The elements that are not the owner's alone.
+    fn shared(&self) -> BTreeSet<Shared> {
+        let policed = self.entries.iter().filter_map(Entry::policed).map(Shared::policed);
+        policed.chain(self.internal.iter().flat_map(Shared::internal)).collect()
     }
 }
 
@@ -203,10 +222,7 @@ fn installing(
     is_gone: &dyn Fn(&Owner) -> Result<bool>,
 ) -> Result<Transaction> {
     let mut transaction = Transaction::new();
-    for bridge in elements.policed() {
-        let about = format!("adding {bridge} ({} of {TABLE})", POLICED.name);
-        transaction.ensure_element(TABLE, POLICED.name, &policed(bridge), about);
-    }
+    elements.shared().iter().for_each(|shared| shared.add(&mut transaction));
     for (index, listed) in wanted.iter().enumerate() {
         match present.get(&index) {
             Some(there) if *there == listed.element => continue,
@@ -275,7 +291,7 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
 /// to somebody else.
 pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
     let wanted = elements.listed();
-    if wanted.is_empty() {
+    if elements.is_empty() {
         return Ok(());
     }
     ruleset::verify(socket)?;
@@ -290,23 +306,27 @@ pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
             Some(_) => {}
         }
     }
-    verify_policed(socket, elements)
+    shared::verify(socket, &elements.shared())
 }
 
-fn verify_policed(socket: &mut Socket, elements: &Elements) -> Result<()> {
-    let bridges: Vec<_> = elements.policed().into_iter().collect();
-    let keys: Vec<_> = bridges.iter().map(|bridge| policed(bridge)).collect();
-    let asked: Vec<_> = keys.iter().map(|key| (POLICED.name, key)).collect();
-    let found: BTreeSet<_> =
-        nft::find(socket, TABLE, &asked)?.into_iter().map(|(index, _)| index).collect();
-    let missing = (0..).zip(&bridges).find(|(index, _)| !found.contains(index));
-    match missing {
-        None => Ok(()),
-        Some((_, bridge)) => {
-            let what = format!("missing: {bridge} ({} of {TABLE})", POLICED.name);
-            Err(Error::not_found(what))
-        }
+/// As [`install`], for elements that mostly are there: looks first, and tells whether any was
+/// missing.
+///
+/// # Errors
+/// As [`install`].
+pub fn restore(
+    socket: &mut Socket,
+    elements: &Elements,
+    is_gone: impl Fn(&Owner) -> Result<bool>,
+) -> Result<bool> {
+    let wanted = elements.listed();
+    let present = found(socket, &wanted)?;
+    let all =
+        (0..).zip(&wanted).all(|(index, listed)| present.get(&index) == Some(&listed.element));
+    if all && shared::missing(socket, &elements.shared())?.is_none() {
+        return Ok(false);
     }
+    install(socket, elements, is_gone).map(|()| true)
 }
 
 /// Everything that the table knows about `owner`, for when its record was lost. It reads the
@@ -353,22 +373,6 @@ pub fn holder(socket: &mut Socket, port: &PortMap) -> Result<Option<Owner>> {
         }
     }
     Ok(None)
-}
-
-/// Forgets that an interface had a policy, once it is gone. Interfaces are shared, so
-/// [`remove`] does not.
-///
-/// # Errors
-/// As [`Transaction::apply`].
-pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    let mut transaction = Transaction::new();
-    let about = format!("removing {bridge} ({} of {TABLE})", POLICED.name);
-    transaction.delete_element(TABLE, POLICED.name, &policed(bridge), about);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
-}
-
-fn policed(bridge: &IfName) -> Element {
-    Element { key: Tuple::new().interface(bridge), data: None, comment: None }
 }
 
 /// The elements that have the keys of `listed`, by their index.

@@ -7,8 +7,8 @@ use model::{IfName, Protocol};
 use netlink::nft::{Comment, Element, Set, Tuple};
 
 use super::ruleset::{
-    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, MASQUERADE, MASQUERADE_ALL, OWNED,
-    ROUTED,
+    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY, MASQUERADE,
+    MASQUERADE_ALL, OWNED, ROUTED,
 };
 
 /// What the table knows about a container.
@@ -42,6 +42,10 @@ pub enum Entry {
     Guarded(IfName, IpAddr),
     /// Behind this interface, and not reached from any with a policy.
     Isolated(IfName, IpAddr),
+    /// Its published ports are reached from the host's connected subnets only.
+    LanOnly(IpAddr),
+    /// Its published ports are reached from this host and its containers only.
+    LocalOnly(IpAddr),
 }
 
 impl Entry {
@@ -64,6 +68,8 @@ impl Entry {
             Entry::Masquerade(address) => (MASQUERADE, address),
             Entry::Guarded(_, address) => (GUARDED, address),
             Entry::Isolated(_, address) => (ISOLATED, address),
+            Entry::LanOnly(address) => (LAN_ONLY, address),
+            Entry::LocalOnly(address) => (LOCAL_ONLY, address),
         };
         let [v4, v6] = sets;
         if address.is_ipv4() { v4 } else { v6 }
@@ -81,9 +87,11 @@ impl Entry {
             | Entry::Isolated(interface, address) => {
                 Tuple::new().interface(interface).address(*address)
             }
-            Entry::MasqueradeAll(address) | Entry::Routed(address) | Entry::Masquerade(address) => {
-                Tuple::new().address(*address)
-            }
+            Entry::MasqueradeAll(address)
+            | Entry::Routed(address)
+            | Entry::Masquerade(address)
+            | Entry::LanOnly(address)
+            | Entry::LocalOnly(address) => Tuple::new().address(*address),
         }
     }
 
@@ -103,6 +111,8 @@ impl Entry {
             | Entry::Home(_, address)
             | Entry::Routed(address)
             | Entry::Masquerade(address)
+            | Entry::LanOnly(address)
+            | Entry::LocalOnly(address)
             | Entry::Guarded(_, address)
             | Entry::Isolated(_, address) => *address,
         }
@@ -129,6 +139,8 @@ impl Entry {
             MASQUERADE_ALL => Some(Entry::MasqueradeAll(address(key.first()?)?)),
             ROUTED => Some(Entry::Routed(address(key.first()?)?)),
             MASQUERADE => Some(Entry::Masquerade(address(key.first()?)?)),
+            LAN_ONLY => Some(Entry::LanOnly(address(key.first()?)?)),
+            LOCAL_ONLY => Some(Entry::LocalOnly(address(key.first()?)?)),
             pair => {
                 let made: fn(IfName, IpAddr) -> Entry = match pair {
                     HAIRPIN => Entry::Hairpin,
@@ -182,6 +194,10 @@ impl fmt::Display for Entry {
             }
             Entry::Isolated(interface, address) => {
                 write!(f, "ingress policy isolated of {address} behind {interface}")
+            }
+            Entry::LanOnly(address) => write!(f, "published ports of {address} for the LAN only"),
+            Entry::LocalOnly(address) => {
+                write!(f, "published ports of {address} for this host only")
             }
         }
     }
@@ -239,6 +255,8 @@ mod tests {
             Entry::Masquerade(address),
             Entry::Guarded(bridge.clone(), address),
             Entry::Isolated(bridge, address),
+            Entry::LanOnly(address),
+            Entry::LocalOnly(address),
         ]
     }
 }

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
+use crate::identity::GROUP;
+
 use super::ruleset::{
-    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, MASQUERADE, MASQUERADE_ALL, POLICED,
-    ROUTED,
+    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
+    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED,
 };
 
 /// A rule.
@@ -22,6 +24,8 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
+        ("internals", internals()),
+        ("reach", reach()),
     ];
     let named = |(chain, rules): (&'static str, Vec<Steps>)| {
         rules.into_iter().map(move |rule| (chain, rule))
@@ -76,12 +80,6 @@ fn publish() -> Vec<Steps> {
 }
 
 fn postrouting() -> Vec<Steps> {
-    let published = vec![
-        Expression::Conntrack(Conntrack::Status, R),
-        Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
-        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        Expression::Verdict(Verdict::Jump("published")),
-    ];
     let home = |ip: Ip| ending(ip.behind(Meta::OutputName, ip.source(), &HOME), RETURN);
     let routed = |ip: Ip| {
         let mut steps = ip.alone(ip.source(), &ROUTED);
@@ -94,13 +92,23 @@ fn postrouting() -> Vec<Steps> {
         ending(steps, Expression::Masquerade)
     };
     vec![
-        published,
+        translated("published"),
         home(Ip::V4),
         home(Ip::V6),
         routed(Ip::V4),
         routed(Ip::V6),
         masquerade(Ip::V4),
         masquerade(Ip::V6),
+    ]
+}
+
+/// What was sent to a published port.
+fn translated(chain: &'static str) -> Steps {
+    vec![
+        Expression::Conntrack(Conntrack::Status, R),
+        Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
+        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+        Expression::Verdict(Verdict::Jump(chain)),
     ]
 }
 
@@ -139,14 +147,54 @@ fn forward() -> Vec<Steps> {
         ending(steps, DROP)
     };
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &GUARDED), ACCEPT);
+    let internal = |interface: Meta| {
+        let steps = vec![Expression::Meta(interface, R), Expression::In(INTERNAL.name, R)];
+        ending(steps, Expression::Verdict(Verdict::Jump("internals")))
+    };
     vec![
+        internal(Meta::InputName),
+        internal(Meta::OutputName),
         known,
+        translated("reach"),
         closed(Ip::V4, &ISOLATED),
         closed(Ip::V6, &ISOLATED),
         own(Ip::V4),
         own(Ip::V6),
         closed(Ip::V4, &GUARDED),
         closed(Ip::V6, &GUARDED),
+    ]
+}
+
+fn internals() -> Vec<Steps> {
+    let inside = vec![
+        Expression::Meta(Meta::InputName, R),
+        Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
+        Expression::In(INSIDE.name, R),
+        RETURN,
+    ];
+    vec![inside, vec![DROP]]
+}
+
+fn reach() -> Vec<Steps> {
+    let neighbour = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &HAIRPIN), RETURN);
+    let lan = |ip: Ip| {
+        let mut steps = ip.alone(ip.destination(), &LAN_ONLY);
+        steps.extend([ip.source(), Expression::NotIn(ip.of(&LAN), R)]);
+        ending(steps, DROP)
+    };
+    let local = |ip: Ip| {
+        let mut steps = ip.alone(ip.destination(), &LOCAL_ONLY);
+        let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
+        steps.extend([Expression::Meta(Meta::InputGroup, R), ours]);
+        ending(steps, DROP)
+    };
+    vec![
+        neighbour(Ip::V4),
+        neighbour(Ip::V6),
+        lan(Ip::V4),
+        lan(Ip::V6),
+        local(Ip::V4),
+        local(Ip::V6),
     ]
 }
 

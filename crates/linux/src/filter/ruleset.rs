@@ -2,7 +2,7 @@
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Family, Field, Hook, Place, Policy, Set, Shape, Table,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Place, Policy, Set, Shape, Table,
     Transaction,
 };
 use netlink::{Errno, Failure, Outcome, Socket};
@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_1";
+const STAMP: &str = "ruleset_2";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -29,7 +29,15 @@ const HOST_PORTS: [&[Field]; 2] = [
 const PORTS: &[Field] = &[Field::Protocol, Field::Service];
 
 const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[] }
+    Set { name, key, data: &[], lookup: Lookup::Exact }
+}
+
+const fn map(name: &'static str, key: &'static [Field], data: &'static [Field]) -> Set<'static> {
+    Set { name, key, data, lookup: Lookup::Exact }
+}
+
+const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
+    Set { name, key, data: &[], lookup: Lookup::Interval }
 }
 
 const fn pair(names: [&'static str; 2], keys: [&'static [Field]; 2]) -> [Set<'static>; 2] {
@@ -37,14 +45,10 @@ const fn pair(names: [&'static str; 2], keys: [&'static [Field]; 2]) -> [Set<'st
 }
 
 /// Of IPv4 and of IPv6: see `ruleset.nft`.
-pub(super) const DNAT_HOST: [Set<'static>; 2] = [
-    Set { name: "dnat4_host", key: HOST_PORTS[0], data: TARGETS[0] },
-    Set { name: "dnat6_host", key: HOST_PORTS[1], data: TARGETS[1] },
-];
-pub(super) const DNAT_ANY: [Set<'static>; 2] = [
-    Set { name: "dnat4_any", key: PORTS, data: TARGETS[0] },
-    Set { name: "dnat6_any", key: PORTS, data: TARGETS[1] },
-];
+pub(super) const DNAT_HOST: [Set<'static>; 2] =
+    [map("dnat4_host", HOST_PORTS[0], TARGETS[0]), map("dnat6_host", HOST_PORTS[1], TARGETS[1])];
+pub(super) const DNAT_ANY: [Set<'static>; 2] =
+    [map("dnat4_any", PORTS, TARGETS[0]), map("dnat6_any", PORTS, TARGETS[1])];
 pub(super) const HAIRPIN: [Set<'static>; 2] = pair(["hairpin4", "hairpin6"], BEHIND);
 pub(super) const MASQUERADE_ALL: [Set<'static>; 2] = pair(["masqall4", "masqall6"], ADDRESSES);
 pub(super) const HOME: [Set<'static>; 2] = pair(["home4", "home6"], BEHIND);
@@ -52,11 +56,31 @@ pub(super) const ROUTED: [Set<'static>; 2] = pair(["routed4", "routed6"], ADDRES
 pub(super) const MASQUERADE: [Set<'static>; 2] = pair(["masq4", "masq6"], ADDRESSES);
 pub(super) const GUARDED: [Set<'static>; 2] = pair(["guarded4", "guarded6"], BEHIND);
 pub(super) const ISOLATED: [Set<'static>; 2] = pair(["isolated4", "isolated6"], BEHIND);
+pub(super) const LAN_ONLY: [Set<'static>; 2] = pair(["lan_only4", "lan_only6"], ADDRESSES);
+pub(super) const LOCAL_ONLY: [Set<'static>; 2] = pair(["local_only4", "local_only6"], ADDRESSES);
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
+pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
+pub(super) const INSIDE: Set<'static> = set("inside", &[Field::Interface, Field::Interface]);
+pub(super) const LAN: [Set<'static>; 2] =
+    [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
 
 /// The sets whose elements have owners, in the order of `ruleset.nft`.
-pub(super) const OWNED: [[Set<'static>; 2]; 9] =
-    [DNAT_HOST, DNAT_ANY, HAIRPIN, MASQUERADE_ALL, HOME, ROUTED, MASQUERADE, GUARDED, ISOLATED];
+pub(super) const OWNED: [[Set<'static>; 2]; 11] = [
+    DNAT_HOST,
+    DNAT_ANY,
+    HAIRPIN,
+    MASQUERADE_ALL,
+    HOME,
+    ROUTED,
+    MASQUERADE,
+    GUARDED,
+    ISOLATED,
+    LAN_ONLY,
+    LOCAL_ONLY,
+];
+
+/// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
+const SHARED: [Set<'static>; 5] = [POLICED, INTERNAL, INSIDE, LAN[0], LAN[1]];
 
 const fn filter(hook: Hook, priority: i32) -> Base {
     Base { kind: ChainKind::Filter, hook, priority, policy: Policy::Accept }
@@ -67,7 +91,7 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 8] = [
+const CHAINS: [(&str, Option<Base>); 10] = [
     (STAMP, None),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
@@ -76,6 +100,8 @@ const CHAINS: [(&str, Option<Base>); 8] = [
     ("postrouting", Some(nat(Hook::Postrouting, 100))),
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
+    ("internals", None),
+    ("reach", None),
 ];
 
 /// Makes the table, or replaces the chains of another version, in one transaction; does nothing
@@ -201,7 +227,7 @@ fn emptied(socket: &mut Socket) -> Result<Transaction> {
             transaction.delete_chain(TABLE, &chain.name);
         }
     }
-    for set in OWNED.iter().flatten().chain([&POLICED]) {
+    for set in OWNED.iter().flatten().chain(&SHARED) {
         transaction.add_set(TABLE, set);
     }
     Ok(transaction)

@@ -26,7 +26,7 @@ pub struct Veth<'a> {
     pub mtu: Option<Mtu>,
     /// The bridge that it becomes a port of.
     pub master: Option<u32>,
-    /// Its group, for [`Batch::delete_group`].
+    /// Its group, for [`Batch::delete_group`]; the peer's too, where that is in the same namespace.
     pub group: Option<u32>,
     /// Whether it is set up at once.
     pub up: bool,
@@ -79,7 +79,7 @@ impl Batch {
         }
         request.nest(ifla::LINKINFO, |link| {
             link.text(ifla::INFO_KIND, "veth").nest(ifla::INFO_DATA, |data| {
-                data.nest(VETH_PEER, |peer| describe_peer(peer, &veth.peer, veth.mtu));
+                data.nest(VETH_PEER, |peer| describe_peer(peer, veth));
             });
         });
         self.count() - 1
@@ -118,12 +118,19 @@ fn describe(request: &mut Request<'_>, name: &IfName, mac: Option<Mac>, mtu: Opt
     }
 }
 
-fn describe_peer(request: &mut Request<'_>, peer: &Peer<'_>, mtu: Option<Mtu>) {
+fn describe_peer(request: &mut Request<'_>, veth: &Veth<'_>) {
+    let peer = &veth.peer;
     request.bytes(&created(peer.index, false));
-    describe(request, peer.name, peer.mac, mtu);
+    describe(request, peer.name, peer.mac, veth.mtu);
     single_queue(request);
-    if let Some(netns) = peer.netns {
-        request.attribute(ifla::NET_NS_FD, &netns.as_raw_fd().to_ne_bytes());
+    match (peer.netns, veth.group) {
+        (Some(netns), _) => {
+            request.attribute(ifla::NET_NS_FD, &netns.as_raw_fd().to_ne_bytes());
+        }
+        (None, Some(group)) => {
+            request.u32(ifla::GROUP, group);
+        }
+        (None, None) => {}
     }
 }
 

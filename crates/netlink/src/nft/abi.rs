@@ -35,6 +35,7 @@ pub(crate) const NEWRULE: u16 = 6;
 pub(crate) const GETRULE: u16 = 7;
 pub(crate) const DELRULE: u16 = 8;
 pub(crate) const NEWSET: u16 = 9;
+pub(crate) const DELSET: u16 = 11;
 pub(crate) const NEWSETELEM: u16 = 12;
 pub(crate) const GETSETELEM: u16 = 13;
 pub(crate) const DELSETELEM: u16 = 14;
@@ -42,6 +43,8 @@ pub(crate) const NEWGEN: u16 = 15;
 pub(crate) const GETGEN: u16 = 16;
 
 pub(crate) const GEN_ID: u16 = 1;
+/// `NFTA_GEN_PROC_PID`: the thread that committed.
+pub(crate) const GEN_THREAD: u16 = 2;
 
 pub(crate) const TABLE_NAME: u16 = 1;
 pub(crate) const TABLE_FLAGS: u16 = 2;
@@ -69,6 +72,8 @@ pub(crate) const SET_KEY_LEN: u16 = 5;
 pub(crate) const SET_DATA_TYPE: u16 = 6;
 pub(crate) const SET_DATA_LEN: u16 = 7;
 pub(crate) const SET_ID: u16 = 10;
+/// `NFT_SET_INTERVAL`.
+pub(crate) const SET_IS_INTERVAL: u32 = 4;
 /// `NFT_SET_MAP`.
 pub(crate) const SET_IS_MAP: u32 = 8;
 
@@ -77,6 +82,9 @@ pub(crate) const ELEMENTS_SET: u16 = 2;
 pub(crate) const ELEMENTS_LIST: u16 = 3;
 pub(crate) const ELEMENT_KEY: u16 = 1;
 pub(crate) const ELEMENT_DATA: u16 = 2;
+pub(crate) const ELEMENT_FLAGS: u16 = 3;
+/// `NFT_SET_ELEM_INTERVAL_END`.
+pub(crate) const ELEMENT_IS_END: u32 = 1;
 pub(crate) const ELEMENT_USERDATA: u16 = 6;
 
 /// `NFTA_LIST_ELEM`.

@@ -65,6 +65,15 @@ impl Field {
     }
 }
 
+/// How a set is looked up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// By keys.
+    Exact,
+    /// By what lies between two keys ([`super::Transaction::add_interval`]).
+    Interval,
+}
+
 /// A set, or a map if it has data. At most four fields of either: what nft(8) can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set<'a> {
@@ -74,11 +83,18 @@ pub struct Set<'a> {
     pub key: &'a [Field],
     /// What is found; empty for a set.
     pub data: &'a [Field],
+    /// How it is looked up in.
+    pub lookup: Lookup,
 }
 
 impl Set<'_> {
     pub(crate) fn write(&self, request: &mut Request<'_>) {
-        request.be32(abi::SET_FLAGS, if self.data.is_empty() { 0 } else { abi::SET_IS_MAP });
+        let interval = match self.lookup {
+            Lookup::Exact => 0,
+            Lookup::Interval => abi::SET_IS_INTERVAL,
+        };
+        let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
+        request.be32(abi::SET_FLAGS, interval | map);
         request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
         if !self.data.is_empty() {

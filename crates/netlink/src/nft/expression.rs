@@ -44,6 +44,8 @@ pub enum Meta {
     Family,
     /// The transport protocol, 1 byte.
     Protocol,
+    /// The group of the interface that it came in through, 4 bytes.
+    InputGroup,
 }
 
 impl Meta {
@@ -53,6 +55,7 @@ impl Meta {
             Meta::OutputName => 7,
             Meta::Family => 15,
             Meta::Protocol => 16,
+            Meta::InputGroup => 21,
         }
     }
 }

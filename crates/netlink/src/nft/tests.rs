@@ -44,11 +44,13 @@ impl Drop for Space {
 }
 
 const TABLE: Table<'static> = Table { family: Family::Inet, name: "t" };
-const SET: Set<'static> = Set { name: "s", key: &[Field::Interface, Field::Ipv6], data: &[] };
+const SET: Set<'static> =
+    Set { name: "s", key: &[Field::Interface, Field::Ipv6], data: &[], lookup: Lookup::Exact };
 const MAP: Set<'static> = Set {
     name: "m",
     key: &[Field::Protocol, Field::Service],
     data: &[Field::Ipv4, Field::Service],
+    lookup: Lookup::Exact,
 };
 const BASE: Base =
     Base { kind: ChainKind::Nat, hook: Hook::Prerouting, priority: -100, policy: Policy::Accept };

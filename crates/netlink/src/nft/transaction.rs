@@ -184,6 +184,27 @@ impl Transaction {
         self.element(abi::DELSETELEM, 0, (table, set, about), &key);
     }
 
+    /// Adds an interval to a set of [`super::Lookup::Interval`]; none of its keys may be in the set
+    /// yet (EEXIST). Several are added in ascending order.
+    pub fn add_interval(
+        &mut self,
+        table: Table<'_>,
+        set: &str,
+        interval: &super::Interval,
+        about: String,
+    ) {
+        let mut request = self.request(abi::NEWSETELEM, CREATE | EXCLUSIVE, table.family, about);
+        request.text(abi::ELEMENTS_TABLE, table.name).text(abi::ELEMENTS_SET, set);
+        interval.write(&mut request);
+    }
+
+    /// Removes every element of a set.
+    pub fn clear_set(&mut self, table: Table<'_>, set: &str) {
+        let about = format!("clearing set {set} of {table}");
+        let mut request = self.request(abi::DELSETELEM, 0, table.family, about);
+        request.text(abi::ELEMENTS_TABLE, table.name).text(abi::ELEMENTS_SET, set);
+    }
+
     fn element(
         &mut self,
         message: u16,

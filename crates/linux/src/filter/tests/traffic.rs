@@ -10,15 +10,15 @@ use netlink::Socket;
 use super::space::{Space, alive};
 use crate::filter::{Elements, install, remove};
 
-struct World {
-    host: Space,
-    client: Space,
-    server: Space,
-    first: Space,
-    second: Space,
-    other: Space,
+pub(super) struct World {
+    pub(super) host: Space,
+    pub(super) client: Space,
+    pub(super) server: Space,
+    pub(super) first: Space,
+    pub(super) second: Space,
+    pub(super) other: Space,
     routed: Space,
-    socket: Socket,
+    pub(super) socket: Socket,
 }
 
 const HOST: &str = "
@@ -46,7 +46,7 @@ const REACHABLE: [&str; 11] = [
 ];
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let host = Space::new();
         host.run(HOST);
         let bridged = |name: &'static str, n: u8, last: u8| {
@@ -90,13 +90,22 @@ impl World {
     }
 
     /// As the three parts of an attachment would ask: link, publish, and what `more` adds.
-    fn attach(&mut self, last: u8, ports: &[PortMap], more: impl Fn(&mut Elements, IpAddr)) {
+    pub(super) fn attach(
+        &mut self,
+        last: u8,
+        ports: &[PortMap],
+        more: impl Fn(&mut Elements, IpAddr),
+    ) {
         let elements = elements(last, ports, more);
         install(&mut self.socket, &elements, alive).unwrap();
     }
 }
 
-fn elements(last: u8, ports: &[PortMap], more: impl Fn(&mut Elements, IpAddr)) -> Elements {
+pub(super) fn elements(
+    last: u8,
+    ports: &[PortMap],
+    more: impl Fn(&mut Elements, IpAddr),
+) -> Elements {
     let mut elements = Elements::new(format!("owner-{last}").parse().unwrap());
     for address in [format!("10.1.0.{last}"), format!("fd00:1::{last}")] {
         let address: IpAddr = address.parse().unwrap();
@@ -109,7 +118,7 @@ fn elements(last: u8, ports: &[PortMap], more: impl Fn(&mut Elements, IpAddr)) -
     elements
 }
 
-fn br(number: u8) -> IfName {
+pub(super) fn br(number: u8) -> IfName {
     format!("br{number}").parse().unwrap()
 }
 
@@ -126,7 +135,7 @@ fn address(space: &Space, address: &str, gateway: &str) {
     space.run(&format!("ip route add default via {gateway}"));
 }
 
-fn port(host: Option<&str>, host_port: u16, protocol: Protocol) -> PortMap {
+pub(super) fn port(host: Option<&str>, host_port: u16, protocol: Protocol) -> PortMap {
     PortMap {
         host: host.map(|host| host.parse().unwrap()),
         host_port: NonZeroU16::new(host_port).unwrap(),
