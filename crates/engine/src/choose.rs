@@ -1,10 +1,8 @@
-//! Which address an attachment gets.
+//! Which address an attachment gets, and how the book tells.
 //!
-//! The search starts at the pool's cursor and proposes the first address that nobody holds, so
-//! that it costs the same however full the pool is. The proposal becomes a lease only in the
-//! transaction that finds the lease's key absent; whoever loses that race proposes again.
+//! A proposal becomes a lease only in the transaction that finds the lease's key absent; whoever
+//! loses that race proposes again.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
@@ -13,20 +11,16 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
-use crate::port::{Expect, Key, Prefix, Record, Txn};
+use crate::port::{Expect, Key, Record, Txn};
+pub(crate) use crate::search::Avoid;
+use crate::search::{Found, Search};
 use crate::{Engine, Request};
-
-/// After so many proposals in a row that were held, all leases of the space are listed once.
-const PATIENCE: usize = 16;
-
-/// Addresses that a search must pass over although the book does not list them as held.
-pub(crate) type Avoid = BTreeSet<IpAddr>;
 
 /// What was chosen, and where each searched pool's cursor goes.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) leases: Vec<Lease>,
-    cursors: Vec<(Pool, Option<Read<Cursor>>, IpAddr)>,
+    cursors: Vec<(Pool, Option<Read<Cursor>>, Found)>,
 }
 
 impl Engine<'_> {
@@ -87,82 +81,19 @@ impl Engine<'_> {
         avoid: &Avoid,
         choice: &mut Choice,
     ) -> Result<()> {
-        if let Some(address) = self.kept_for_owner(pool, request, avoid)? {
+        let search = Search { pool, ranges: &pool.ranges, order: pool.order, avoid };
+        if let Some(owner) = &request.owner
+            && let Some(address) = self.kept_for(&request.network.name, owner, &search)?
+        {
             choice.leases.push(pool.lease(address)?);
             return Ok(());
         }
         let read = self.cursor_of(&pool.id)?;
-        let address = self.free_address(pool, read.as_ref(), avoid)?;
-        choice.leases.push(pool.lease(address)?);
-        choice.cursors.push((pool.clone(), read, address));
+        let cursor = read.as_ref().map(|read| &read.value);
+        let found = self.find(&search, cursor)?.ok_or_else(|| full(pool))?;
+        choice.leases.push(pool.lease(found.address)?);
+        choice.cursors.push((pool.clone(), read, found));
         Ok(())
-    }
-
-    /// The address that was reserved for the request's owner in this pool, if it is free.
-    fn kept_for_owner(
-        &self,
-        pool: &Pool,
-        request: &Request,
-        avoid: &Avoid,
-    ) -> Result<Option<IpAddr>> {
-        let Some(owner) = &request.owner else { return Ok(None) };
-        let kept = self.sticky_of(&request.network.name, owner)?;
-        for address in kept.map(|read| read.value).unwrap_or_default() {
-            let ours = pool.range_of(address).is_some()
-                && !pool.is_gateway(address)
-                && !avoid.contains(&address);
-            if ours && self.holder_of(&pool.space, address)?.is_none() {
-                return Ok(Some(address));
-            }
-        }
-        Ok(None)
-    }
-
-    fn free_address(
-        &self,
-        pool: &Pool,
-        cursor: Option<&Read<Cursor>>,
-        avoid: &Avoid,
-    ) -> Result<IpAddr> {
-        let full = || full(pool);
-        let mut candidate = start(pool, cursor).ok_or_else(full)?;
-        let first = candidate;
-        let mut listed: Option<Avoid> = None;
-        for tried in 0_usize.. {
-            if tried == PATIENCE {
-                listed = Some(self.held_in(&pool.space)?);
-            }
-            let passed_over = pool.is_gateway(candidate) || avoid.contains(&candidate);
-            if !passed_over && self.is_free(&pool.space, candidate, listed.as_ref())? {
-                return Ok(candidate);
-            }
-            candidate = pool.after(candidate).ok_or_else(full)?;
-            if candidate == first {
-                break;
-            }
-        }
-        Err(full())
-    }
-
-    fn is_free(&self, space: &Space, address: IpAddr, listed: Option<&Avoid>) -> Result<bool> {
-        Ok(match listed {
-            Some(held) => !held.contains(&address),
-            None => {
-                self.holder_of(space, address)?.is_none()
-                    && self.reservation_of(space, address)?.is_none()
-            }
-        })
-    }
-
-    fn held_in(&self, space: &Space) -> Result<Avoid> {
-        let held = self.holders_in(&Prefix::Leases(space.clone()))?;
-        let reserved = self.reservations_in(&Prefix::Reservations)?;
-        let reserved = reserved.iter().filter(|read| read.value.space == *space);
-        Ok(held
-            .iter()
-            .map(|read| read.value.lease.address.addr())
-            .chain(reserved.map(|read| read.value.address))
-            .collect())
     }
 
     /// Adds to the transaction that `leases` are the attachment's, and nobody else's before.
@@ -187,26 +118,32 @@ impl Engine<'_> {
         for lease in &attachment.leases {
             txn = txn.delete(Key::Lease(lease.space.clone(), lease.address.addr()));
         }
+        let freed: Vec<IpAddr> =
+            attachment.leases.iter().map(|lease| lease.address.addr()).collect();
         for pool in attachment.ipam.pools() {
-            if pool.order == Order::LowestFree {
-                txn = self.lower_cursor(pool, attachment, txn)?;
-            }
+            txn = self.note_freed(pool, &freed, txn)?;
         }
         Ok(txn)
     }
 
-    fn lower_cursor(&self, pool: &Pool, attachment: &Attachment, txn: Txn) -> Result<Txn> {
-        let freed = attachment.leases.iter().map(|lease| lease.address.addr());
-        let Some(freed) = freed.filter(|freed| pool.range_of(*freed).is_some()).min() else {
-            return Ok(txn);
-        };
-        let Some(read) = self.cursor_of(&pool.id)? else { return Ok(txn) };
-        if place(pool, freed) >= place(pool, read.value.at) {
+    /// Adds to the transaction that the pool's search finds these addresses again.
+    pub(crate) fn note_freed(&self, pool: &Pool, freed: &[IpAddr], txn: Txn) -> Result<Txn> {
+        if pool.order != Order::LowestFree {
             return Ok(txn);
         }
-        let key = Key::Cursor(pool.id.clone());
+        let Some(mut read) = self.cursor_of(&pool.id)? else { return Ok(txn) };
         let expect = unchanged(Some(&read));
-        Ok(txn.expect(key.clone(), expect).put(key, Record::Cursor(Cursor { at: freed })))
+        let mut is_new = false;
+        for address in freed {
+            if let Some(range) = pool.range_of(*address) {
+                is_new |= read.value.note_freed(range, *address);
+            }
+        }
+        let key = Key::Cursor(pool.id.clone());
+        Ok(match is_new {
+            true => txn.expect(key.clone(), expect).put(key, Record::Cursor(read.value)),
+            false => txn,
+        })
     }
 
     /// Adds to the transaction that an owner with a lasting name gets these addresses again,
@@ -246,36 +183,33 @@ impl Engine<'_> {
 }
 
 impl Choice {
-    /// Adds to the transaction where the next search starts. In the order next-after-last a lost
-    /// update only changes where that is; lowest-free insists, lest an address be forgotten.
+    /// Adds to the transaction where the next search starts.
     pub(crate) fn advance(&self, mut txn: Txn) -> Txn {
-        for (pool, read, chosen) in &self.cursors {
-            let key = Key::Cursor(pool.id.clone());
-            let at = match pool.order {
-                Order::NextAfterLast => *chosen,
-                Order::LowestFree => {
-                    txn = txn.expect(key.clone(), unchanged(read.as_ref()));
-                    pool.after(*chosen).filter(|next| next > chosen).unwrap_or(*chosen)
-                }
-            };
-            txn = txn.put(key, Record::Cursor(Cursor { at }));
+        for (pool, read, found) in &self.cursors {
+            txn = advance(pool, read.as_ref(), found, txn);
         }
         txn
     }
 }
 
-fn start(pool: &Pool, cursor: Option<&Read<Cursor>>) -> Option<IpAddr> {
-    let at = cursor.map(|read| read.value.at);
-    match (pool.order, at) {
-        (Order::NextAfterLast, Some(last)) => pool.after(last),
-        (Order::LowestFree, Some(floor)) if pool.range_of(floor).is_some() => Some(floor),
-        (_, _) => pool.first(),
+/// Adds to the transaction where the pool's next search starts. In the order next-after-last a lost
+/// update only changes where that is; lowest-free insists, lest an address be forgotten.
+pub(crate) fn advance(
+    pool: &Pool,
+    read: Option<&Read<Cursor>>,
+    found: &Found,
+    mut txn: Txn,
+) -> Txn {
+    let key = Key::Cursor(pool.id.clone());
+    let mut cursor = Cursor::new(found.address);
+    if pool.order == Order::LowestFree {
+        txn = txn.expect(key.clone(), unchanged(read));
+        cursor = read.map_or(cursor, |read| read.value.clone());
+        if let Some(range) = pool.range_of(found.address) {
+            cursor.note_taken(range, found.from, found.address);
+        }
     }
-}
-
-fn place(pool: &Pool, address: IpAddr) -> (usize, IpAddr) {
-    let range = pool.ranges.iter().position(|range| range.contains(address));
-    (range.unwrap_or(usize::MAX), address)
+    txn.put(key, Record::Cursor(cursor))
 }
 
 fn full(pool: &Pool) -> Error {

@@ -19,6 +19,7 @@ mod heal;
 mod network;
 pub mod port;
 mod request;
+mod search;
 mod subnet;
 mod view;
 

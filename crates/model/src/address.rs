@@ -71,11 +71,39 @@ impl From<Mac> for String {
 }
 
 /// The address that follows; none after the last of its family.
-pub(crate) fn next_address(address: IpAddr) -> Option<IpAddr> {
+pub fn next_address(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(v4) => u32::from(v4).checked_add(1).map(|bits| IpAddr::V4(bits.into())),
         IpAddr::V6(v6) => u128::from(v6).checked_add(1).map(|bits| IpAddr::V6(bits.into())),
     }
+}
+
+/// The address before; none before the first of its family.
+pub(crate) fn previous_address(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).checked_sub(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => u128::from(v6).checked_sub(1).map(|bits| IpAddr::V6(bits.into())),
+    }
+}
+
+/// The first and last address of a subnet that a host may have: not the subnet's own (in IPv6 the
+/// anycast address of its routers, RFC 4291 §2.6.1), and not IPv4's broadcast address. Subnets of
+/// one or two addresses keep none back (RFC 3021, RFC 6164).
+pub fn hosts_of(net: &IpNet) -> (IpAddr, IpAddr) {
+    let (first, last) = (net.network(), net.broadcast());
+    if net.max_prefix_len() - net.prefix_len() < 2 {
+        return (first, last);
+    }
+    let highest = match last {
+        IpAddr::V4(_) => previous_address(last),
+        IpAddr::V6(_) => Some(last),
+    };
+    (next_address(first).unwrap_or(first), highest.unwrap_or(last))
+}
+
+/// Whether the two subnets share an address.
+pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
+    one.contains(other) || other.contains(one)
 }
 
 /// The first address of a subnet after its network address: the gateway where none is named.
@@ -107,6 +135,20 @@ mod tests {
         assert_eq!(first("10.1.2.3/24").as_deref(), Some("10.1.2.1"));
         assert_eq!(first("fd00::7/64").as_deref(), Some("fd00::1"));
         assert_eq!(first("255.255.255.255/32"), None);
+    }
+
+    #[test]
+    fn hosts_of_a_subnet() {
+        let hosts = |net: &str| {
+            let (first, last) = hosts_of(&net.parse().unwrap());
+            format!("{first}-{last}")
+        };
+        assert_eq!(hosts("10.0.0.0/24"), "10.0.0.1-10.0.0.254");
+        assert_eq!(hosts("fd00::/126"), "fd00::1-fd00::3");
+        assert_eq!(hosts("255.255.255.252/30"), "255.255.255.253-255.255.255.254");
+        assert_eq!(hosts("10.0.0.2/31"), "10.0.0.2-10.0.0.3");
+        assert_eq!(hosts("10.0.0.2/32"), "10.0.0.2-10.0.0.2");
+        assert_eq!(hosts("fd00::4/127"), "fd00::4-fd00::5");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod address;
 mod attached;
 mod attachment;
+mod cursor;
 mod error;
 mod link;
 mod name;
@@ -15,12 +16,13 @@ mod policy;
 mod pool;
 mod port;
 
-pub use address::{Mac, first_host, host_net};
+pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Handoff, Layer, Phase, Process, Runtime, Sandbox, Timestamp,
     Wiring,
 };
+pub use cursor::{Cursor, Floor};
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp};
@@ -28,7 +30,7 @@ pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName}
 pub use network::{Alias, Network, Publisher};
 pub use policy::{Backend, EgressPolicy, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};
 pub use pool::{
-    Cursor, ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space,
-    Sticky, Subnet, SubnetId, Tenant, Want,
+    ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Sticky,
+    Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach};

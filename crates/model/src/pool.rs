@@ -70,14 +70,6 @@ pub struct Pool {
     pub order: Order,
 }
 
-/// Where a pool's search for a free address goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor {
-    /// For [`Order::NextAfterLast`] the last address handed out; for [`Order::LowestFree`] an
-    /// address below which none is free.
-    pub at: IpAddr,
-}
-
 /// Which keeps an address, and with what it is given back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -258,6 +250,28 @@ impl Range {
             return Err(Error::invalid(format!("range start {first} is after range end {last}")));
         }
         Ok(Self { subnet, first, last, gateway })
+    }
+
+    /// The hosts of `subnet`, only those in `part` where one is given.
+    pub fn of_hosts(subnet: IpNet, part: Option<IpNet>, gateway: Option<IpAddr>) -> Result<Self> {
+        let (first, last) = crate::hosts_of(&subnet);
+        let (first, last) = match part {
+            None => (first, last),
+            Some(part) if subnet.contains(&part) => {
+                (part.network().max(first), part.broadcast().min(last))
+            }
+            Some(part) => {
+                return Err(Error::invalid(format!("IP range {part} is not in subnet {subnet}")));
+            }
+        };
+        Self::new(subnet, first, last, gateway)
+    }
+
+    /// What of the range lies in `part`, if anything does.
+    pub fn clipped(&self, part: &IpNet) -> Option<Self> {
+        let (first, last) = (self.first.max(part.network()), self.last.min(part.broadcast()));
+        let is_of_one_family = self.first.is_ipv4() == part.network().is_ipv4();
+        (is_of_one_family && first <= last).then(|| Self { first, last, ..self.clone() })
     }
 
     /// Whether `address` may be leased from this range (its gateway aside).

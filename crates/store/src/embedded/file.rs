@@ -131,7 +131,7 @@ mod tests {
 
     fn cursor() -> (Key, Record) {
         let key = Key::Cursor(PoolId { network: "n".parse().unwrap(), index: 0 });
-        (key, Record::Cursor(Cursor { at: "10.0.0.1".parse().unwrap() }))
+        (key, Record::Cursor(Cursor::new("10.0.0.1".parse().unwrap())))
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) fn cursor_key(index: u8) -> Key {
 }
 
 pub(crate) fn cursor(at: u32) -> Record {
-    Record::Cursor(Cursor { at: std::net::Ipv4Addr::from(at).into() })
+    Record::Cursor(Cursor::new(std::net::Ipv4Addr::from(at).into()))
 }
 
 pub(crate) fn port_key(port: u16) -> Key {
