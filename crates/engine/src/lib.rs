@@ -16,6 +16,7 @@ mod endpoint;
 mod engine;
 mod gc;
 mod heal;
+mod label;
 mod network;
 pub mod port;
 mod request;
