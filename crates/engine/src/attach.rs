@@ -3,18 +3,18 @@
 use std::net::IpAddr;
 
 use model::{
-    Attached, Attachment, Error, Holder, InterfaceAddress, Kind, Layer, Lease, LinkKind, Phase,
-    Result,
+    Alias, Attached, Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Kind, Layer,
+    Lease, LinkKind, Phase, Result,
 };
 
 use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
 use crate::detach::Meaning;
-use crate::port::{Expect, Granted, Key, Outcome, Prefix, Presence, Record, Txn};
+use crate::port::{Expect, Granted, Key, Outcome, Prefix, Presence, Record, Turn, Txn};
 use crate::{Engine, Request};
 
 /// How often a lost race for an address, a port or the record is run again.
-const RACES: usize = 200;
+pub(crate) const RACES: usize = 200;
 
 impl Engine<'_> {
     /// Makes one layer of an attachment: addresses first, then the dataplane. The record that is
@@ -34,8 +34,9 @@ impl Engine<'_> {
             Err(error) => {
                 // Detaching is the only way back. If it fails the record stays, and the next
                 // detach, attach or reconcile finds it; if the record is not ours any more,
-                // somebody waits for our end to undo it.
+                // somebody waits to undo it.
                 let _ = self.detach_record(begun.read, Meaning::Judged);
+                self.let_go(&request.id(), request.layer);
                 Err(error)
             }
         }
@@ -44,7 +45,7 @@ impl Engine<'_> {
     fn make(&self, request: &Request, begun: &mut Begun) -> Result<Attached> {
         if let Some(old) = begun.inherited.take() {
             self.driver.detach(&old)?;
-            if matches!(old.ipam, model::Ipam::Foreign(_)) {
+            if matches!(old.ipam, Ipam::Foreign(_)) {
                 self.ipam.release(&old)?;
             }
         }
@@ -59,28 +60,54 @@ impl Engine<'_> {
 
     /// Commits the intent: the record, its leases and its ports, all or none.
     fn begin(&self, request: &Request) -> Result<Begun> {
-        let mut avoid = Avoid::new();
-        let mut reclaimed = false;
+        let draft = Draft { request, blank: self.blank(request), under: None };
+        let mut race = Race::default();
         for _ in 0..RACES {
+            let turn = self.host.turn(&draft.blank.id);
             let inherited = self.inherit(request)?;
-            let tried = self.try_begin(request, inherited, &avoid);
-            match tried {
-                Ok(Tried::Done(begun)) => return Ok(begun),
-                Ok(Tried::Lost(key)) => self.after_loss(request, &key, &mut avoid)?,
-                // What was held when it was tried may be free by now.
-                Err(error) if error.kind() == Kind::Exhausted && !avoid.is_empty() => avoid.clear(),
-                Err(error) if !reclaimed && self.reclaim(request, &error)? => reclaimed = true,
-                Err(error) => return Err(error),
+            match self.try_begin(&draft, inherited, &race.avoid) {
+                Ok(Tried::Done(begun)) => return Ok(Begun { turn: Some(turn), ..begun }),
+                tried => {
+                    drop(turn);
+                    self.recover(&draft, tried, &mut race)?;
+                }
             }
         }
-        Err(Error::try_again(format!(
-            "attaching {}: lost {RACES} races for an address in a row",
-            request.id()
-        )))
+        Err(lost(&draft.blank))
     }
 
-    fn try_begin(&self, request: &Request, inherited: Inherited, avoid: &Avoid) -> Result<Tried> {
-        let mut attachment = self.blank(request);
+    /// After an intent that was not committed: an error, unless trying again may help. The caller
+    /// has no turn.
+    pub(crate) fn recover(
+        &self,
+        draft: &Draft<'_>,
+        tried: Result<Tried>,
+        race: &mut Race,
+    ) -> Result<()> {
+        match tried {
+            Ok(Tried::Done(_)) => Ok(()),
+            Ok(Tried::Lost(key)) => self.after_loss(draft, &key, &mut race.avoid),
+            // What was held when it was tried may be free by now.
+            Err(error) if error.kind() == Kind::Exhausted && !race.avoid.is_empty() => {
+                race.avoid.clear();
+                Ok(())
+            }
+            Err(error) if !race.reclaimed && self.reclaim(draft.request, &error)? => {
+                race.reclaimed = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn try_begin(
+        &self,
+        draft: &Draft<'_>,
+        inherited: Inherited,
+        avoid: &Avoid,
+    ) -> Result<Tried> {
+        let request = draft.request;
+        let mut attachment = draft.blank.clone();
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
         let mut txn = Txn::new().expect(key.clone(), inherited.expect);
         let choice = match &inherited.record {
@@ -90,25 +117,46 @@ impl Engine<'_> {
                 Choice::default()
             }
             None => {
-                let choice = self.choose(request, avoid)?;
+                let mut choice = self.choose(request, avoid)?;
+                if let Ipam::Requested { leases } = &request.ipam {
+                    choice.leases.clone_from(leases);
+                }
                 attachment.leases.clone_from(&choice.leases);
-                txn = self.take(&attachment, &choice.leases, txn);
+                txn = match &request.ipam {
+                    Ipam::Requested { .. } => self.bind(&attachment, txn)?,
+                    _ => self.take(&attachment, &choice.leases, txn),
+                };
                 choice
             }
         };
         attachment.addresses.extend(attachment.leases.iter().map(address_of));
+        if let Some(alias) = &draft.under {
+            let key = Key::Alias(alias.value.id.clone());
+            txn = txn.expect(key, unchanged(Some(alias)));
+            self.name_hardware(&mut attachment);
+        }
         txn = self.claim_ports(&attachment, txn)?;
         txn = choice.advance(txn);
-        txn = self.remember(request, &attachment, txn)?;
+        if draft.under.is_none() {
+            txn = self.remember(request, &attachment, txn)?;
+        }
         let attachment = Box::new(attachment);
         txn = txn.put(key, Record::Attachment(attachment.clone()));
         Ok(match self.store.commit(&txn)? {
             Outcome::Done(revision) => {
                 let read = Read { value: attachment, revision };
-                Tried::Done(Begun { read, inherited: inherited.record })
+                Tried::Done(Begun { read, inherited: inherited.record, turn: None })
             }
             Outcome::Lost(key) => Tried::Lost(key),
         })
+    }
+
+    /// Writes down the hardware address that the interface will have.
+    pub(crate) fn name_hardware(&self, attachment: &mut Attachment) {
+        let mac = self.driver.hardware_address(attachment);
+        if let Some(link) = &mut attachment.wiring.link {
+            link.mac = link.mac.or(mac);
+        }
     }
 
     fn blank(&self, request: &Request) -> Attachment {
@@ -162,13 +210,17 @@ impl Engine<'_> {
         }
     }
 
-    fn after_loss(&self, request: &Request, key: &Key, avoid: &mut Avoid) -> Result<()> {
+    fn after_loss(&self, draft: &Draft<'_>, key: &Key, avoid: &mut Avoid) -> Result<()> {
+        let request = draft.request;
+        if matches!(request.ipam, Ipam::Requested { .. }) {
+            return Ok(());
+        }
         if let Key::Lease(space, address) = key {
-            let exact = request.wanted.contains(address)
-                || matches!(request.ipam, model::Ipam::Fixed { .. });
+            let exact =
+                request.wanted.contains(address) || matches!(request.ipam, Ipam::Fixed { .. });
             if exact && let Some(read) = self.holder_of(space, *address)? {
                 let freed = match read.value.attachment() {
-                    Some(id) => self.free_if_gone(id)?,
+                    Some(id) => self.free_if_gone(id)? || self.free_forgotten(id, draft)?,
                     None => false,
                 };
                 return if freed { Ok(()) } else { Err(held(&read.value)) };
@@ -176,6 +228,22 @@ impl Engine<'_> {
             avoid.insert(*address);
         }
         Ok(())
+    }
+
+    /// Frees a reserved attachment whose address its runtime hands out anew, under the same id of
+    /// a network: it has forgotten to delete it.
+    fn free_forgotten(&self, id: &AttachmentId, draft: &Draft<'_>) -> Result<bool> {
+        let Some(alias) = &draft.under else { return Ok(false) };
+        let _turn = self.host.turn(id);
+        match self.record_of(id, Layer::Link)? {
+            Some(read)
+                if read.value.phase == Phase::Reserved
+                    && read.value.alias.as_ref() == Some(&alias.value.id) =>
+            {
+                self.detach_record(read, Meaning::Judged)
+            }
+            Some(_) | None => Ok(false),
+        }
     }
 
     /// After a refusal: frees what provably dead containers hold. `true` if trying again may help.
@@ -204,13 +272,16 @@ impl Engine<'_> {
     }
 
     /// Gets the addresses that the book does not decide alone.
-    fn obtain(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
+    pub(crate) fn obtain(
+        &self,
+        request: &Request,
+        begun: &mut Read<Box<Attachment>>,
+    ) -> Result<()> {
         match &begun.value.ipam {
-            model::Ipam::HostLocal { .. } | model::Ipam::Foreign(_) => {}
-            model::Ipam::None
-            | model::Ipam::Book { .. }
-            | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => return Ok(()),
+            Ipam::HostLocal { .. } | Ipam::Foreign(_) => {}
+            Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => {
+                return Ok(());
+            }
         }
         let mut avoid = Avoid::new();
         loop {
@@ -261,11 +332,11 @@ impl Engine<'_> {
                 Some(_) => return Err(overtaken(&begun.value)),
             };
         }
-        Err(Error::try_again(format!("attaching {}: lost {RACES} races in a row", begun.value.id)))
+        Err(lost(&begun.value))
     }
 
     /// Writes the record anew, if it is still ours; otherwise somebody detached it.
-    fn replace(
+    pub(crate) fn replace(
         &self,
         begun: &mut Read<Box<Attachment>>,
         with: Box<Attachment>,
@@ -277,7 +348,7 @@ impl Engine<'_> {
         }
     }
 
-    fn try_replace(
+    pub(crate) fn try_replace(
         &self,
         begun: &mut Read<Box<Attachment>>,
         with: Box<Attachment>,
@@ -295,21 +366,40 @@ impl Engine<'_> {
     }
 }
 
-/// A committed intent.
-struct Begun {
-    read: Read<Box<Attachment>>,
-    /// What a dead process had begun for the same attachment, to be undone first.
-    inherited: Option<Box<Attachment>>,
+/// What is to be committed, as far as it is the same at every try.
+pub(crate) struct Draft<'r> {
+    pub(crate) request: &'r Request,
+    /// The record without any lease.
+    pub(crate) blank: Attachment,
+    /// The id of the network under which the attachment is made; it must stay as it is.
+    pub(crate) under: Option<Read<Alias>>,
 }
 
-enum Tried {
+/// What was learned from lost races.
+#[derive(Default)]
+pub(crate) struct Race {
+    pub(crate) avoid: Avoid,
+    reclaimed: bool,
+}
+
+/// A committed intent.
+pub(crate) struct Begun {
+    pub(crate) read: Read<Box<Attachment>>,
+    /// What a dead process had begun for the same attachment, to be undone first.
+    inherited: Option<Box<Attachment>>,
+    /// Ours until the attachment is complete.
+    #[expect(dead_code, reason = "it is held, not looked at")]
+    turn: Option<Turn>,
+}
+
+pub(crate) enum Tried {
     Done(Begun),
     Lost(Key),
 }
 
-struct Inherited {
-    expect: Expect,
-    record: Option<Box<Attachment>>,
+pub(crate) struct Inherited {
+    pub(crate) expect: Expect,
+    pub(crate) record: Option<Box<Attachment>>,
 }
 
 fn wants(request: &Request, read: &Read<Box<Attachment>>) -> bool {
@@ -319,6 +409,10 @@ fn wants(request: &Request, read: &Read<Box<Attachment>>) -> bool {
 
 fn address_of(lease: &Lease) -> InterfaceAddress {
     InterfaceAddress { address: lease.address, gateway: lease.gateway, interface: None }
+}
+
+pub(crate) fn lost(attachment: &Attachment) -> Error {
+    Error::try_again(format!("attaching {}: lost {RACES} races in a row", attachment.id))
 }
 
 fn overtaken(attachment: &Attachment) -> Error {

@@ -1,21 +1,25 @@
 //! Host ports: who may have one. Decided in the book, so that a second runtime is told by whom a
 //! port is held instead of taking it over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Attachment, AttachmentId, Claim, Error, Kind, PortMap, Result};
+use model::{Attachment, AttachmentId, Claim, Error, PortMap, Result};
 
 use crate::Engine;
 use crate::book::{Read, unchanged};
+use crate::detach::LAYERS;
 use crate::port::{Key, Record, Txn};
 
-fn key_of(map: &PortMap) -> Key {
+pub(crate) fn key_of(map: &PortMap) -> Key {
     Key::Port(map.protocol, map.host_port)
 }
 
 fn ports(attachment: &Attachment) -> &[PortMap] {
     attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
 }
+
+/// Who has each of some ports, as it was read.
+pub(crate) type Claims = BTreeMap<Key, Option<Read<Vec<Claim>>>>;
 
 impl Engine<'_> {
     /// Adds the claims for every port that the attachment publishes.
@@ -30,7 +34,7 @@ impl Engine<'_> {
             for map in maps {
                 let clash = |claim: &&Claim| claim.clashes(map.host) && !is_own(claim, attachment);
                 if let Some(other) = claims.iter().find(clash) {
-                    return Err(taken(map, &other.holder));
+                    return Err(self.taken(map, &other.holder));
                 }
                 claims.push(claim(map, attachment));
             }
@@ -54,6 +58,50 @@ impl Engine<'_> {
             };
         }
         Ok(txn)
+    }
+
+    /// Adds that the attachment has these ports and no others of those whose claims were read.
+    pub(crate) fn hold_ports(
+        &self,
+        attachment: &Attachment,
+        held: &[PortMap],
+        read: &Claims,
+        mut txn: Txn,
+    ) -> Txn {
+        for (key, read) in read {
+            let mut claims = others(read.as_ref(), &attachment.id);
+            for map in held.iter().filter(|map| key_of(map) == *key) {
+                let claim = claim(map, attachment);
+                if !claims.contains(&claim) {
+                    claims.push(claim);
+                }
+            }
+            txn = txn.expect(key.clone(), unchanged(read.as_ref()));
+            txn = match claims.is_empty() {
+                true => txn.delete(key.clone()),
+                false => txn.put(key.clone(), Record::Port(claims)),
+            };
+        }
+        txn
+    }
+
+    /// Who has the ports.
+    pub(crate) fn claims_on<'m>(&self, maps: impl Iterator<Item = &'m PortMap>) -> Result<Claims> {
+        let keys: BTreeSet<Key> = maps.map(key_of).collect();
+        keys.into_iter().map(|key| Ok((key.clone(), self.claims_of(&key)?))).collect()
+    }
+
+    /// Says who has a port, and through which runtime.
+    pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
+        let records = LAYERS.iter().map(|layer| self.record_of(holder, *layer));
+        let known = records.filter_map(|read| read.ok().flatten()).next();
+        let runtime = known.map(|read| format!(" (runtime {})", read.value.runtime));
+        Error::conflict(format!(
+            "host port {}/{} ({map}) is held by {holder}{}; `spoke ports` lists all",
+            map.host_port,
+            map.protocol,
+            runtime.unwrap_or_default()
+        ))
     }
 
     /// The attachment that keeps the request from its ports, if one does.
@@ -85,11 +133,4 @@ fn is_own(claim: &Claim, attachment: &Attachment) -> bool {
     sandbox.is_some()
         && claim.holder.network != attachment.id.network
         && claim.sandbox.as_ref() == sandbox
-}
-
-fn taken(map: &PortMap, holder: &AttachmentId) -> Error {
-    Error::new(
-        Kind::Conflict,
-        format!("host port {}/{} ({map}) is held by {holder}", map.host_port, map.protocol),
-    )
 }

@@ -6,15 +6,19 @@
 
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, Error, Kind, Layer, Phase, Process, Result, Runtime};
+use model::{Attachment, AttachmentId, Error, Ipam, Kind, Layer, Phase, Process, Result, Runtime};
 
 use crate::book::{Read, unchanged};
+use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Engine, Request};
 
-/// How long a detach waits for another process that works on the same record. That takes
+/// How long a detach waits for another process that works on the same record, in all. That takes
 /// milliseconds; one that takes this long hangs in a foreign plugin.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// After so long it looks whether that process is done with the record. A daemon does not end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How often a changed record is read again.
 const RACES: usize = 50;
@@ -33,6 +37,7 @@ impl Engine<'_> {
     /// is no error. Without a record, what the identity names is removed all the same, and what
     /// the reference plugins would have left for it.
     pub fn detach(&self, request: &Request) -> Result<()> {
+        let _turn = self.host.turn(&request.id());
         match self.record_of(&request.id(), request.layer) {
             Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             Ok(None) => self.detach_unrecorded(request),
@@ -41,7 +46,8 @@ impl Engine<'_> {
     }
 
     /// Brings a record to its end; on an error it stays, in phase [`Phase::Detaching`]. `false`:
-    /// it was not what was judged any more, or somebody else brought it to its end.
+    /// it was not what was judged any more, or somebody else brought it to its end. It is the
+    /// caller's turn ([`crate::port::Host::turn`]).
     pub(crate) fn detach_record(
         &self,
         read: Read<Box<Attachment>>,
@@ -92,14 +98,14 @@ impl Engine<'_> {
             if let Some(detacher) = others.detacher
                 && self.host.is_running(&detacher)
             {
-                self.outlive(&id, detacher)?;
+                self.outlive(&read, detacher)?;
             } else {
-                match self.mark(&read, others.attacher)? {
-                    Marked::Ours(owned) => {
-                        others.attacher.map_or(Ok(()), |attacher| self.outlive(&id, attacher))?;
-                        return Ok(Some(owned));
+                match (self.mark(&read, others.attacher)?, others.attacher) {
+                    (Marked::Ours(owned), None) => return Ok(Some(owned)),
+                    (Marked::Ours(owned), Some(attacher)) => {
+                        return Ok(Some(self.outlive(&owned, attacher)?.unwrap_or(owned)));
                     }
-                    Marked::Changed => {}
+                    (Marked::Changed, _) => {}
                 }
             }
             if meaning == Meaning::Judged {
@@ -129,12 +135,41 @@ impl Engine<'_> {
         }
     }
 
-    /// A process that still works on the record would go on making what we remove.
-    fn outlive(&self, id: &AttachmentId, process: Process) -> Result<()> {
-        match self.host.wait_for_end(&process, PATIENCE) {
-            true => Ok(()),
-            false => Err(Error::try_again(format!("process {} still works on {id}", process.pid))),
+    /// Waits until a process that works on the record, and would go on making what we remove, has
+    /// ended or has written that it is done. Then the record is as it is now, if it is there.
+    fn outlive(
+        &self,
+        read: &Read<Box<Attachment>>,
+        process: Process,
+    ) -> Result<Option<Read<Box<Attachment>>>> {
+        let (id, layer) = (&read.value.id, read.value.layer);
+        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+            if self.host.wait_for_end(&process, LOOK) {
+                return Ok(None);
+            }
+            let now = self.record_of(id, layer)?;
+            if now.as_ref().map(|now| now.revision) != Some(read.revision) {
+                return Ok(now);
+            }
         }
+        Err(Error::try_again(format!("process {} still works on {id}", process.pid)))
+    }
+
+    /// Tells whoever took over a record on which we worked that we are done with it.
+    pub(crate) fn let_go(&self, id: &AttachmentId, layer: Layer) {
+        let Ok(Some(read)) = self.record_of(id, layer) else { return };
+        let me = self.host.me();
+        let Phase::Detaching { by, attacher: Some(attacher) } = read.value.phase else { return };
+        if attacher != me || by == me {
+            return;
+        }
+        let expect = unchanged(Some(&read));
+        let mut left = read.value;
+        left.phase = Phase::Detaching { by, attacher: None };
+        let key = Key::Attachment(id.clone(), layer);
+        let txn = Txn::new().expect(key.clone(), expect).put(key, Record::Attachment(left));
+        // Whoever waits finds out by our end otherwise.
+        let _ = self.store.commit(&txn);
     }
 
     /// Deletes the record with everything that the book holds for it.
@@ -142,7 +177,14 @@ impl Engine<'_> {
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
-            let txn = self.give_back(&read.value, txn)?;
+            let txn = match &read.value.ipam {
+                Ipam::Requested { .. } => self.unbind(&read.value, txn)?,
+                Ipam::None
+                | Ipam::Book { .. }
+                | Ipam::HostLocal { .. }
+                | Ipam::Fixed { .. }
+                | Ipam::Foreign(_) => self.give_back(&read.value, txn)?,
+            };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
             match self.store.commit(&txn.delete(key.clone())) {
@@ -157,8 +199,22 @@ impl Engine<'_> {
         Err(Error::try_again(format!("forgetting {} loses every race", read.value.id)))
     }
 
-    /// Detaches every layer of an attachment whose container is proved to be gone.
+    /// Brings every layer of an attachment to its end, whatever the first one says. It is the
+    /// caller's turn.
+    pub(crate) fn detach_layers(&self, id: &AttachmentId) -> Result<()> {
+        let mut failures = Vec::new();
+        for layer in LAYERS {
+            if let Some(read) = self.record_of(id, layer)? {
+                failures.extend(self.detach_record(read, Meaning::Whatever).err());
+            }
+        }
+        all_of(failures)
+    }
+
+    /// Detaches every layer of an attachment whose container is proved to be gone. The caller has
+    /// no turn at any attachment: two that judge each other would wait for each other.
     pub(crate) fn free_if_gone(&self, id: &AttachmentId) -> Result<bool> {
+        let _turn = self.host.turn(id);
         let mut freed = false;
         for layer in LAYERS {
             let Some(read) = self.record_of(id, layer)? else { continue };
@@ -170,12 +226,12 @@ impl Engine<'_> {
     }
 
     /// Proved: the processes that worked on it died on the way, or the container's namespace is
-    /// no more.
+    /// no more. What this process has not finished it does not work on either, for it is the
+    /// caller's turn.
     pub(crate) fn is_gone(&self, attachment: &Attachment) -> bool {
         let others = Others::of(&attachment.phase, &self.host.me());
         let at_work = [others.attacher, others.detacher].into_iter().flatten();
         match &attachment.phase {
-            Phase::Attaching { by } if *by == self.host.me() => false,
             Phase::Attaching { .. } | Phase::Detaching { .. } => {
                 !at_work.into_iter().any(|process| self.host.is_running(&process))
             }
@@ -219,5 +275,5 @@ impl Others {
 }
 
 /// Every layer, the link last: the others refer to it.
-const LAYERS: [Layer; 5] =
+pub(crate) const LAYERS: [Layer; 5] =
     [Layer::Tuning, Layer::Firewall, Layer::Publish, Layer::Link, Layer::Address];

@@ -1,15 +1,22 @@
 //! Attachments whose runtime makes them in two steps: reserved first, joined to a sandbox later
 //! (libnetwork's endpoints).
+//!
+//! The record is there from the reservation to the removal. Between the two the interface may come
+//! and go: each time the record says first, in phase [`Phase::Attaching`], that the kernel is being
+//! changed. What a process leaves in that phase is rewound to the reservation, not removed: only the
+//! runtime knows whether it wants it.
 
 use std::net::IpAddr;
-use std::num::NonZeroU16;
-use std::ops::RangeInclusive;
 
 use model::{
-    AliasId, Attachment, AttachmentId, Error, Handoff, IfName, PortMap, Protocol, Publish, Result,
-    Sandbox, Sysctl,
+    Alias, AliasId, Attachment, AttachmentId, Error, Handoff, IfName, Ipam, Layer, Phase, Result,
+    Sandbox, Sysctl, Tuning,
 };
 
+use crate::attach::{Draft, Inherited, RACES, Race, Tried, lost};
+use crate::book::Read;
+use crate::detach::Meaning;
+use crate::port::{Expect, Presence, Txn};
 use crate::{Engine, Request};
 
 /// What is asked of [`Engine::join`].
@@ -25,81 +32,298 @@ pub struct Joining {
     pub sysctls: Vec<Sysctl>,
 }
 
-/// What is asked of [`Engine::publish`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Publishing {
-    /// How, and the ports of which the host's number is given.
-    pub publish: Publish,
-    /// The ports of which the host's number is to be chosen.
-    pub open: Vec<OpenPort>,
-    /// What to do about ports that another attachment of the same sandbox serves.
-    pub siblings: Siblings,
-}
-
-/// A port of the container for which a port of the host is to be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenPort {
-    /// Only this address of the host, as [`PortMap::host`].
-    pub host: Option<IpAddr>,
-    /// The numbers to choose from: the first that is free.
-    pub among: RangeInclusive<NonZeroU16>,
-    /// In the container.
-    pub container_port: NonZeroU16,
-    /// Of both.
-    pub protocol: Protocol,
-}
-
-/// Who serves a port for a sandbox that has several attachments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Siblings {
-    /// This one, instead of the one that does now.
-    TakeOver,
-    /// The one that does now, in each address family that it serves (libnetwork's
-    /// `no_proxy_6to4`).
-    GiveWay,
-}
-
 impl Engine<'_> {
-    /// Records an attachment, with its addresses, in phase [`model::Phase::Reserved`]. Nothing is
-    /// made in the kernel. Repeating it gives the same record.
-    pub fn reserve(&self, _request: &Request, _alias: &AliasId) -> Result<Attachment> {
-        Err(Error::bug("not there yet"))
+    /// Records an attachment, with its addresses, in phase [`Phase::Reserved`], under a runtime's id
+    /// of its network. Nothing is made in the kernel. Repeating it gives the same record; with other
+    /// addresses it is a [`model::Kind::Conflict`]. The record's link tells its hardware address.
+    pub fn reserve(&self, request: &Request, alias: &AliasId) -> Result<Attachment> {
+        let draft = self.draft(request, alias)?;
+        let mut race = Race::default();
+        for _ in 0..RACES {
+            let turn = self.host.turn(&draft.blank.id);
+            if let Some(there) = self.standing(&draft)? {
+                return Ok(*there);
+            }
+            let nothing = Inherited { expect: Expect::Absent, record: None };
+            match self.try_begin(&draft, nothing, &race.avoid) {
+                Ok(Tried::Done(begun)) => return self.fill(request, begun.read),
+                tried => {
+                    drop(turn);
+                    self.recover(&draft, tried, &mut race)?;
+                }
+            }
+        }
+        Err(lost(&draft.blank))
+    }
+
+    fn draft<'r>(&self, request: &'r Request, alias: &AliasId) -> Result<Draft<'r>> {
+        let Some(under) = self.alias_of(alias)? else {
+            return Err(Error::not_found(format!(
+                "no network has the id {alias}; it must be made before its containers"
+            )));
+        };
+        let Alias { network, runtime, .. } = &under.value;
+        if *network != request.network.name {
+            return Err(Error::conflict(format!(
+                "the id {alias} stands for network {network}, not for {}",
+                request.network.name
+            )));
+        }
+        let phase = match is_shared(&request.ipam) {
+            true => Phase::Attaching { by: self.host.me() },
+            false => Phase::Reserved,
+        };
+        let mut blank = request.record(*runtime, self.host.now(), phase);
+        blank.alias = Some(alias.clone());
+        Ok(Draft { request, blank, under: Some(under) })
+    }
+
+    /// The record that is there already, if it is what is asked for. What was being removed is.
+    fn standing(&self, draft: &Draft<'_>) -> Result<Option<Box<Attachment>>> {
+        let id = &draft.blank.id;
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(None) };
+        let unfinished = match &read.value.phase {
+            Phase::Reserved | Phase::Attached(_) => false,
+            Phase::Attaching { .. } => {
+                self.refuse_if_busy(&read.value)?;
+                // Its addresses may not be complete.
+                is_shared(&read.value.ipam)
+            }
+            Phase::Detaching { .. } => true,
+        };
+        if unfinished {
+            self.detach_record(read, Meaning::Whatever)?;
+            return Ok(None);
+        }
+        match is_as_asked(&read.value, draft.request) {
+            true => Ok(Some(read.value)),
+            false => Err(Error::conflict(format!(
+                "{id} exists already, with other addresses: {}",
+                addresses(&read.value)
+            ))),
+        }
+    }
+
+    /// Another process works on the record right now.
+    fn refuse_if_busy(&self, attachment: &Attachment) -> Result<()> {
+        match &attachment.phase {
+            Phase::Attaching { by } if *by != self.host.me() && self.host.is_running(by) => {
+                let what = format!("process {} works on {} right now", by.pid, attachment.id);
+                Err(Error::try_again(what))
+            }
+            Phase::Attaching { .. }
+            | Phase::Reserved
+            | Phase::Attached(_)
+            | Phase::Detaching { .. } => Ok(()),
+        }
+    }
+
+    /// Gets the addresses that the book does not decide alone.
+    fn fill(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
+        if !is_shared(&request.ipam) {
+            return Ok(*read.value);
+        }
+        let filled = self.obtain(request, &mut read).and_then(|()| {
+            let mut complete = read.value.clone();
+            self.name_hardware(&mut complete);
+            complete.phase = Phase::Reserved;
+            self.replace(&mut read, complete, Txn::new())
+        });
+        match filled {
+            Ok(()) => Ok(*read.value),
+            Err(error) => {
+                let id = read.value.id.clone();
+                // If this fails the record stays, and whoever comes next removes it.
+                let _ = self.detach_record(read, Meaning::Judged);
+                self.let_go(&id, Layer::Link);
+                Err(error)
+            }
+        }
     }
 
     /// The record of the attachment's link.
-    pub fn attachment(&self, _id: &AttachmentId) -> Result<Option<Attachment>> {
-        Err(Error::bug("not there yet"))
+    pub fn attachment(&self, id: &AttachmentId) -> Result<Option<Attachment>> {
+        Ok(self.record_of(id, Layer::Link)?.map(|read| *read.value))
     }
 
-    /// Makes a reserved attachment's interface. Repeating it gives the same result.
-    pub fn join(&self, _id: &AttachmentId, _joining: &Joining) -> Result<Attachment> {
-        Err(Error::bug("not there yet"))
+    /// Makes a reserved attachment's interface. Repeating it gives the same result; after a failure
+    /// the attachment is reserved as before. Fails with [`model::Kind::Conflict`] where it is joined
+    /// to another sandbox that lives.
+    pub fn join(&self, id: &AttachmentId, joining: &Joining) -> Result<Attachment> {
+        let _turn = self.host.turn(id);
+        let mut read = self.reserved(id)?;
+        if self.is_joined(&read.value, joining)? {
+            return Ok(*read.value);
+        }
+        if read.value.phase != Phase::Reserved || read.value.handoff == Handoff::Caller {
+            let Some(rewound) = self.rewind(read)? else { return Err(not_reserved(id)) };
+            read = rewound;
+        }
+        let begun = self.joined(&read.value, joining);
+        self.replace(&mut read, begun, Txn::new())?;
+        let made = self.driver.attach(&read.value).and_then(|attached| {
+            let mut complete = read.value.clone();
+            complete.phase = Phase::Attached(attached);
+            self.replace(&mut read, complete, Txn::new())
+        });
+        match made {
+            Ok(()) => Ok(*read.value),
+            Err(error) => {
+                // If this fails the record says that it is unfinished, and the next call goes on.
+                let _ = self.rewind(read);
+                self.let_go(id, Layer::Link);
+                Err(error)
+            }
+        }
+    }
+
+    fn reserved(&self, id: &AttachmentId) -> Result<Read<Box<Attachment>>> {
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Err(not_reserved(id)) };
+        if matches!(read.value.phase, Phase::Detaching { .. }) {
+            self.detach_record(read, Meaning::Whatever)?;
+            return Err(not_reserved(id));
+        }
+        self.refuse_if_busy(&read.value)?;
+        Ok(read)
+    }
+
+    fn is_joined(&self, record: &Attachment, joining: &Joining) -> Result<bool> {
+        let Phase::Attached(_) = &record.phase else { return Ok(false) };
+        let same = record.sandbox.as_ref() == Some(&joining.sandbox);
+        let presence = self.driver.presence(record);
+        match (&record.sandbox, presence) {
+            (Some(other), Presence::Alive | Presence::Doubtful) if !same => {
+                Err(Error::conflict(format!(
+                    "{} is joined to the sandbox {}; it must leave that first",
+                    record.id,
+                    other.path.display()
+                )))
+            }
+            (_, Presence::Alive) => Ok(same && record.handoff == joining.handoff),
+            (_, Presence::Gone | Presence::Doubtful) => Ok(false),
+        }
+    }
+
+    fn joined(&self, reserved: &Attachment, joining: &Joining) -> Box<Attachment> {
+        let mut begun = Box::new(reserved.clone());
+        begun.phase = Phase::Attaching { by: self.host.me() };
+        begun.sandbox = Some(joining.sandbox.clone());
+        begun.handoff = joining.handoff;
+        if let Some(link) = &mut begun.wiring.link {
+            link.name.clone_from(&joining.name);
+        }
+        let mut tuning = begun.wiring.tuning.take().unwrap_or_default();
+        tuning.sysctls.clone_from(&joining.sysctls);
+        begun.wiring.tuning = (tuning != Tuning::default()).then_some(tuning);
+        begun
+    }
+
+    /// Undoes in the kernel what was made of a reserved attachment; its record and its addresses
+    /// stay. `None`: somebody else has taken the record over. It is the caller's turn.
+    pub(crate) fn rewind(
+        &self,
+        mut read: Read<Box<Attachment>>,
+    ) -> Result<Option<Read<Box<Attachment>>>> {
+        let working = Phase::Attaching { by: self.host.me() };
+        if read.value.phase != working {
+            let mut marked = read.value.clone();
+            marked.phase = working;
+            if self.try_replace(&mut read, marked, Txn::new())?.is_some() {
+                return Ok(None);
+            }
+        }
+        self.driver.detach(&read.value)?;
+        let mut reserved = read.value.clone();
+        reserved.phase = Phase::Reserved;
+        reserved.sandbox = None;
+        reserved.handoff = Handoff::Finish;
+        if let Some(link) = &mut reserved.wiring.link {
+            link.name = None;
+        }
+        match self.try_replace(&mut read, reserved, Txn::new())? {
+            None => Ok(Some(read)),
+            Some(_) => Ok(None),
+        }
     }
 
     /// Takes the interface away, and the published ports; the attachment is reserved again. What
     /// the runtime moved into the sandbox it takes back by itself: that goes with the attachment.
-    pub fn leave(&self, _id: &AttachmentId) -> Result<()> {
-        Err(Error::bug("not there yet"))
+    /// One that is not joined, or not known, is no error.
+    pub fn leave(&self, id: &AttachmentId) -> Result<()> {
+        let _turn = self.host.turn(id);
+        let unpublished = self.withdraw_ports(id);
+        let left = match self.record_of(id, Layer::Link)? {
+            Some(read) => self.part(read),
+            None => Ok(()),
+        };
+        unpublished.and(left)
     }
 
-    /// Removes the attachment, every layer of it; what is gone is done.
-    pub fn remove(&self, _id: &AttachmentId) -> Result<()> {
-        Err(Error::bug("not there yet"))
+    fn part(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
+        self.refuse_if_busy(&read.value)?;
+        let id = read.value.id.clone();
+        match (&read.value.phase, read.value.handoff) {
+            (Phase::Reserved, _) => Ok(()),
+            (Phase::Detaching { .. }, _) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
+            (Phase::Attached(_), Handoff::Caller) => {
+                let mut left = read.value.clone();
+                left.phase = Phase::Reserved;
+                left.sandbox = None;
+                self.replace(&mut read, left, Txn::new())
+            }
+            (Phase::Attached(_) | Phase::Attaching { .. }, _) => {
+                let rewound = self.rewind(read);
+                self.let_go(&id, Layer::Link);
+                rewound.map(|_| ())
+            }
+        }
     }
 
-    /// Publishes ports of a joined attachment instead of those that it published before, and tells
-    /// them: one for each address family that the attachment serves.
-    pub fn publish(&self, _id: &AttachmentId, _wanted: &Publishing) -> Result<Vec<PortMap>> {
-        Err(Error::bug("not there yet"))
+    /// Removes the attachment, every layer of it; what is gone is done. Addresses that were
+    /// requested by themselves stay until they are released by themselves.
+    pub fn remove(&self, id: &AttachmentId) -> Result<()> {
+        let _turn = self.host.turn(id);
+        self.detach_layers(id)
     }
+}
 
-    /// The ports that the attachment serves now.
-    pub fn published(&self, _id: &AttachmentId) -> Result<Vec<PortMap>> {
-        Err(Error::bug("not there yet"))
+/// Whether others than the book have a say in its addresses.
+fn is_shared(ipam: &Ipam) -> bool {
+    match ipam {
+        Ipam::HostLocal { .. } | Ipam::Foreign(_) => true,
+        Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
     }
+}
 
-    /// Ends the publishing of the attachment's ports.
-    pub fn unpublish(&self, _id: &AttachmentId) -> Result<()> {
-        Err(Error::bug("not there yet"))
-    }
+/// Whether the record has the addresses, and the hardware address, that are asked for.
+fn is_as_asked(record: &Attachment, request: &Request) -> bool {
+    let has: Vec<IpAddr> = record.addresses.iter().map(|held| held.address.addr()).collect();
+    let named: Vec<IpAddr> = match &request.ipam {
+        Ipam::Fixed { leases } | Ipam::Requested { leases } => {
+            leases.iter().map(|lease| lease.address.addr()).collect()
+        }
+        Ipam::None | Ipam::Book { .. } | Ipam::HostLocal { .. } | Ipam::Foreign(_) => Vec::new(),
+    };
+    let given: Vec<IpAddr> = request.addresses.iter().map(|held| held.address.addr()).collect();
+    let exact = !named.is_empty() || !given.is_empty();
+    let mut asked = [named, given, request.wanted.clone()].concat();
+    asked.sort();
+    asked.dedup();
+    let mac = |link: &Option<model::Link>| link.as_ref().and_then(|link| link.mac);
+    let same_mac = match mac(&request.wiring.link) {
+        Some(wanted) => mac(&record.wiring.link) == Some(wanted),
+        None => true,
+    };
+    same_mac
+        && asked.iter().all(|address| has.contains(address))
+        && (!exact || asked.len() == has.len())
+}
+
+fn addresses(record: &Attachment) -> String {
+    let held: Vec<String> = record.addresses.iter().map(|held| held.address.to_string()).collect();
+    if held.is_empty() { "none".into() } else { held.join(", ") }
+}
+
+fn not_reserved(id: &AttachmentId) -> Error {
+    Error::not_found(format!("{id} is not known; it must be made before it is joined"))
 }

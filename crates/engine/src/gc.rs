@@ -183,7 +183,7 @@ impl Engine<'_> {
     }
 
     /// Host ports whose holder has no record at all.
-    fn orphaned_claims(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
+    pub(crate) fn orphaned_claims(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
         for (key, _) in self.store.list(&Prefix::Ports)? {
             let Some(read) = self.claims_of(&key)? else { continue };
             let mut held = Vec::new();
@@ -203,7 +203,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn has_record(&self, id: &AttachmentId) -> Result<bool> {
+    pub(crate) fn has_record(&self, id: &AttachmentId) -> Result<bool> {
         let members = self.records(&Prefix::AttachmentsOf(id.network.clone()))?;
         Ok(members.iter().any(|read| read.value.id == *id))
     }
@@ -256,7 +256,7 @@ impl Engine<'_> {
 }
 
 /// One error for all: the first one's kind, every sentence.
-fn all_of(failures: Vec<Error>) -> Result<()> {
+pub(crate) fn all_of(failures: Vec<Error>) -> Result<()> {
     let kind = failures.first().map_or(Kind::Bug, Error::kind);
     let sentences: Vec<String> = failures.iter().map(ToString::to_string).collect();
     match sentences.is_empty() {

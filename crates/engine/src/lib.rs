@@ -7,6 +7,7 @@
 
 mod alias;
 mod attach;
+mod bind;
 mod book;
 mod check;
 mod choose;
@@ -19,13 +20,15 @@ mod heal;
 mod label;
 mod network;
 pub mod port;
+mod publish;
 mod request;
 mod search;
 mod subnet;
 mod view;
 
-pub use endpoint::{Joining, OpenPort, Publishing, Siblings};
+pub use endpoint::Joining;
 pub use engine::Engine;
 pub use gc::{Finding, Garbage, Live, Mode, Remedy};
+pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
 pub use subnet::{AddressRequest, Purpose, SubnetRequest, SubnetWish};

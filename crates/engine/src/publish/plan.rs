@@ -1,0 +1,251 @@
+//! What publishing ports comes to, as data: which host ports, and who gives what up for them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+use model::{
+    Attachment, AttachmentId, Claim, Error, Family, Ipam, Layer, LinkKind, Phase, PortMap,
+    Protocol, Publish, Result, Wiring,
+};
+
+use super::{OpenPort, Publishing, Refused, Siblings, ports_of};
+use crate::Engine;
+use crate::book::Read;
+use crate::claim::{Claims, key_of};
+use crate::detach::Meaning;
+use crate::port::{Key, Revision};
+
+impl Engine<'_> {
+    pub(super) fn plan(
+        &self,
+        id: &AttachmentId,
+        wanted: &Publishing,
+        refused: &Refused,
+    ) -> Result<Planned> {
+        let link = self.record_of(id, Layer::Link)?;
+        let Some(Read { value: link, revision }) = link else { return Err(not_joined(id)) };
+        if !matches!(link.phase, Phase::Attached(_)) {
+            return Err(not_joined(id));
+        }
+        let old = self.settled(&link)?;
+        let mut plan = Plan::new(link, revision, old);
+        for map in &wanted.publish.ports {
+            for map in plan.split(map.host, |host| PortMap { host, ..map.clone() }) {
+                if let Some(held) = self.admit(&mut plan, map, wanted.siblings)? {
+                    return Ok(held);
+                }
+            }
+        }
+        for open in &wanted.open {
+            self.choose_port(&mut plan, open, refused)?;
+        }
+        Ok(Planned::Plan(plan))
+    }
+
+    /// What was published before, if it goes on from there.
+    fn settled(&self, link: &Attachment) -> Result<Option<Read<Box<Attachment>>>> {
+        let Some(read) = self.record_of(&link.id, Layer::Publish)? else { return Ok(None) };
+        let same = read.value.sandbox == link.sandbox && read.value.addresses == link.addresses;
+        let busy = match &read.value.phase {
+            Phase::Attaching { by } => *by != self.host.me() && self.host.is_running(by),
+            Phase::Reserved | Phase::Attached(_) => false,
+            Phase::Detaching { .. } => true,
+        };
+        match same && !busy {
+            true => Ok(Some(read)),
+            false => self.detach_record(read, Meaning::Whatever).map(|_| None),
+        }
+    }
+
+    /// Adds a port to the plan, unless a sibling keeps it.
+    fn admit(&self, plan: &mut Plan, map: PortMap, siblings: Siblings) -> Result<Option<Planned>> {
+        if plan.maps.contains(&map) {
+            return Ok(None);
+        }
+        if plan.maps.iter().any(|other| key_of(other) == key_of(&map) && overlap(other, &map)) {
+            let what = format!("host port {}/{} is asked for twice", map.host_port, map.protocol);
+            return Err(Error::conflict(format!("{what} by {}", plan.link.id)));
+        }
+        let mut losers = Vec::new();
+        for claim in self.clashes(plan, &map)? {
+            match (self.is_sibling(plan, &claim)?, siblings) {
+                (false, _) => return Ok(Some(Planned::Held(map, claim.holder))),
+                (true, Siblings::GiveWay) => return Ok(None),
+                (true, Siblings::TakeOver) => losers.push(claim),
+            }
+        }
+        for Claim { host, holder, .. } in losers {
+            plan.losers.entry(holder).or_default().push((key_of(&map), host));
+        }
+        plan.maps.push(map);
+        Ok(None)
+    }
+
+    /// The claims of others that keep the plan from a port.
+    fn clashes(&self, plan: &mut Plan, map: &PortMap) -> Result<Vec<Claim>> {
+        let key = key_of(map);
+        if !plan.claims.contains_key(&key) {
+            plan.claims.insert(key.clone(), self.claims_of(&key)?);
+        }
+        let claims = plan.claims.get(&key).and_then(Option::as_ref);
+        let clash = |claim: &&Claim| claim.holder != plan.link.id && claim.clashes(map.host);
+        Ok(claims.into_iter().flat_map(|read| &read.value).filter(clash).cloned().collect())
+    }
+
+    /// Whether the port is served for the same sandbox, by a record of published ports alone: what
+    /// came with a link goes with it.
+    fn is_sibling(&self, plan: &Plan, claim: &Claim) -> Result<bool> {
+        let sandbox = plan.link.sandbox.as_ref().map(|sandbox| &sandbox.path);
+        let same = sandbox.is_some() && claim.sandbox.as_ref() == sandbox;
+        Ok(same && self.record_of(&claim.holder, Layer::Publish)?.is_some())
+    }
+
+    /// The number that it had before, or else the first that nobody has.
+    fn choose_port(&self, plan: &mut Plan, open: &OpenPort, refused: &Refused) -> Result<()> {
+        let (protocol, container_port) = (open.protocol, open.container_port);
+        let mut before = plan.before().iter().filter(|map| {
+            (map.protocol, map.container_port) == (protocol, container_port)
+                && open.among.contains(&map.host_port)
+        });
+        let kept = before.next().map(|map| map.host_port);
+        let numbers = open.among.start().get()..=open.among.end().get();
+        for number in kept.into_iter().chain(numbers.filter_map(NonZeroU16::new)) {
+            if refused.contains(&(protocol, number)) {
+                continue;
+            }
+            let map = |host| PortMap { host, host_port: number, container_port, protocol };
+            let maps = plan.split(open.host, map);
+            if self.all_free(plan, &maps)? {
+                plan.maps.extend(maps);
+                plan.chosen.push((protocol, number));
+                return Ok(());
+            }
+        }
+        Err(Error::exhausted(format!(
+            "every port {}-{}/{protocol} of this host is taken; `spoke ports` says by whom",
+            open.among.start(),
+            open.among.end()
+        )))
+    }
+
+    fn all_free(&self, plan: &mut Plan, maps: &[PortMap]) -> Result<bool> {
+        for map in maps {
+            let own = plan.maps.iter().any(|other| key_of(other) == key_of(map));
+            if own || !self.clashes(plan, map)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+pub(super) enum Planned {
+    Plan(Plan),
+    Held(PortMap, AttachmentId),
+}
+
+/// What the book says, and what is to become of it.
+pub(super) struct Plan {
+    pub(super) link: Box<Attachment>,
+    pub(super) revision: Revision,
+    /// The record of what was published before.
+    pub(super) old: Option<Read<Box<Attachment>>>,
+    /// What is to be published: each with an address of the host.
+    pub(super) maps: Vec<PortMap>,
+    pub(super) chosen: Vec<(Protocol, NonZeroU16)>,
+    /// The siblings that give something up, and what.
+    pub(super) losers: BTreeMap<AttachmentId, Vec<(Key, Option<IpAddr>)>>,
+    /// Every claim that was looked at.
+    pub(super) claims: Claims,
+}
+
+impl Plan {
+    fn new(link: Box<Attachment>, revision: Revision, old: Option<Read<Box<Attachment>>>) -> Self {
+        Self {
+            link,
+            revision,
+            old,
+            maps: Vec::new(),
+            chosen: Vec::new(),
+            losers: BTreeMap::new(),
+            claims: Claims::new(),
+        }
+    }
+
+    pub(super) fn before(&self) -> &[PortMap] {
+        self.old.as_ref().map_or(&[], |old| ports_of(&old.value))
+    }
+
+    /// A port of every address of the host is one of each family that the attachment has.
+    fn split(&self, host: Option<IpAddr>, map: impl Fn(Option<IpAddr>) -> PortMap) -> Vec<PortMap> {
+        let every = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let named: &[IpAddr] = host.as_ref().map_or(&every, std::slice::from_ref);
+        let serves = |host: &&IpAddr| {
+            let family = if host.is_ipv4() { Family::V4 } else { Family::V6 };
+            self.link.first(family).is_some()
+        };
+        named.iter().filter(serves).map(|host| map(Some(*host))).collect()
+    }
+
+    pub(super) fn record(
+        &self,
+        publish: &Publish,
+        ports: Vec<PortMap>,
+        phase: Phase,
+    ) -> Attachment {
+        let link = &self.link;
+        let behind = || match &link.wiring.link.as_ref()?.kind {
+            LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
+            LinkKind::Ptp(_) | LinkKind::Loopback => None,
+        };
+        let behind = publish.behind.clone().or_else(behind);
+        let publish = Publish { ports, behind, ..publish.clone() };
+        Attachment {
+            layer: Layer::Publish,
+            wiring: Wiring { publish: Some(publish), ..Wiring::default() },
+            ipam: Ipam::None,
+            leases: Vec::new(),
+            routes: Vec::new(),
+            dns: model::Dns::default(),
+            phase,
+            ..(**link).clone()
+        }
+    }
+
+    pub(super) fn only(&self, publish: &Publish, ports: Vec<PortMap>) -> Attachment {
+        self.record(publish, ports, Phase::Reserved)
+    }
+
+    pub(super) fn served(&self, publish: &Publish) -> Attachment {
+        self.only(publish, self.maps.clone())
+    }
+
+    /// Of all that was looked at, who has what is to be published.
+    pub(super) fn claims_for_maps(&self) -> Claims {
+        let wanted = |key: &Key| self.maps.iter().any(|map| key_of(map) == *key);
+        let claims = self.claims.iter().filter(|(key, _)| wanted(key));
+        claims.map(|(key, read)| (key.clone(), read.clone())).collect()
+    }
+
+    pub(super) fn is_done(&self, publish: &Publish) -> bool {
+        let Some(old) = &self.old else { return self.maps.is_empty() };
+        matches!(old.value.phase, Phase::Attached(_))
+            && self.losers.is_empty()
+            && old.value.wiring == self.served(publish).wiring
+    }
+}
+
+fn overlap(one: &PortMap, other: &PortMap) -> bool {
+    match (one.host, other.host) {
+        (Some(a), Some(b)) if a.is_ipv4() == b.is_ipv4() => {
+            a == b || a.is_unspecified() || b.is_unspecified()
+        }
+        (Some(_), Some(_)) => false,
+        (None, _) | (_, None) => true,
+    }
+}
+
+fn not_joined(id: &AttachmentId) -> Error {
+    Error::not_found(format!("{id} is in no sandbox; it must be joined before its ports"))
+}
