@@ -6,9 +6,7 @@ mod option;
 use std::collections::BTreeMap;
 
 use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetWish};
-use model::{
-    Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, Want,
-};
+use model::{Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, Want};
 
 use crate::wire::{self, Answer, PoolGiven, PoolKey};
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
@@ -65,7 +63,8 @@ fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
     }
     let Some(network) = engine.declared(&subnet.network)? else { return Ok(None) };
     let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
-    let gateway = ranges.find(|range| range.subnet == subnet.id.net).and_then(|range| range.gateway);
+    let gateway =
+        ranges.find(|range| range.subnet == subnet.id.net).and_then(|range| range.gateway);
     Ok(gateway.and_then(|gateway| IpNet::new(gateway, subnet.id.net.prefix_len()).ok()))
 }
 
@@ -93,11 +92,7 @@ pub(crate) fn request_address(engine: &Engine<'_>, call: &wire::RequestAddress) 
 
 /// Auxiliary addresses come without options, and before their network is made; so do addresses of
 /// containers where the engine has nothing to say about them.
-fn purpose(
-    engine: &Engine<'_>,
-    call: &wire::RequestAddress,
-    subnet: &Subnet,
-) -> Result<Purpose> {
+fn purpose(engine: &Engine<'_>, call: &wire::RequestAddress, subnet: &Subnet) -> Result<Purpose> {
     Ok(match call.purpose {
         wire::Purpose::Gateway => Purpose::Gateway,
         wire::Purpose::Auxiliary if call.address.is_some() && !is_made(engine, subnet)? => {

@@ -1,7 +1,10 @@
 //! Front end: Docker. We are a remote network driver and a remote IPAM driver of libnetwork.
 //!
 //! Requests become typed calls in [`wire`], once and nowhere else; [`server`] takes them from
-//! sockets, gives them to a synchronous [`server::Plugin`], and sends the answers.
+//! sockets, gives them to a synchronous [`server::Plugin`], and sends the answers. [`driver`] is
+//! that plugin: it turns each call into the engine's verbs.
 
+pub mod driver;
+mod ipam;
 pub mod server;
 pub mod wire;

@@ -147,8 +147,11 @@ mod tests {
     #[test]
     fn a_family_has_one_pool() {
         let network = "n".parse().unwrap();
-        let blocks =
-            [block("10.1.0.0/24", Some("")), block("fd00::/64", Some("")), block("10.2.0.0/24", Some(""))];
+        let blocks = [
+            block("10.1.0.0/24", Some("")),
+            block("fd00::/64", Some("")),
+            block("10.2.0.0/24", Some("")),
+        ];
         let pools = pools(&network, &blocks).unwrap();
         assert_eq!(pools.iter().map(|pool| pool.ranges.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((pools[0].id.index, pools[1].id.index), (0, 1));

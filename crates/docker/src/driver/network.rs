@@ -187,11 +187,7 @@ fn refuse_uninvited(
 }
 
 /// A bridge goes with its network, so no two have one.
-fn refuse_shared_bridge(
-    engine: &Engine<'_>,
-    wish: &NetworkWish,
-    name: &NetworkName,
-) -> Result<()> {
+fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkName) -> Result<()> {
     let Some(bridge) = &wish.bridge else { return Ok(()) };
     for other in engine.networks()? {
         if other.name != *name && bridge_of(&other).is_ok_and(|of| of.name == *bridge) {
@@ -250,7 +246,10 @@ fn first_difference(
         return Some(("-o isolation", "another isolation".to_owned()));
     }
     if wish.reach.is_some_and(|wanted| wanted != reach) {
-        return Some(("-o publish", format!("another reach of its ports ({reach:?})").to_lowercase()));
+        return Some((
+            "-o publish",
+            format!("another reach of its ports ({reach:?})").to_lowercase(),
+        ));
     }
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
@@ -272,7 +271,8 @@ fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -
     let ranges: Vec<_> = known.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
     for block in blocks {
         let Some(range) = ranges.iter().find(|range| range.subnet == block.net) else {
-            let subnets: Vec<String> = ranges.iter().map(|range| range.subnet.to_string()).collect();
+            let subnets: Vec<String> =
+                ranges.iter().map(|range| range.subnet.to_string()).collect();
             return Err(Error::conflict(format!(
                 "network {} exists with the subnets {}, and {} is none of them",
                 known.name,

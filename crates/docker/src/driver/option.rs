@@ -29,8 +29,22 @@ const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 
 /// Every key, in the order in which an error names them.
 const KEYS: &[&[&str]] = &[
-    BRIDGE, MTU, ISOLATION, PUBLISH, PORTS, NETWORK, GATEWAY, MASQUERADE, PROMISCUOUS, HAIRPIN, ICC,
-    BINDING, MODE_V4, MODE_V6, INHIBIT, PREFIX,
+    BRIDGE,
+    MTU,
+    ISOLATION,
+    PUBLISH,
+    PORTS,
+    NETWORK,
+    GATEWAY,
+    MASQUERADE,
+    PROMISCUOUS,
+    HAIRPIN,
+    ICC,
+    BINDING,
+    MODE_V4,
+    MODE_V6,
+    INHIBIT,
+    PREFIX,
 ];
 
 /// Keys of link kinds that are still to come.
@@ -96,11 +110,11 @@ impl NetworkWish {
             })?,
             ingress: ingress(&texts)?,
             egress,
-            reach: texts.one(PUBLISH, "any, lan or local", choice(&[
-                ("any", Reach::Any),
-                ("lan", Reach::Lan),
-                ("local", Reach::Local),
-            ]))?,
+            reach: texts.one(
+                PUBLISH,
+                "any, lan or local",
+                choice(&[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)]),
+            )?,
             publisher: publisher(&texts, mode)?,
             network: texts.parsed(NETWORK)?,
             route: route(&texts, mode, egress)?,
@@ -108,9 +122,11 @@ impl NetworkWish {
             promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
             hairpin: texts.one(HAIRPIN, "true or false", truth)?,
             publish_on: binding(&texts)?,
-            prefix: texts.one(PREFIX, "the beginning of an interface name, at most 13 bytes", |text| {
-                text.parse().ok().filter(|_| text.len() <= LONGEST_PREFIX)
-            })?,
+            prefix: texts.one(
+                PREFIX,
+                "the beginning of an interface name, at most 13 bytes",
+                |text| text.parse().ok().filter(|_| text.len() <= LONGEST_PREFIX),
+            )?,
         })
     }
 
@@ -155,11 +171,15 @@ fn refuse_later(texts: &Texts<'_>) -> Result<()> {
 }
 
 fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
-    let isolation = texts.one(ISOLATION, "none, container or network", choice(&[
-        ("none", IngressPolicy::Open),
-        ("container", IngressPolicy::Isolated),
-        ("network", IngressPolicy::SameBridge),
-    ]))?;
+    let isolation = texts.one(
+        ISOLATION,
+        "none, container or network",
+        choice(&[
+            ("none", IngressPolicy::Open),
+            ("container", IngressPolicy::Isolated),
+            ("network", IngressPolicy::SameBridge),
+        ]),
+    )?;
     match (texts.one(ICC, "true or false", truth)?, isolation) {
         (None, isolation) => Ok(isolation),
         (Some(false), None | Some(IngressPolicy::Isolated)) => Ok(Some(IngressPolicy::Isolated)),
@@ -170,10 +190,11 @@ fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
 }
 
 fn publisher(texts: &Texts<'_>, mode: Mode) -> Result<Option<Publisher>> {
-    let said = texts.one(PORTS, "spoke or docker", choice(&[
-        ("spoke", Publisher::Spoke),
-        ("docker", Publisher::Runtime),
-    ]))?;
+    let said = texts.one(
+        PORTS,
+        "spoke or docker",
+        choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
+    )?;
     match (mode, said) {
         (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
         (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
@@ -192,11 +213,15 @@ fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
 }
 
 fn route(texts: &Texts<'_>, mode: Mode, egress: EgressPolicy) -> Result<Option<DefaultRoute>> {
-    let said = texts.one(GATEWAY, "default, address or none", choice(&[
-        ("default", DefaultRoute::Bridge),
-        ("address", DefaultRoute::Nowhere),
-        ("none", DefaultRoute::Segment),
-    ]))?;
+    let said = texts.one(
+        GATEWAY,
+        "default, address or none",
+        choice(&[
+            ("default", DefaultRoute::Bridge),
+            ("address", DefaultRoute::Nowhere),
+            ("none", DefaultRoute::Segment),
+        ]),
+    )?;
     let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
     match (mode, inhibited, said) {
         (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
@@ -228,11 +253,7 @@ fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
 
 /// One mode for the whole network: both families go the same way here.
 fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Mode> {
-    let modes = [
-        ("nat", Mode::Nat),
-        ("routed", Mode::Routed),
-        ("isolated", Mode::Isolated),
-    ];
+    let modes = [("nat", Mode::Nat), ("routed", Mode::Routed), ("isolated", Mode::Isolated)];
     let of = |keys| texts.one(keys, "nat, routed or isolated", choice(&modes));
     let (v4, v6) = (of(MODE_V4)?, of(MODE_V6)?);
     let mode = match (options.ipv4.unwrap_or(true), options.ipv6) {

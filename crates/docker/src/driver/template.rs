@@ -1,7 +1,7 @@
 //! The network that CreateNetwork describes.
 
 use model::{
-    Backend, Bridge, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, Ipam, IpNet, Link,
+    Backend, Bridge, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam, Link,
     LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Sticky, Timestamp,
     Wiring,
 };
@@ -76,10 +76,10 @@ fn wiring(
             mtu: wish.mtu,
         }),
         masquerade: wish.masquerades().then_some(Masquerade { backend }),
-        publish: wish.reach.filter(|reach| *reach != Reach::default()).map(|reach| Publish {
-            reach,
-            ..publish(backend)
-        }),
+        publish: wish
+            .reach
+            .filter(|reach| *reach != Reach::default())
+            .map(|reach| Publish { reach, ..publish(backend) }),
         firewall: Some(Firewall {
             backend,
             ingress: wish.ingress.unwrap_or(INGRESS),

@@ -57,7 +57,12 @@ impl Texts<'_> {
         for key in keys.iter().copied() {
             let Some(text) = self.map.get(key).filter(|text| !text.is_empty()) else { continue };
             let value = parse(text).map_err(|why| {
-                Error::invalid(format!("{} {key}={}: {} {why}", self.flag, shown(text), shown(text)))
+                Error::invalid(format!(
+                    "{} {key}={}: {} {why}",
+                    self.flag,
+                    shown(text),
+                    shown(text)
+                ))
             })?;
             match &said {
                 Some((other, before)) if *before != value => {

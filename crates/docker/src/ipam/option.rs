@@ -31,7 +31,11 @@ impl PoolWish {
         Ok(Self {
             network: texts.parsed(NETWORK)?,
             sticky: texts
-                .one(STICKY, "mac or name", choice(&[("mac", Sticky::Mac), ("name", Sticky::Name)]))?
+                .one(
+                    STICKY,
+                    "mac or name",
+                    choice(&[("mac", Sticky::Mac), ("name", Sticky::Name)]),
+                )?
                 .unwrap_or(Sticky::No),
             order: order(&texts)?,
             despite_others: texts.one(OVERLAP, "allow", choice(&[("allow", ())]))?.is_some(),

@@ -1,0 +1,138 @@
+//! The network driver: libnetwork's calls as verbs of the engine.
+//!
+//! Nothing here does input or output or remembers anything: what a call needs is in the book, so
+//! that it can be repeated, by another thread or after a restart.
+
+mod block;
+mod endpoint;
+mod join;
+mod network;
+mod option;
+mod publish;
+mod template;
+pub(crate) mod text;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use engine::Engine;
+use model::{Backend, Error, IfName, Result, Timestamp};
+
+use crate::ipam;
+use crate::server::Plugin;
+use crate::wire::{
+    AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
+};
+use template::Circumstances;
+
+/// What the host's configuration says about Docker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// For whom networks are made. Swarm needs [`Scope::Global`].
+    pub scope: Scope,
+    /// Whether addresses are only handed out with a hardware address: needed for
+    /// `--ipam-opt sticky=mac`.
+    pub requires_mac: bool,
+    /// Which packet filter new networks use.
+    pub backend: Backend,
+    /// Which ports of the host are handed out where any will do.
+    pub ephemeral: RangeInclusive<NonZeroU16>,
+}
+
+/// What a network namespace holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Its inode in the kernel's namespace file system.
+    pub inode: u64,
+    /// The names of its interfaces.
+    pub links: BTreeSet<IfName>,
+}
+
+/// How to look into containers.
+pub trait Sandboxes {
+    /// What the namespace at `path` holds; none if there is no namespace there.
+    fn look(&self, path: &Path) -> Result<Option<Within>>;
+}
+
+/// What stands behind the front end: the binary wires it.
+pub trait Backstage: Sandboxes + Send + Sync + 'static {
+    /// Lends an engine for some work. Calls come on several threads at once.
+    fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T>;
+
+    /// The time, for showing only.
+    fn now(&self) -> Timestamp;
+}
+
+/// The plugin: a network driver and an IPAM driver of libnetwork.
+pub struct Docker<B> {
+    backstage: B,
+    settings: Settings,
+    profile: Profile,
+}
+
+impl<B: Backstage> Docker<B> {
+    /// A plugin over this.
+    pub fn new(backstage: B, settings: Settings) -> Result<Self> {
+        let space = |name: &str| {
+            name.parse().map_err(|why| Error::bug(format!("address space {name} {why}")))
+        };
+        let profile = Profile {
+            network: NetworkCapabilities {
+                scope: settings.scope,
+                connectivity: settings.scope,
+                checks_gateways: true,
+            },
+            ipam: IpamCapabilities {
+                requires_mac: settings.requires_mac,
+                // The book remembers; and nobody can tell a repetition from a second request.
+                requires_replay: false,
+            },
+            spaces: AddressSpaces {
+                local: space(ipam::key::LOCAL)?,
+                global: space(ipam::key::GLOBAL)?,
+            },
+        };
+        Ok(Self { backstage, settings, profile })
+    }
+
+    fn carry_out(&self, engine: &Engine<'_>, call: &Call) -> Result<Answer> {
+        let circumstances =
+            || Circumstances { backend: self.settings.backend, now: self.backstage.now() };
+        match call {
+            Call::GwAllocCheck(options) => network::gateway_check(options),
+            Call::CreateNetwork(call) => network::create(engine, call, &circumstances()),
+            Call::DeleteNetwork(id) => network::delete(engine, id),
+            Call::AllocateNetwork(call) => network::allocate(call),
+            Call::CreateEndpoint(call) => endpoint::create(engine, call),
+            Call::EndpointOperInfo(at) => endpoint::info(engine, at),
+            Call::DeleteEndpoint(at) => endpoint::delete(engine, at),
+            Call::Join(call) => join::join(engine, call, &self.backstage),
+            Call::Leave(at) => join::leave(engine, at),
+            Call::ProgramConnectivity(call) => {
+                let settings = (self.settings.backend, &self.settings.ephemeral);
+                publish::program(engine, call, settings)
+            }
+            Call::RevokeConnectivity(at) => publish::revoke(engine, at),
+            Call::RequestPool(call) => ipam::request_pool(engine, call),
+            Call::ReleasePool(key) => ipam::release_pool(engine, key),
+            Call::RequestAddress(call) => ipam::request_address(engine, call),
+            Call::ReleaseAddress(call) => ipam::release_address(engine, call),
+            // A bridge needs to know of no other node, and holds nothing for a cluster.
+            Call::FreeNetwork(_) | Call::DiscoverNew(_) | Call::DiscoverDelete(_) => {
+                Ok(Answer::Done {})
+            }
+        }
+    }
+}
+
+impl<B: Backstage> Plugin for Docker<B> {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn call(&self, call: Call) -> Result<Answer> {
+        self.backstage.with_engine(|engine| self.carry_out(engine, &call))
+    }
+}

@@ -1,0 +1,217 @@
+//! Endpoints: a container's interface before it is in the container, and after.
+
+use std::collections::BTreeMap;
+
+use engine::{Engine, Request};
+use model::{
+    AttachmentId, Bridge, Error, Gateway, IfName, IpNet, Ipam, Layer, Lease, Link, LinkKind, Mac,
+    Network, OwnerName, Place, Result, Runtime, Space, Tenant, Tuning, Wiring,
+};
+
+use super::network::{alias_id, alias_of};
+use super::template::bridge_of;
+use crate::wire::{self, Answer, EndpointGiven, EndpointOptions, EndpointRef};
+
+/// An endpoint has one interface, whose name is not known when the endpoint is made.
+const INTERFACE: &str = "eth";
+
+/// Stands for the interface's name in a kernel parameter's path until that is known.
+pub(super) const PLACEHOLDER: &str = "IFNAME";
+
+/// CreateEndpoint. The answer has only what the request left open.
+pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result<Answer> {
+    refuse_unknown(&call.options.driver)?;
+    let alias = alias_of(engine, &call.at.network)?;
+    let network = engine.network(&alias.network)?;
+    let addresses = addresses(engine, &network, &call.interface)?;
+    let mac = call.interface.mac.or(call.options.mac);
+    let request = Request {
+        layer: Layer::Link,
+        container: call.at.endpoint.as_str().parse()?,
+        ifname: INTERFACE.parse()?,
+        owner: addresses.owner,
+        sandbox: None,
+        wiring: wiring(&network, mac, &call.options)?,
+        ipam: addresses.ipam,
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+        network: without_default_route(network),
+    };
+    let attachment = engine.reserve(&request, &alias.id)?;
+    let given = attachment.wiring.link.and_then(|link| link.mac);
+    let mac = given.filter(|_| call.interface.mac.is_none());
+    Ok(Answer::Endpoint { interface: EndpointGiven { mac, ..EndpointGiven::default() } })
+}
+
+/// DeleteEndpoint. One that is not known is gone.
+pub(super) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+    if let Some(id) = find(engine, at)? {
+        engine.remove(&id)?;
+    }
+    Ok(Answer::Done {})
+}
+
+/// EndpointOperInfo: what a person who looks into a log wants to know.
+pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+    let alias = alias_of(engine, &at.network)?;
+    let id = identity(&alias.network, at)?;
+    let attachment = engine.attachment(&id)?.ok_or_else(|| unknown(at))?;
+    let mut value = BTreeMap::from([("network".to_owned(), id.network.to_string())]);
+    let mut tell = |key: &str, text: Option<String>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            value.insert(key.to_owned(), text);
+        }
+    };
+    let list = |texts: Vec<String>| Some(texts.join(", "));
+    let link = attachment.wiring.link.as_ref();
+    tell("bridge", link.and_then(bridge_name).map(ToString::to_string));
+    tell("mac", link.and_then(|link| link.mac).map(|mac| mac.to_string()));
+    let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
+    tell("addresses", list(addresses.collect()));
+    if let model::Phase::Attached(attached) = &attachment.phase {
+        let names = |place: Place| {
+            let of = attached.interfaces.iter().filter(|interface| interface.place == place);
+            list(of.map(|interface| interface.name.to_string()).collect())
+        };
+        tell("interface", names(Place::Sandbox));
+        tell("host interface", names(Place::Host));
+    }
+    let ports = engine.published(&id)?;
+    tell("ports", list(ports.iter().map(ToString::to_string).collect()));
+    Ok(Answer::Info { value })
+}
+
+/// Who an endpoint is in the book.
+pub(super) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result<AttachmentId> {
+    Ok(AttachmentId {
+        network: network.clone(),
+        container: at.endpoint.as_str().parse()?,
+        ifname: INTERFACE.parse()?,
+    })
+}
+
+/// The same for a call that takes away: the network may be forgotten already.
+pub(super) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<AttachmentId>> {
+    if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
+        return identity(&alias.network, at).map(Some);
+    }
+    let records = engine.attachments()?;
+    let is_it = |id: &AttachmentId| {
+        id.container.as_str() == at.endpoint.as_str() && id.ifname.as_str() == INTERFACE
+    };
+    let mut ours = records.into_iter().filter(|record| record.runtime == Runtime::Docker);
+    Ok(ours.find(|record| is_it(&record.id)).map(|record| record.id))
+}
+
+pub(super) fn unknown(at: &EndpointRef) -> Error {
+    Error::not_found(format!("no endpoint {}; it must be created first", at.endpoint))
+}
+
+fn bridge_name(link: &Link) -> Option<&IfName> {
+    match &link.kind {
+        LinkKind::Bridge(bridge) => Some(&bridge.name),
+        LinkKind::Ptp(_) | LinkKind::Loopback => None,
+    }
+}
+
+/// Nothing is ours to read there yet. Keys of Docker's own are passed over: a later engine may
+/// have more of them.
+fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
+    match options.keys().find(|key| !key.starts_with("com.docker.")) {
+        None => Ok(()),
+        Some(key) => Err(Error::unsupported(format!(
+            "--driver-opt {}: no such option of an endpoint; there are \
+             com.docker.network.endpoint.ifname and com.docker.network.endpoint.sysctls",
+            key.escape_debug()
+        ))),
+    }
+}
+
+struct Addresses {
+    ipam: Ipam,
+    owner: Option<OwnerName>,
+}
+
+/// Who handed out the endpoint's addresses: we did, on request, or somebody else.
+fn addresses(
+    engine: &Engine<'_>,
+    network: &Network,
+    interface: &wire::Interface,
+) -> Result<Addresses> {
+    let mut leases = Vec::new();
+    let (mut requested, mut owner) = (false, None);
+    for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
+        let space = space_of(network, &address);
+        let mut lease = Lease { space: space.clone(), pool: None, address, gateway: None };
+        let holder = engine.holder(&space, address.addr())?;
+        match holder.map(|holder| (holder.tenant, holder.lease, holder.owner)) {
+            Some((Tenant::Request { .. }, held, name)) => {
+                (requested, lease) = (true, held);
+                owner = owner.or(name);
+            }
+            Some((Tenant::Attachment { .. }, _, _)) => {}
+            None => requested |= is_of_subnet(engine, network, &space, &address)?,
+        }
+        lease.gateway = lease.gateway.or(gateway_of(network, &address));
+        leases.push(lease);
+    }
+    let ipam = match (leases.is_empty(), requested) {
+        (true, _) => Ipam::None,
+        (false, true) => Ipam::Requested { leases },
+        (false, false) => Ipam::Fixed { leases },
+    };
+    Ok(Addresses { ipam, owner })
+}
+
+fn space_of(network: &Network, address: &IpNet) -> Space {
+    let pools = network.ipam.pools();
+    let pool = pools.iter().find(|pool| pool.ranges.iter().any(|r| r.subnet.contains(address)));
+    pool.map_or(Space::Host, |pool| pool.space.clone())
+}
+
+fn is_of_subnet(
+    engine: &Engine<'_>,
+    network: &Network,
+    space: &Space,
+    address: &IpNet,
+) -> Result<bool> {
+    Ok(engine.subnets()?.iter().any(|subnet| {
+        subnet.network == network.name
+            && subnet.id.space == *space
+            && subnet.id.net.contains(&address.addr())
+    }))
+}
+
+fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {
+    let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    ranges.find(|range| range.subnet.contains(&address.addr())).and_then(|range| range.gateway)
+}
+
+/// The network's wiring with what this endpoint asks for. The default route is the engine's to
+/// set, from the answer to Join.
+fn wiring(network: &Network, mac: Option<Mac>, options: &EndpointOptions) -> Result<Wiring> {
+    let bridge = bridge_of(network)?.clone();
+    let gateway = match bridge.gateway {
+        Gateway::Default | Gateway::Address => Gateway::Address,
+        Gateway::None => Gateway::None,
+    };
+    let placeholder: IfName = PLACEHOLDER.parse()?;
+    let sysctls = options.sysctls.iter().map(|setting| setting.of(&placeholder)).collect();
+    Ok(Wiring {
+        link: network.wiring.link.clone().map(|link| Link {
+            kind: LinkKind::Bridge(Bridge { gateway, ..bridge }),
+            name: options.ifname.clone(),
+            mac: mac.or(link.mac),
+            ..link
+        }),
+        publish: None,
+        tuning: Some(Tuning { sysctls, ..Tuning::default() })
+            .filter(|tuning| !tuning.sysctls.is_empty()),
+        ..network.wiring.clone()
+    })
+}
+
+fn without_default_route(mut network: Network) -> Network {
+    network.routes.retain(|route| route.dst.prefix_len() > 0);
+    network
+}

@@ -1,0 +1,215 @@
+//! Join and Leave: an endpoint's way into its container and out again.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use engine::{Engine, Joining};
+use model::{
+    Alias, Attachment, AttachmentId, EgressPolicy, Error, Family, Gateway, Handoff, IfName, Kind,
+    Network, Phase, Place, Publisher, Result, Sandbox, Sysctl,
+};
+
+use super::endpoint::{PLACEHOLDER, find, identity, unknown};
+use super::network::alias_of;
+use super::template::bridge_of;
+use super::{Sandboxes, Within};
+use crate::wire::{self, Answer, EndpointRef, Joined, Moved, StaticRoute};
+
+/// What interfaces are called where nobody says.
+const PREFIX: &str = "eth";
+
+/// Docker joins a sandbox to several networks at once, and each wants the lowest free name.
+const RACES: usize = 32;
+
+/// No sandbox has more interfaces.
+const MOST_INTERFACES: u32 = 10_000;
+
+/// Join.
+pub(super) fn join(
+    engine: &Engine<'_>,
+    call: &wire::Join,
+    sandboxes: &impl Sandboxes,
+) -> Result<Answer> {
+    let alias = alias_of(engine, &call.at.network)?;
+    let network = engine.network(&alias.network)?;
+    let id = identity(&alias.network, &call.at)?;
+    let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
+    let joined = match (alias.handoff, sandboxes.look(&call.sandbox)?) {
+        (Handoff::Finish, Some(within)) => {
+            finish(engine, &alias, &reserved, call, (sandboxes, within))?
+        }
+        (Handoff::Finish, None) | (Handoff::Caller, _) => hand_over(engine, &id, call)?,
+    };
+    answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
+}
+
+/// Leave. What is not known is gone.
+pub(super) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+    if let Some(id) = find(engine, at)? {
+        engine.leave(&id)?;
+    }
+    Ok(Answer::Done {})
+}
+
+/// We make the interface in the sandbox. Where its name is ours to choose, another Join may take
+/// it before us.
+fn finish(
+    engine: &Engine<'_>,
+    alias: &Alias,
+    reserved: &Attachment,
+    call: &wire::Join,
+    (sandboxes, mut within): (&impl Sandboxes, Within),
+) -> Result<Attachment> {
+    let fixed = fixed_name(reserved, call, &within);
+    for _ in 0..RACES {
+        let name = match &fixed {
+            Some(name) => name.clone(),
+            None => lowest_free(alias.prefix.as_ref(), &within.links)?,
+        };
+        let joining = Joining {
+            sandbox: Sandbox { path: call.sandbox.clone(), inode: within.inode },
+            handoff: Handoff::Finish,
+            sysctls: sysctls(reserved, &name),
+            name: Some(name.clone()),
+        };
+        match engine.join(&reserved.id, &joining) {
+            Err(error) if error.kind() == Kind::Conflict && fixed.is_none() => {
+                within = sandboxes.look(&call.sandbox)?.unwrap_or(within);
+                if !within.links.contains(&name) {
+                    return Err(error);
+                }
+            }
+            done => return done,
+        }
+    }
+    Err(Error::try_again(format!(
+        "joining {}: the interfaces of {} change all the time",
+        reserved.id,
+        call.sandbox.display()
+    )))
+}
+
+/// The name that the user chose, or that the interface already has.
+fn fixed_name(reserved: &Attachment, call: &wire::Join, within: &Within) -> Option<IfName> {
+    let is_there = matches!(reserved.phase, Phase::Attached(_))
+        && reserved.handoff == Handoff::Finish
+        && reserved
+            .sandbox
+            .as_ref()
+            .is_some_and(|sandbox| sandbox.path == call.sandbox && sandbox.inode == within.inode);
+    let of_record = reserved.wiring.link.as_ref().and_then(|link| link.name.clone());
+    let made = match &reserved.phase {
+        Phase::Attached(attached) if is_there => {
+            let mut there = attached.interfaces.iter().filter(|i| i.place == Place::Sandbox);
+            there.next().map(|interface| interface.name.clone())
+        }
+        _ => None,
+    };
+    made.or(of_record)
+}
+
+fn lowest_free(prefix: Option<&IfName>, links: &BTreeSet<IfName>) -> Result<IfName> {
+    let prefix = prefix.map_or(PREFIX, IfName::as_str);
+    for number in 0..MOST_INTERFACES {
+        let name: IfName = format!("{prefix}{number}").parse()?;
+        if !links.contains(&name) {
+            return Ok(name);
+        }
+    }
+    Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {prefix}…")))
+}
+
+/// What was asked for when the interface had no name yet.
+fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
+    let Some(tuning) = &reserved.wiring.tuning else { return Vec::new() };
+    let named = |sysctl: &Sysctl| Sysctl {
+        path: sysctl
+            .path
+            .iter()
+            .map(|part| if part == PLACEHOLDER { name.as_str().as_ref() } else { part })
+            .collect::<PathBuf>(),
+        value: sysctl.value.clone(),
+    };
+    tuning.sysctls.iter().map(named).collect()
+}
+
+/// The engine moves, names and addresses the interface: before 28.0 there is no sandbox yet.
+fn hand_over(engine: &Engine<'_>, id: &AttachmentId, call: &wire::Join) -> Result<Attachment> {
+    let joining = Joining {
+        sandbox: Sandbox { path: call.sandbox.clone(), inode: 0 },
+        handoff: Handoff::Caller,
+        name: None,
+        sysctls: Vec::new(),
+    };
+    engine.join(id, &joining)
+}
+
+fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joined> {
+    let ours = joined.handoff == Handoff::Finish;
+    let routed = alias.publisher != Publisher::Runtime;
+    let gateway = |family| gateway(network, joined, family).filter(|_| routed);
+    let (v4, v6) = (gateway(Family::V4), gateway(Family::V6));
+    Ok(Joined {
+        interface: if ours { None } else { Some(moved(alias, joined)?) },
+        gateway: v4.and_then(|gateway| match gateway {
+            IpAddr::V4(v4) => Some(v4),
+            IpAddr::V6(_) => None,
+        }),
+        gateway_v6: v6.and_then(|gateway| match gateway {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(v6) => Some(v6),
+        }),
+        routes: if ours { Vec::new() } else { routes(joined) },
+        no_gateway_service: routed && v4.is_none() && v6.is_none() && !is_internal(network),
+    })
+}
+
+/// Where what is for elsewhere goes: to the gateway of the subnet in which the address lies. A
+/// bridge without an address may have a router among its ports.
+fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpAddr> {
+    let is_way_out = match bridge_of(network).map(|bridge| bridge.gateway) {
+        Ok(Gateway::Default | Gateway::None) => !is_internal(network),
+        Ok(Gateway::Address) | Err(_) => false,
+    };
+    let first = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
+    first.filter(|_| is_way_out).and_then(|held| held.gateway)
+}
+
+fn is_internal(network: &Network) -> bool {
+    let firewall = network.wiring.firewall.as_ref();
+    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
+}
+
+fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
+    let Phase::Attached(attached) = &joined.phase else {
+        return Err(Error::bug(format!("{} was joined and is not attached", joined.id)));
+    };
+    let container_end = attached.interfaces.last().filter(|last| last.place == Place::Host);
+    let from = container_end.map(|interface| interface.name.clone()).ok_or_else(|| {
+        Error::bug(format!("{} has no interface that Docker could move", joined.id))
+    })?;
+    let wanted = joined.wiring.link.as_ref().and_then(|link| link.name.as_ref());
+    // Docker puts a number behind it, mostly the one that the user chose.
+    let wanted = wanted.map(|name| name.as_str().trim_end_matches(|c: char| c.is_ascii_digit()));
+    let prefix = wanted.filter(|prefix| !prefix.is_empty());
+    let prefix = prefix.or(alias.prefix.as_ref().map(IfName::as_str)).unwrap_or(PREFIX);
+    Ok(Moved { from, prefix: prefix.to_owned() })
+}
+
+/// Never a default route: engines of different versions refuse one in different ways.
+fn routes(joined: &Attachment) -> Vec<StaticRoute> {
+    let routes = joined.routes.iter().filter(|route| route.dst.prefix_len() > 0);
+    routes
+        .map(|route| match route.via.or_else(|| gateway_towards(joined, route)) {
+            Some(via) => StaticRoute::Via(route.dst, via),
+            None => StaticRoute::Connected(route.dst),
+        })
+        .collect()
+}
+
+fn gateway_towards(joined: &Attachment, route: &model::Route) -> Option<IpAddr> {
+    let family = Family::of(&route.dst);
+    let held = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
+    held.and_then(|held| held.gateway)
+}

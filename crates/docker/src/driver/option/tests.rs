@@ -1,0 +1,166 @@
+use super::*;
+
+fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
+    let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    wire::NetworkOptions {
+        generic: texts.iter().map(own).collect(),
+        ipv4: Some(true),
+        ipv6: false,
+        internal,
+    }
+}
+
+fn read(texts: &[(&str, &str)]) -> Result<NetworkWish> {
+    NetworkWish::read(&options(false, texts))
+}
+
+const BRIDGE_KEY: &str = "com.docker.network.bridge";
+
+#[test]
+fn says_nothing_by_default() {
+    let wish = read(&[]).unwrap();
+    assert_eq!(wish.default_route(), DefaultRoute::Bridge);
+    assert!(wish.masquerades() && wish.publisher.is_none() && wish.ingress.is_none());
+    let wish = NetworkWish::read(&options(true, &[])).unwrap();
+    assert_eq!(wish.default_route(), DefaultRoute::Nowhere);
+    assert!(!wish.masquerades() && wish.egress == EgressPolicy::Internal);
+}
+
+#[test]
+fn understands_our_own_keys() {
+    let wish = read(&[
+        ("bridge", "br7"),
+        ("mtu", "1400"),
+        ("isolation", "container"),
+        ("publish", "lan"),
+        ("ports", "docker"),
+        ("network", "front"),
+        ("gateway", "address"),
+        ("masquerade", "true"),
+        ("promiscuous", "1"),
+        ("hairpin", "false"),
+    ])
+    .unwrap();
+    assert_eq!(wish.bridge.as_ref().map(IfName::as_str), Some("br7"));
+    assert_eq!(wish.mtu.map(Mtu::bytes), Some(1400));
+    assert_eq!(wish.ingress, Some(IngressPolicy::Isolated));
+    assert_eq!(wish.reach, Some(Reach::Lan));
+    assert_eq!(wish.publisher, Some(Publisher::Runtime));
+    assert_eq!(wish.network.as_ref().map(NetworkName::as_str), Some("front"));
+    assert_eq!(wish.default_route(), DefaultRoute::Nowhere);
+    assert!(wish.masquerades());
+    assert_eq!((wish.promiscuous, wish.hairpin), (Some(true), Some(false)));
+}
+
+#[test]
+fn words_mean_what_they_say() {
+    for (text, policy) in [
+        ("none", IngressPolicy::Open),
+        ("container", IngressPolicy::Isolated),
+        ("network", IngressPolicy::SameBridge),
+    ] {
+        assert_eq!(read(&[("isolation", text)]).unwrap().ingress, Some(policy));
+    }
+    for (text, reach) in [("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)] {
+        assert_eq!(read(&[("publish", text)]).unwrap().reach, Some(reach));
+    }
+    for (text, route, gateway) in [
+        ("default", DefaultRoute::Bridge, Gateway::Default),
+        ("address", DefaultRoute::Nowhere, Gateway::Address),
+        ("none", DefaultRoute::Segment, Gateway::None),
+    ] {
+        let wish = read(&[("gateway", text)]).unwrap();
+        assert_eq!((wish.default_route(), wish.default_route().gateway()), (route, gateway));
+        assert_eq!(wish.masquerades(), text == "default");
+    }
+}
+
+#[test]
+fn understands_docker_s_keys() {
+    let key = |name: &str| format!("{BRIDGE_KEY}.{name}");
+    let wish = |name: &str, value: &str| read(&[(key(name).as_str(), value)]);
+    assert_eq!(wish("name", "br7").unwrap().bridge.unwrap().as_str(), "br7");
+    assert!(!wish("enable_ip_masquerade", "false").unwrap().masquerades());
+    assert_eq!(wish("enable_icc", "false").unwrap().ingress, Some(IngressPolicy::Isolated));
+    assert_eq!(wish("enable_icc", "true").unwrap().ingress, None);
+    assert_eq!(
+        wish("host_binding_ipv4", "127.0.0.1").unwrap().publish_on,
+        Some(IpAddr::from([127, 0, 0, 1]))
+    );
+    assert_eq!(wish("host_binding_ipv4", "0.0.0.0").unwrap().publish_on, None);
+    assert_eq!(wish("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
+    let routed = wish("gateway_mode_ipv4", "routed").unwrap();
+    assert!(!routed.masquerades() && routed.publisher == Some(Publisher::Nobody));
+    assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap(), read(&[]).unwrap());
+    assert_eq!(
+        read(&[("com.docker.network.driver.mtu", "9000")]).unwrap().mtu.map(Mtu::bytes),
+        Some(9000)
+    );
+    assert_eq!(
+        read(&[("com.docker.network.container_iface_prefix", "web")]).unwrap().prefix.unwrap(),
+        "web".parse().unwrap()
+    );
+}
+
+#[test]
+fn an_isolated_network_has_no_gateway() {
+    let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
+    let wish = NetworkWish::read(&options(true, &[(&mode, "isolated")])).unwrap();
+    assert_eq!(wish.default_route(), DefaultRoute::Segment);
+    assert!(read(&[(&mode, "isolated")]).unwrap_err().to_string().contains("--internal"));
+}
+
+#[test]
+fn both_families_go_one_way() {
+    let (v4, v6) =
+        (format!("{BRIDGE_KEY}.gateway_mode_ipv4"), format!("{BRIDGE_KEY}.gateway_mode_ipv6"));
+    let of = |ipv4, ipv6, texts: &[(&str, &str)]| {
+        NetworkWish::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
+    };
+    let both = [(v4.as_str(), "routed"), (v6.as_str(), "routed")];
+    assert!(!of(Some(true), true, &both).unwrap().masquerades());
+    assert!(!of(Some(false), true, &both[1..]).unwrap().masquerades());
+    assert!(of(Some(true), false, &both[1..]).unwrap().masquerades());
+    let error = of(None, true, &both[1..]).unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Unsupported);
+    assert!(error.to_string().contains(&v4) && error.to_string().contains(&v6), "{error}");
+}
+
+/// Each refusal, and what its sentence names.
+#[test]
+fn names_what_is_wrong() {
+    let icc = format!("{BRIDGE_KEY}.enable_icc");
+    let masquerade = format!("{BRIDGE_KEY}.enable_ip_masquerade");
+    let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
+    let inhibit = format!("{BRIDGE_KEY}.inhibit_ipv4");
+    for (texts, words) in [
+        (vec![("brdige", "br0")], vec!["brdige", "bridge", "mtu", "inhibit_ipv4"]),
+        (vec![("parent", "eth0")], vec!["parent", "bridges only"]),
+        (vec![("vlan", "7")], vec!["vlan"]),
+        (vec![("mtu", "9")], vec!["mtu=9", "68 to 65535"]),
+        (vec![("mtu", "1\n5")], vec!["mtu=1\\n5"]),
+        (vec![("isolation", "yes")], vec!["isolation=yes", "none, container or network"]),
+        (vec![("publish", "all")], vec!["publish=all", "any, lan or local"]),
+        (vec![("bridge", "a/b")], vec!["bridge=a/b"]),
+        (vec![("network", "a b")], vec!["network=a b"]),
+        (vec![("hairpin", "maybe")], vec!["hairpin=maybe", "true or false"]),
+        (vec![("masquerade", "true"), (&masquerade, "false")], vec!["masquerade=true", "=false"]),
+        (vec![("isolation", "container"), (&icc, "true")], vec!["isolation=container", "icc=true"]),
+        (vec![("isolation", "none"), (&icc, "false")], vec!["isolation=none", "icc=false"]),
+        (vec![("ports", "docker"), (&mode, "routed")], vec!["ports=docker", "=routed"]),
+        (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
+        (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
+        (vec![(&mode, "nat-unprotected")], vec!["nat-unprotected", "nat, routed or isolated"]),
+    ] as [(Vec<(&str, &str)>, Vec<&str>); 17]
+    {
+        let error = read(&texts).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");
+    }
+    let error = NetworkWish::read(&options(true, &[("gateway", "default")])).unwrap_err();
+    assert!(error.to_string().contains("--internal"), "{error}");
+}
+
+#[test]
+fn an_empty_value_says_nothing() {
+    assert_eq!(read(&[("mtu", ""), ("bridge", "")]).unwrap(), read(&[]).unwrap());
+}

@@ -1,0 +1,119 @@
+//! ProgramExternalConnectivity and its opposite: published ports.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+
+use engine::{Engine, OpenPort, Publishing, Siblings};
+use model::{Backend, EgressPolicy, Network, PortMap, Publish, Publisher, Result};
+
+use super::endpoint::{find, identity};
+use super::network::alias_of;
+use super::template::{self, bridge_of};
+use crate::wire::{self, Answer, EndpointRef, HostPorts, PortBinding};
+
+/// ProgramExternalConnectivity. The ports are those of the sandbox; the last call counts.
+pub(super) fn program(
+    engine: &Engine<'_>,
+    call: &wire::ProgramConnectivity,
+    (backend, ephemeral): (Backend, &RangeInclusive<NonZeroU16>),
+) -> Result<Answer> {
+    let alias = alias_of(engine, &call.at.network)?;
+    let id = identity(&alias.network, &call.at)?;
+    let network = engine.network(&alias.network)?;
+    if call.ports.bindings.is_empty() {
+        engine.unpublish(&id)?;
+        return Ok(Answer::Done {});
+    }
+    match alias.publisher {
+        Publisher::Spoke if !is_internal(&network) => {}
+        Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => return Ok(Answer::Done {}),
+    }
+    let before = engine.published(&id)?;
+    let mut publishing = Publishing {
+        publish: publish(&network, backend)?,
+        open: Vec::new(),
+        siblings: match call.no_proxy_6to4 {
+            true => Siblings::GiveWay,
+            false => Siblings::TakeOver,
+        },
+    };
+    for binding in &call.ports.bindings {
+        let host = binding.host.or(alias.publish_on);
+        match choice(binding, host, &before, ephemeral) {
+            Choice::One(map) => publishing.publish.ports.push(map),
+            Choice::Any(open) => publishing.open.push(open),
+        }
+    }
+    engine.publish(&id, &publishing)?;
+    Ok(Answer::Done {})
+}
+
+/// RevokeExternalConnectivity. What is not published is done.
+pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+    if let Some(id) = find(engine, at)? {
+        engine.unpublish(&id)?;
+    }
+    Ok(Answer::Done {})
+}
+
+fn publish(network: &Network, backend: Backend) -> Result<Publish> {
+    let reach = network.wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
+    let backend = network.wiring.firewall.as_ref().map_or(backend, |firewall| firewall.backend);
+    let behind = Some(bridge_of(network)?.name.clone());
+    Ok(Publish { reach, behind, ..template::publish(backend) })
+}
+
+fn is_internal(network: &Network) -> bool {
+    let firewall = network.wiring.firewall.as_ref();
+    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
+}
+
+enum Choice {
+    One(PortMap),
+    Any(OpenPort),
+}
+
+/// One port where only one will do. A number that was chosen before stays: the engine programs a
+/// container's ports again whenever its gateway changes.
+fn choice(
+    binding: &PortBinding,
+    host: Option<IpAddr>,
+    before: &[PortMap],
+    ephemeral: &RangeInclusive<NonZeroU16>,
+) -> Choice {
+    let among = match binding.host_ports {
+        HostPorts::Ephemeral => ephemeral.clone(),
+        HostPorts::Range(first, last) => first..=last,
+    };
+    let is_it = |map: &&PortMap| {
+        map.protocol == binding.protocol
+            && map.container_port == binding.port
+            && is_same_host(map.host, host)
+            && among.contains(&map.host_port)
+    };
+    let known = before.iter().find(is_it).map(|map| map.host_port);
+    let only = (among.start() == among.end()).then_some(*among.start());
+    match only.or(known) {
+        Some(host_port) => Choice::One(PortMap {
+            host,
+            host_port,
+            container_port: binding.port,
+            protocol: binding.protocol,
+        }),
+        None => Choice::Any(OpenPort {
+            host,
+            among,
+            container_port: binding.port,
+            protocol: binding.protocol,
+        }),
+    }
+}
+
+/// The engine of the book tells each family that is served; a binding may mean both.
+fn is_same_host(told: Option<IpAddr>, meant: Option<IpAddr>) -> bool {
+    match (told, meant) {
+        (told, None) => told.is_none_or(|told| told.is_unspecified()),
+        (told, meant) => told == meant,
+    }
+}
