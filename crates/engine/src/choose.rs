@@ -169,6 +169,7 @@ impl Engine<'_> {
                 address,
                 owner: Some(owner.clone()),
                 network: Some(network.clone()),
+                learned: true,
             };
             let key = Key::Reservation(lease.space.clone(), address);
             let record = Record::Reservation(reservation);

@@ -15,6 +15,7 @@ mod claim;
 mod detach;
 mod endpoint;
 mod engine;
+mod free;
 mod gc;
 mod heal;
 mod label;
@@ -28,6 +29,7 @@ mod view;
 
 pub use endpoint::Joining;
 pub use engine::Engine;
+pub use free::{Occupancy, check_subnet};
 pub use gc::{Finding, Garbage, Live, Mode, Remedy};
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};

@@ -58,6 +58,7 @@ impl Engine<'_> {
             address,
             owner: owner.as_ref().map(|(_, owner)| owner.clone()),
             network: owner.as_ref().map(|(network, _)| network.clone()),
+            learned: false,
         };
         let mut txn = Txn::new()
             .expect(key.clone(), crate::port::Expect::Absent)

@@ -184,6 +184,10 @@ pub struct Reservation {
     pub owner: Option<OwnerName>,
     /// The network in which the owner gets it.
     pub network: Option<NetworkName>,
+    /// Kept because the owner once had it, not because somebody said so: it may be forgotten where
+    /// room is needed.
+    #[serde(default)]
+    pub learned: bool,
 }
 
 /// Who hands out a network's addresses.

@@ -38,6 +38,12 @@ pub trait Host {
     /// networks, and those that its routes lead to.
     fn occupied(&self) -> Result<Vec<Occupied>>;
 
+    /// From which unique local IPv6 addresses subnets of our choice are taken: the global id of RFC
+    /// 4193 §3.2, always the same on one host and best another one on every host.
+    fn site(&self) -> [u8; 5] {
+        *b"spoke"
+    }
+
     /// Waits until the process has ended; `false` when it still lives after `limit`.
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool;
 }

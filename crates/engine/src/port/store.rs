@@ -86,8 +86,9 @@ pub enum Prefix {
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after
-/// the record was deleted and made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// the record was deleted and made anew. Of two writings of durable keys, also of different ones,
+/// the later has the greater revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 /// A record as it was read.

@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn reserved(address: IpAddr) -> Reservation {
-        Reservation { space: Space::Host, address, owner: None, network: None }
+        Reservation { space: Space::Host, address, owner: None, network: None, learned: false }
     }
 
     #[test]

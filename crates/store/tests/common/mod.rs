@@ -114,7 +114,13 @@ pub(crate) fn reservation_key(address: &str) -> Key {
 
 pub(crate) fn reservation(address: &str) -> Record {
     let address = address.parse().unwrap();
-    Record::Reservation(Reservation { space: Space::Host, address, owner: None, network: None })
+    Record::Reservation(Reservation {
+        space: Space::Host,
+        address,
+        owner: None,
+        network: None,
+        learned: false,
+    })
 }
 
 /// Commits what must not be lost.
