@@ -1,27 +1,190 @@
 //! Networks under the ids that runtimes give to them.
+//!
+//! Several ids may stand for one network. Whoever adds or removes an id writes the network's record
+//! anew, so that nobody removes the network for its last id while another is being added.
 
-use model::{Alias, AliasId, Error, Network, NetworkName, Result};
+use std::collections::BTreeSet;
+
+use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Result};
 
 use crate::Engine;
-use crate::port::Prefix;
+use crate::attach::RACES;
+use crate::book::{Read, unchanged};
+use crate::gc::all_of;
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
 impl Engine<'_> {
     /// Makes `network`, or joins the one of its name that is there, and knows it under `alias` from
-    /// then on. Repeating it is no error.
-    pub fn enroll(&self, _alias: &Alias, _network: &Network) -> Result<Network> {
-        Err(Error::bug("not there yet"))
+    /// then on. What its attachments share is there afterwards. Repeating it is no error; an id that
+    /// stands for another network is a [`model::Kind::Conflict`], and so is a new network whose
+    /// subnets overlap those of another. After a failure nothing is left.
+    pub fn enroll(&self, alias: &Alias, network: &Network) -> Result<Network> {
+        if alias.network != network.name {
+            return Err(Error::bug(format!("{} enrolled for {}", alias.network, network.name)));
+        }
+        for _ in 0..RACES {
+            if let Some(enrolled) = self.try_enroll(alias, network)? {
+                return self.raise(enrolled);
+            }
+        }
+        Err(Error::try_again(format!("network {} changes all the time", network.name)))
     }
 
-    /// Forgets the id, and removes the network if it was made for such an id and this was the last
-    /// one. An unknown id is no error.
-    pub fn withdraw(&self, _id: &AliasId) -> Result<()> {
-        Err(Error::bug("not there yet"))
+    /// Commits the intent, if it is not lost to somebody else.
+    fn try_enroll(&self, alias: &Alias, wanted: &Network) -> Result<Option<Enrolled>> {
+        let known = self.alias_of(&alias.id)?;
+        if let Some(known) = known.as_ref().filter(|known| known.value.network != wanted.name) {
+            return Err(Error::conflict(format!(
+                "the id {} stands for network {} already",
+                alias.id, known.value.network
+            )));
+        }
+        let key = Key::Network(wanted.name.clone());
+        let declared = self.network_under(&key)?;
+        if let (Some(_), Some(declared)) = (&known, &declared) {
+            let network = declared.value.clone();
+            let nothing = Enrolled { network, revision: None, new_alias: None, new_network: None };
+            return Ok(Some(nothing));
+        }
+        let network = match &declared {
+            Some(declared) => declared.value.clone(),
+            None => self.undeclared(wanted)?,
+        };
+        let id = Key::Alias(alias.id.clone());
+        let mut txn = Txn::new()
+            .expect(id.clone(), unchanged(known.as_ref()))
+            .expect(key.clone(), unchanged(declared.as_ref()))
+            .put(key.clone(), Record::Network(network.clone()));
+        if known.is_none() {
+            txn = txn.put(id.clone(), Record::Alias(alias.clone()));
+        }
+        let Outcome::Done(revision) = self.store.commit(&txn)? else { return Ok(None) };
+        let new_alias = known.is_none().then_some(id);
+        let new_network = declared.is_none().then_some(key);
+        Ok(Some(Enrolled { network, revision: Some(revision), new_alias, new_network }))
+    }
+
+    /// A network that is not declared yet: as a configuration described it, or as it is wanted.
+    fn undeclared(&self, wanted: &Network) -> Result<Box<Network>> {
+        let configured = self.network_under(&Key::Configured(wanted.name.clone()))?;
+        let network = configured.map_or_else(|| Box::new(wanted.clone()), |read| read.value);
+        match self.overlapping(&network)? {
+            Some(other) => Err(other),
+            None => Ok(network),
+        }
+    }
+
+    fn raise(&self, enrolled: Enrolled) -> Result<Network> {
+        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        let overlapping = match &enrolled.new_network {
+            Some(_) => self.overlapping(&enrolled.network)?,
+            None => None,
+        };
+        let raised = overlapping.map_or_else(|| self.driver.up(&enrolled.network), Err);
+        match raised {
+            Ok(()) => Ok(*enrolled.network),
+            Err(error) => {
+                // If this fails, the runtime's next call or the reconciler finds what is left.
+                let _ = self.disenroll(&enrolled);
+                Err(error)
+            }
+        }
+    }
+
+    fn disenroll(&self, enrolled: &Enrolled) -> Result<()> {
+        let Some(revision) = enrolled.revision else { return Ok(()) };
+        let forget = |txn: Txn, key: &Option<Key>| match key {
+            Some(key) => txn.expect(key.clone(), Expect::At(revision)).delete(key.clone()),
+            None => txn,
+        };
+        let alone = forget(Txn::new(), &enrolled.new_alias);
+        if enrolled.new_network.is_some() {
+            self.driver.remove(&enrolled.network)?;
+            let both = forget(alone.clone(), &enrolled.new_network);
+            if let Outcome::Done(_) = self.store.commit(&both)? {
+                return Ok(());
+            }
+            // Somebody else joined it.
+            self.driver.up(&enrolled.network)?;
+        }
+        self.store.commit(&alone).map(|_| ())
+    }
+
+    /// Forgets the id, with the attachments that were made under it, and removes the network if it
+    /// was made for such an id, this was the last one, and no other runtime has anybody on it. An
+    /// unknown id is no error.
+    pub fn withdraw(&self, id: &AliasId) -> Result<()> {
+        for _ in 0..RACES {
+            let Some(read) = self.alias_of(id)? else { return Ok(()) };
+            self.detach_members(&read.value)?;
+            if self.try_withdraw(&read)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("the network of id {id} changes all the time")))
+    }
+
+    fn detach_members(&self, alias: &Alias) -> Result<()> {
+        let members = self.records(&Prefix::AttachmentsOf(alias.network.clone()))?;
+        let members = members.into_iter().filter(|m| m.value.alias.as_ref() == Some(&alias.id));
+        let ids: BTreeSet<AttachmentId> = members.map(|member| member.value.id).collect();
+        all_of(ids.iter().filter_map(|id| self.remove(id).err()).collect())
+    }
+
+    fn try_withdraw(&self, read: &Read<Alias>) -> Result<bool> {
+        let alias = &read.value;
+        let id = Key::Alias(alias.id.clone());
+        let txn = Txn::new().expect(id.clone(), unchanged(Some(read))).delete(id);
+        let key = Key::Network(alias.network.clone());
+        let Some(network) = self.network_under(&key)? else {
+            return Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)));
+        };
+        let txn = txn.expect(key.clone(), unchanged(Some(&network)));
+        if !self.is_last(alias, &network.value)? {
+            let txn = txn.put(key, Record::Network(network.value));
+            return Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)));
+        }
+        match self.raze(&network.value, txn)? {
+            Outcome::Done(_) => Ok(true),
+            Outcome::Lost(_) => {
+                // Somebody joined it under another id, and needs what was just removed.
+                if self.declared(&alias.network)?.is_some() {
+                    self.driver.up(&network.value)?;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn is_last(&self, alias: &Alias, network: &Network) -> Result<bool> {
+        let others = self.aliases_of(&network.name)?.into_iter().any(|other| other.id != alias.id);
+        let members = self.records(&Prefix::AttachmentsOf(network.name.clone()))?;
+        Ok(network.runtime == alias.runtime && !others && members.is_empty())
+    }
+
+    /// The ids of a network.
+    pub(crate) fn aliases_of(&self, network: &NetworkName) -> Result<Vec<Alias>> {
+        let mut aliases = self.aliases()?;
+        aliases.retain(|alias| alias.network == *network);
+        Ok(aliases)
     }
 
     /// Remembers what people call the network in the runtime whose id this is; [`Engine::network`]
     /// finds it by that too. An unknown id is no error.
-    pub fn set_title(&self, _id: &AliasId, _title: &NetworkName) -> Result<()> {
-        Err(Error::bug("not there yet"))
+    pub fn set_title(&self, id: &AliasId, title: &NetworkName) -> Result<()> {
+        for _ in 0..RACES {
+            let Some(read) = self.alias_of(id)? else { return Ok(()) };
+            if read.value.title.as_ref() == Some(title) {
+                return Ok(());
+            }
+            let key = Key::Alias(id.clone());
+            let titled = Alias { title: Some(title.clone()), ..read.value.clone() };
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            if let Outcome::Done(_) = self.store.commit(&txn.put(key, Record::Alias(titled)))? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("the id {id} changes all the time")))
     }
 
     /// What the id stands for.
@@ -33,4 +196,12 @@ impl Engine<'_> {
     pub fn aliases(&self) -> Result<Vec<Alias>> {
         Ok(self.aliases_in(&Prefix::Aliases)?.into_iter().map(|read| read.value).collect())
     }
+}
+
+/// What was committed, and what of it was not there before.
+struct Enrolled {
+    network: Box<Network>,
+    revision: Option<Revision>,
+    new_alias: Option<Key>,
+    new_network: Option<Key>,
 }

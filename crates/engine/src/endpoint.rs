@@ -75,6 +75,7 @@ impl Engine<'_> {
         };
         let mut blank = request.record(*runtime, self.host.now(), phase);
         blank.alias = Some(alias.clone());
+        blank.sandbox = None;
         Ok(Draft { request, blank, under: Some(under) })
     }
 
@@ -86,8 +87,7 @@ impl Engine<'_> {
             Phase::Reserved | Phase::Attached(_) => false,
             Phase::Attaching { .. } => {
                 self.refuse_if_busy(&read.value)?;
-                // Its addresses may not be complete.
-                is_shared(&read.value.ipam)
+                !was_reserved(&read.value)
             }
             Phase::Detaching { .. } => true,
         };
@@ -179,11 +179,11 @@ impl Engine<'_> {
 
     fn reserved(&self, id: &AttachmentId) -> Result<Read<Box<Attachment>>> {
         let Some(read) = self.record_of(id, Layer::Link)? else { return Err(not_reserved(id)) };
-        if matches!(read.value.phase, Phase::Detaching { .. }) {
+        self.refuse_if_busy(&read.value)?;
+        if !was_reserved(&read.value) {
             self.detach_record(read, Meaning::Whatever)?;
             return Err(not_reserved(id));
         }
-        self.refuse_if_busy(&read.value)?;
         Ok(read)
     }
 
@@ -284,6 +284,16 @@ impl Engine<'_> {
     pub fn remove(&self, id: &AttachmentId) -> Result<()> {
         let _turn = self.host.turn(id);
         self.detach_layers(id)
+    }
+}
+
+/// Whether the reservation was complete and is not being removed, whatever became of the interface.
+/// An interface has a sandbox from the start.
+pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
+    match &attachment.phase {
+        Phase::Reserved | Phase::Attached(_) => true,
+        Phase::Attaching { .. } => attachment.sandbox.is_some(),
+        Phase::Detaching { .. } => false,
     }
 }
 

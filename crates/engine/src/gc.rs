@@ -1,16 +1,13 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::time::Duration;
-
 use model::{
-    AliasId, Attachment, AttachmentId, Claim, ContainerId, Error, Holder, Kind, Layer, Lease,
-    Network, Phase, Result, Runtime, Space, SubnetId, Tenant, Timestamp,
+    AliasId, Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network, Phase,
+    Result, SubnetId, Tenant, Timestamp,
 };
 
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
+use crate::endpoint::was_reserved;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
 
@@ -28,6 +25,9 @@ pub struct Finding {
 pub enum Garbage {
     /// An attachment whose process died on the way, or whose container is gone.
     Attachment(AttachmentId),
+    /// An attachment whose process died while it made or unmade the interface: that goes, and the
+    /// attachment is reserved as before.
+    Unfinished(AttachmentId),
     /// An attachment of which nobody can prove that its container is gone.
     Doubtful(AttachmentId),
     /// A held address without an attachment.
@@ -60,64 +60,19 @@ pub enum Mode {
     Mend,
 }
 
-/// What a runtime says is alive. Whatever it does not say is not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Live {
-    /// The networks that it knows, with the attachments of each; `None` where those are not known,
-    /// so that all of them count as alive.
-    pub networks: BTreeMap<AliasId, Option<BTreeSet<ContainerId>>>,
-    /// The subnets that it uses.
-    pub subnets: BTreeSet<SubnetId>,
-    /// The addresses that it uses.
-    pub addresses: BTreeSet<(Space, IpAddr)>,
-}
-
-impl Live {
-    /// What is alive in either of two observations: what is not was dead in both.
-    #[must_use]
-    pub fn or(mut self, other: &Live) -> Self {
-        for (alias, endpoints) in &other.networks {
-            match (self.networks.get_mut(alias), endpoints) {
-                (Some(Some(known)), Some(more)) => known.extend(more.iter().cloned()),
-                (Some(known), None) => *known = None,
-                (Some(None), Some(_)) => {}
-                (None, _) => {
-                    self.networks.insert(alias.clone(), endpoints.clone());
-                }
-            }
-        }
-        self.subnets.extend(other.subnets.iter().cloned());
-        self.addresses.extend(other.addresses.iter().cloned());
-        self
-    }
-}
-
 impl Engine<'_> {
-    /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
-    /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays.
-    ///
-    /// What a runtime says is never quite true while it works: give [`Live::or`] of two
-    /// observations, and a `grace` that reaches back before the first.
-    pub fn reclaim_absent(
-        &self,
-        _runtime: Runtime,
-        _live: &Live,
-        _grace: Duration,
-        _mode: Mode,
-    ) -> Result<Vec<Finding>> {
-        Err(Error::bug("not there yet"))
-    }
-
-    /// Removes every attachment of the network that is not listed, all layers of it. Goes on after
-    /// an error and reports them all.
+    /// Removes every attachment of the network that is not listed, all layers of it. Those that a
+    /// runtime with ids of its own made stay: they are nothing that the others could list. Goes on
+    /// after an error and reports them all.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
         let mut kept = valid.clone();
         for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
             let member = (read.value.id.container.clone(), read.value.id.ifname.clone());
-            if self.is_being_attached(&read.value) {
+            if read.value.alias.is_some() || self.is_being_attached(&read.value) {
                 kept.insert(member);
             } else if !valid.contains(&member) {
+                let _turn = self.host.turn(&read.value.id);
                 failures.extend(self.detach_record(read, Meaning::Judged).err());
             }
         }
@@ -125,7 +80,7 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    fn is_being_attached(&self, attachment: &Attachment) -> bool {
+    pub(crate) fn is_being_attached(&self, attachment: &Attachment) -> bool {
         match &attachment.phase {
             Phase::Attaching { by } => self.host.is_running(by),
             Phase::Reserved | Phase::Attached(_) | Phase::Detaching { .. } => false,
@@ -140,26 +95,51 @@ impl Engine<'_> {
         let mut records = self.records(&Prefix::Attachments)?;
         // A link proves the death of the other layers, so it goes last.
         records.sort_by_key(|read| read.value.layer == Layer::Link);
-        for read in records {
-            let id = read.value.id.clone();
-            if self.is_gone(&read.value) {
-                findings.push(Finding { what: Garbage::Attachment(id), remedy: Remedy::Free });
+        for listed in records {
+            let (id, layer) = (&listed.value.id, listed.value.layer);
+            let _turn = self.host.turn(id);
+            // Whoever had the turn before may have brought it to its end.
+            let Some(read) = self.record_of(id, layer)? else { continue };
+            let Some((finding, since)) = self.judge(&read.value) else {
                 if mode == Mode::Mend {
-                    failures.extend(self.detach_record(read, Meaning::Judged).err());
+                    failures.extend(self.quarantine(&read.value, None).err());
                 }
-            } else if self.is_doubtful(&read.value) {
-                findings.push(Finding { what: Garbage::Doubtful(id), remedy: Remedy::Quarantine });
-                if mode == Mode::Mend {
-                    failures.extend(self.quarantine(&read.value, Some(self.host.now())).err());
-                }
-            } else if mode == Mode::Mend {
-                failures.extend(self.quarantine(&read.value, None).err());
+                continue;
+            };
+            findings.push(finding);
+            if mode == Mode::Mend {
+                failures.extend(self.mend(read, since).err());
             }
         }
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
         self.strays(mode, &mut findings, &mut failures)?;
         all_of(failures).map(|()| findings)
+    }
+
+    /// What is wrong with a record, if something is, and since when its addresses are in quarantine
+    /// if it is only in doubt.
+    fn judge(&self, attachment: &Attachment) -> Option<(Finding, Option<Timestamp>)> {
+        let id = attachment.id.clone();
+        if self.is_gone(attachment) {
+            let what = match is_rewindable(attachment) {
+                true => Garbage::Unfinished(id),
+                false => Garbage::Attachment(id),
+            };
+            return Some((Finding { what, remedy: Remedy::Free }, None));
+        }
+        let doubtful = Finding { what: Garbage::Doubtful(id), remedy: Remedy::Quarantine };
+        self.is_doubtful(attachment).then(|| (doubtful, Some(self.host.now())))
+    }
+
+    fn mend(&self, read: Read<Box<Attachment>>, since: Option<Timestamp>) -> Result<()> {
+        if since.is_some() {
+            return self.quarantine(&read.value, since);
+        }
+        match is_rewindable(&read.value) {
+            true => self.rewind(read).map(|_| ()),
+            false => self.detach_record(read, Meaning::Judged).map(|_| ()),
+        }
     }
 
     /// Records are committed before anything is made, so they are read after what is there.
@@ -253,6 +233,14 @@ impl Engine<'_> {
         let txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
+}
+
+/// Whether only the interface was being made or unmade: the runtime still counts on the rest.
+fn is_rewindable(attachment: &Attachment) -> bool {
+    attachment.alias.is_some()
+        && attachment.layer == Layer::Link
+        && matches!(attachment.phase, Phase::Attaching { .. })
+        && was_reserved(attachment)
 }
 
 /// One error for all: the first one's kind, every sentence.

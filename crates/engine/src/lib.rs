@@ -5,6 +5,7 @@
 //! does no I/O itself: the dataplane, foreign address sources and the store stand behind the
 //! ports in [`port`], which the binary wires.
 
+mod absent;
 mod alias;
 mod attach;
 mod bind;
@@ -20,6 +21,7 @@ mod gc;
 mod heal;
 mod label;
 mod network;
+mod owner;
 pub mod port;
 mod publish;
 mod request;
@@ -27,10 +29,11 @@ mod search;
 mod subnet;
 mod view;
 
+pub use absent::Live;
 pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};
-pub use gc::{Finding, Garbage, Live, Mode, Remedy};
+pub use gc::{Finding, Garbage, Mode, Remedy};
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
 pub use subnet::{AddressRequest, Purpose, SubnetRequest, SubnetWish};

@@ -1,6 +1,6 @@
 //! Networks: declared by a command, or described by a runtime's configuration.
 
-use model::{Attachment, Error, Layer, Network, NetworkName, Result};
+use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Range, Result};
 
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
@@ -32,7 +32,7 @@ impl Engine<'_> {
         }
     }
 
-    fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
+    pub(crate) fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
         for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
             if !self.is_in_use(&other)? {
                 continue;
@@ -51,6 +51,24 @@ impl Engine<'_> {
                         ours.ranges[0].subnet, other.name, other.runtime
                     ))));
                 }
+            }
+        }
+        self.handed_out(network)
+    }
+
+    /// Subnets that were handed out for networks that are yet to be made are not free either.
+    fn handed_out(&self, network: &Network) -> Result<Option<Error>> {
+        let others = self.subnets()?.into_iter().filter(|other| other.network != network.name);
+        for other in others {
+            let span = other.id.part.unwrap_or(other.id.net);
+            let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
+            let ours = network.ipam.pools().iter().filter(|pool| pool.space == other.id.space);
+            if let Some(ours) = ours.flat_map(|pool| &pool.ranges).find(|our| our.overlaps(&theirs))
+            {
+                return Ok(Some(Error::conflict(format!(
+                    "subnet {} overlaps {}, which was handed to {} for network {}",
+                    ours.subnet, other.id, other.runtime, other.network
+                ))));
             }
         }
         Ok(None)
@@ -75,14 +93,28 @@ impl Engine<'_> {
         Ok(networks)
     }
 
-    /// The network of this name.
+    /// The network of this name, or that which a runtime calls so.
     pub fn network(&self, name: &NetworkName) -> Result<Network> {
-        for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
-            if let Some(read) = self.network_under(&key)? {
-                return Ok(*read.value);
+        if let Some(network) = self.named(name)? {
+            return Ok(network);
+        }
+        let mut aliases = self.aliases()?.into_iter();
+        let titled = aliases.find(|alias| alias.title.as_ref() == Some(name));
+        match titled.map(|alias| self.named(&alias.network)).transpose()?.flatten() {
+            Some(network) => Ok(network),
+            None => {
+                Err(Error::not_found(format!("no network {name}; `spoke network ls` lists them")))
             }
         }
-        Err(Error::not_found(format!("no network {name}; `spoke network ls` lists them")))
+    }
+
+    fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
+        for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
+            if let Some(read) = self.network_under(&key)? {
+                return Ok(Some(*read.value));
+            }
+        }
+        Ok(None)
     }
 
     /// The network of this name that was declared by a command, if it was.
@@ -91,38 +123,41 @@ impl Engine<'_> {
         Ok(read.map(|read| *read.value))
     }
 
-    /// Removes a network with what its attachments share. Refused while it has attachments, unless
-    /// `detach_all`.
+    /// Removes a network with what its attachments share. Refused while it has attachments, or a
+    /// runtime knows it by an id of its own, unless `detach_all`.
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let network = self.network(name)?;
+        let name = &network.name;
         let records = self.records(&Prefix::AttachmentsOf(name.clone()))?;
-        match records.first() {
-            Some(read) if !detach_all => {
-                return Err(Error::conflict(format!(
-                    "network {name} still has {} attachments, {} among them",
-                    records.len(),
-                    read.value.id
-                )));
-            }
-            Some(_) | None => {}
+        let aliases = self.aliases_of(name)?;
+        if !detach_all {
+            refuse_if_used(name, &records, &aliases)?;
         }
         for read in records {
+            let _turn = self.host.turn(&read.value.id);
             self.detach_record(read, Meaning::Whatever)?;
         }
-        self.driver.remove(&network)?;
-        self.ipam.remove(&network)?;
+        let ids = aliases.into_iter().map(|alias| Key::Alias(alias.id));
+        let txn = ids.fold(Txn::new(), Txn::delete);
+        self.raze(&network, txn).map(|_| ())
+    }
+
+    /// Removes what the attachments of a network shared, and then what the book says about it.
+    pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
+        let name = &network.name;
+        self.driver.remove(network)?;
+        self.ipam.remove(network)?;
         if let Some(read) = self.records(&Prefix::AttachmentsOf(name.clone()))?.first() {
             return Err(Error::try_again(format!(
                 "{} was attached while the network was being removed",
                 read.value.id
             )));
         }
-        let mut txn =
-            Txn::new().delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
+        txn = txn.delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
         }
-        self.store.commit(&txn).map(|_| ())
+        self.store.commit(&txn)
     }
 
     /// Adds to an attach what outlasts it: the network as it is described now, and which addresses
@@ -156,4 +191,26 @@ fn is_described(known: Option<&Read<Box<Network>>>, network: &Network) -> bool {
         let known = &*read.value;
         *known == Network { since: known.since, runtime: known.runtime, ..network.clone() }
     })
+}
+
+fn refuse_if_used(
+    name: &NetworkName,
+    records: &[Read<Box<Attachment>>],
+    aliases: &[Alias],
+) -> Result<()> {
+    if let Some(read) = records.first() {
+        let (count, one) = (records.len(), &read.value.id);
+        let what = format!("network {name} still has {count} attachments, {one} among them");
+        return Err(Error::conflict(what));
+    }
+    match aliases.first() {
+        Some(alias) => {
+            let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);
+            Err(Error::conflict(format!(
+                "{} knows network {name} as {known}; remove it there first",
+                alias.runtime
+            )))
+        }
+        None => Ok(()),
+    }
 }

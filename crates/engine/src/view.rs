@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Attachment, Claim, Error, Holder, NetworkName, OwnerName, Protocol, Reservation, Result, Space,
+    Tenant,
 };
 
 use crate::Engine;
@@ -104,6 +105,7 @@ impl Engine<'_> {
     /// Takes an address away from its holder by detaching that, every layer of it.
     pub fn evict(&self, holder: &Holder) -> Result<()> {
         if let Some(id) = holder.attachment() {
+            let _turn = self.host.turn(id);
             for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
                 if read.value.id == *id {
                     self.detach_record(read, Meaning::Judged)?;
@@ -113,10 +115,20 @@ impl Engine<'_> {
         let address = holder.lease.address.addr();
         let key = Key::Lease(holder.lease.space.clone(), address);
         match self.holder_of(&holder.lease.space, address)? {
-            Some(read) if read.value.tenant == holder.tenant => {
+            Some(read) if is_same(&read.value.tenant, &holder.tenant) => {
                 self.store.commit(&Txn::new().delete(key)).map(|_| ())
             }
             Some(_) | None => Ok(()),
         }
+    }
+}
+
+/// A requested address outlives the attachment that uses it.
+fn is_same(now: &Tenant, judged: &Tenant) -> bool {
+    match (now, judged) {
+        (Tenant::Request { subnet: now, user: None }, Tenant::Request { subnet, .. }) => {
+            now == subnet
+        }
+        (now, judged) => now == judged,
     }
 }

@@ -83,9 +83,10 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Ve
     Ok(findings)
 }
 
-fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
+pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
     let (kind, subject, why) = match &finding.what {
         Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
+        Garbage::Unfinished(id) => ("attachment", id.to_string(), "its process died on the way"),
         Garbage::Doubtful(id) => {
             ("attachment", id.to_string(), "nothing proves that its container lives or is gone")
         }

@@ -1,0 +1,263 @@
+//! What a runtime made and has forgotten. It says what it knows; the book knows the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use model::{
+    Alias, AliasId, Attachment, AttachmentId, ContainerId, Holder, NetworkName, Result, Runtime,
+    Space, Subnet, SubnetId, Tenant, Timestamp,
+};
+
+use crate::Engine;
+use crate::book::Read;
+use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::port::Prefix;
+
+/// What a runtime says is alive. Whatever it does not say is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// The networks that it knows, with the attachments of each; `None` where those are not known,
+    /// so that all of them count as alive, and the network's subnets and addresses with them.
+    pub networks: BTreeMap<AliasId, Option<BTreeSet<ContainerId>>>,
+    /// The subnets that it uses.
+    pub subnets: BTreeSet<SubnetId>,
+    /// The addresses that it uses.
+    pub addresses: BTreeSet<(Space, IpAddr)>,
+}
+
+impl Live {
+    /// What is alive in either of two observations: what is not was dead in both.
+    #[must_use]
+    pub fn or(mut self, other: &Live) -> Self {
+        for (alias, endpoints) in &other.networks {
+            match (self.networks.get_mut(alias), endpoints) {
+                (Some(Some(known)), Some(more)) => known.extend(more.iter().cloned()),
+                (Some(known), None) => *known = None,
+                (Some(None), Some(_)) => {}
+                (None, _) => {
+                    self.networks.insert(alias.clone(), endpoints.clone());
+                }
+            }
+        }
+        self.subnets.extend(other.subnets.iter().cloned());
+        self.addresses.extend(other.addresses.iter().cloned());
+        self
+    }
+
+    fn has(&self, alias: &AliasId, container: &ContainerId) -> bool {
+        match self.networks.get(alias) {
+            Some(Some(containers)) => containers.contains(container),
+            Some(None) => true,
+            None => false,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
+    /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays,
+    /// and so does what is agreed among hosts ([`Space::Global`]): one of them does not know who
+    /// uses it. Goes on after an error and reports them all.
+    ///
+    /// What a runtime says is never quite true while it works: give [`Live::or`] of two
+    /// observations, and a `grace` that reaches back before the first.
+    pub fn reclaim_absent(
+        &self,
+        runtime: Runtime,
+        live: &Live,
+        grace: Duration,
+        mode: Mode,
+    ) -> Result<Vec<Finding>> {
+        let mut search = self.search(runtime, live, grace)?;
+        self.find_attachments(&mut search)?;
+        self.find_leases(&mut search)?;
+        self.find_aliases(&mut search)?;
+        self.find_subnets(&mut search)?;
+        let failures = match mode {
+            Mode::DryRun => Vec::new(),
+            Mode::Mend => search.found.iter().filter_map(|what| self.free(what).err()).collect(),
+        };
+        let found = search.found.into_iter().map(|found| found.finding());
+        all_of(failures).map(|()| found.collect())
+    }
+
+    fn search<'l>(&self, runtime: Runtime, live: &'l Live, grace: Duration) -> Result<Search<'l>> {
+        let before = Timestamp(self.host.now().0.saturating_sub(grace.as_secs()));
+        let aliases = self.aliases()?;
+        let of = |wanted: &dyn Fn(&Alias) -> bool| {
+            aliases.iter().filter(|alias| wanted(alias)).map(|a| a.network.clone()).collect()
+        };
+        let opaque = of(&|alias| matches!(live.networks.get(&alias.id), Some(None)));
+        let known = of(&|alias| live.networks.contains_key(&alias.id));
+        let dead = BTreeSet::new();
+        Ok(Search { runtime, live, before, opaque, known, dead, found: Vec::new() })
+    }
+
+    fn find_attachments(&self, search: &mut Search<'_>) -> Result<()> {
+        for read in self.records(&Prefix::Attachments)? {
+            let Attachment { id, alias, since, runtime, .. } = &*read.value;
+            let Some(alias) = alias else { continue };
+            let forgotten = search.is_old(*runtime, *since)
+                && !search.live.has(alias, &id.container)
+                && !self.is_being_attached(&read.value);
+            if forgotten && search.dead.insert(id.clone()) {
+                search.found.push(Found::Attachment(read));
+            }
+        }
+        Ok(())
+    }
+
+    fn find_leases(&self, search: &mut Search<'_>) -> Result<()> {
+        for Read { value: holder, .. } in self.holders_in(&Prefix::AllLeases)? {
+            let Tenant::Request { subnet, user } = &holder.tenant else { continue };
+            let address = (holder.lease.space.clone(), holder.lease.address.addr());
+            let used = match user {
+                Some(user) => !search.dead.contains(user) && self.has_record(user)?,
+                None => false,
+            };
+            let forgotten = search.is_old(holder.runtime, holder.since)
+                && subnet.space != Space::Global
+                && !used
+                && !search.live.addresses.contains(&address)
+                && !self.is_opaque(subnet, search)?;
+            if forgotten {
+                search.found.push(Found::Lease(subnet.clone(), Box::new(holder)));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_opaque(&self, subnet: &SubnetId, search: &Search<'_>) -> Result<bool> {
+        let subnet = self.subnet(subnet)?;
+        Ok(subnet.is_some_and(|subnet| search.opaque.contains(&subnet.network)))
+    }
+
+    fn find_aliases(&self, search: &mut Search<'_>) -> Result<()> {
+        for alias in self.aliases()? {
+            let known = search.live.networks.contains_key(&alias.id);
+            if !known && search.is_old(alias.runtime, alias.since) {
+                search.found.push(Found::Alias(alias.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// A subnet is in use as long as an address of it is, or the network that it is for.
+    fn find_subnets(&self, search: &mut Search<'_>) -> Result<()> {
+        for subnet in self.subnets()? {
+            let forgotten = search.is_old(subnet.runtime, subnet.since)
+                && subnet.id.space != Space::Global
+                && !search.live.subnets.contains(&subnet.id)
+                && !search.known.contains(&subnet.network)
+                && !self.has_others(&subnet, search)?;
+            if forgotten {
+                search.found.push(Found::Subnet(Box::new(subnet)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether somebody who is not forgotten has an address that was requested from the subnet.
+    fn has_others(&self, subnet: &Subnet, search: &Search<'_>) -> Result<bool> {
+        let holders = self.holders_in(&Prefix::Leases(subnet.id.space.clone()))?;
+        let requested = |holder: &Holder| matches!(&holder.tenant, Tenant::Request { subnet: from, .. } if *from == subnet.id);
+        Ok(holders.iter().any(|read| requested(&read.value) && !search.has_found(&read.value)))
+    }
+
+    fn free(&self, found: &Found) -> Result<()> {
+        match found {
+            Found::Attachment(read) => self.free_absent(read),
+            Found::Lease(subnet, holder) => self.free_requested(subnet, holder),
+            Found::Alias(id) => self.withdraw(id),
+            Found::Subnet(subnet) => self.free_subnet(subnet),
+        }
+    }
+
+    /// Only what was judged: one that was joined since then lives.
+    fn free_absent(&self, judged: &Read<Box<Attachment>>) -> Result<()> {
+        let id = &judged.value.id;
+        let _turn = self.host.turn(id);
+        let now = self.record_of(id, judged.value.layer)?;
+        match now.is_some_and(|now| now.revision == judged.revision) {
+            true => self.detach_layers(id),
+            false => Ok(()),
+        }
+    }
+
+    /// Only from whom it was judged to be: with its attachment the lease has lost its user.
+    fn free_requested(&self, subnet: &SubnetId, judged: &Holder) -> Result<()> {
+        let address = judged.lease.address.addr();
+        match self.holder(&judged.lease.space, address)? {
+            Some(now) if now.since == judged.since && is_left(&now.tenant, &judged.tenant) => {
+                self.release_address(subnet, address)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// With its gateways and auxiliary addresses, as often as it was requested.
+    fn free_subnet(&self, subnet: &Subnet) -> Result<()> {
+        let id = &subnet.id;
+        for reservation in self.reservations()? {
+            let inside = reservation.space == id.space && id.net.contains(&reservation.address);
+            let owner = reservation.owner.as_ref().map(model::OwnerName::as_str);
+            if inside && matches!(owner, Some("gateway" | "auxiliary")) {
+                self.release_address(id, reservation.address)?;
+            }
+        }
+        (0..subnet.references.max(1)).try_for_each(|_| self.release_subnet(id))
+    }
+}
+
+/// Whether the lease is still that which was judged, or has only lost its user since then.
+fn is_left(now: &Tenant, judged: &Tenant) -> bool {
+    match (now, judged) {
+        (Tenant::Request { subnet, user: None }, Tenant::Request { subnet: judged, .. }) => {
+            subnet == judged
+        }
+        (now, judged) => now == judged,
+    }
+}
+
+struct Search<'l> {
+    runtime: Runtime,
+    live: &'l Live,
+    /// What began later is passed over.
+    before: Timestamp,
+    /// Networks of which the runtime does not say who is on them.
+    opaque: BTreeSet<NetworkName>,
+    /// Networks that the runtime knows.
+    known: BTreeSet<NetworkName>,
+    dead: BTreeSet<AttachmentId>,
+    found: Vec<Found>,
+}
+
+impl Search<'_> {
+    fn is_old(&self, runtime: Runtime, since: Timestamp) -> bool {
+        runtime == self.runtime && since < self.before
+    }
+
+    fn has_found(&self, holder: &Holder) -> bool {
+        self.found.iter().any(|found| matches!(found, Found::Lease(_, known) if **known == *holder))
+    }
+}
+
+enum Found {
+    Attachment(Read<Box<Attachment>>),
+    Lease(SubnetId, Box<Holder>),
+    Alias(AliasId),
+    Subnet(Box<Subnet>),
+}
+
+impl Found {
+    fn finding(self) -> Finding {
+        let what = match self {
+            Found::Attachment(read) => Garbage::Attachment(read.value.id),
+            Found::Lease(_, holder) => Garbage::Lease(Box::new(holder.lease)),
+            Found::Alias(id) => Garbage::Alias(id),
+            Found::Subnet(subnet) => Garbage::Subnet(subnet.id),
+        };
+        Finding { what, remedy: Remedy::Free }
+    }
+}
