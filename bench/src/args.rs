@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use model::{Error, Result};
 
+use crate::docker::Part;
+
 /// How it is called.
 pub(crate) const USAGE: &str = "\
 usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours BINARY|DIR]
@@ -11,10 +13,11 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours B
   --quick     fewer rounds and smaller crowds: under a minute
   --rounds N  rounds of each pair (default 40, with --quick 8)
   --json FILE also writes everything that was measured as JSON
-  --only LIST of: counts, pairs, addresses, ports, crowd, together
+  --only LIST of: docker20, docker28, protocol, memory,
+              counts, pairs, addresses, ports, crowd, together
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
-/// The parts, in the order in which they are measured.
+/// The parts that are measured in the world of this process, in this order.
 pub(crate) const SECTIONS: [&str; 6] =
     ["counts", "pairs", "addresses", "ports", "crowd", "together"];
 
@@ -26,6 +29,8 @@ pub(crate) enum Mode {
     Start,
     /// Runs a command as its only child, and prints the peak of its memory.
     Peak(Vec<String>),
+    /// One of Docker's parts, for the benchmark that started it.
+    Part(Part, Args),
     /// Says how it is called.
     Help,
 }
@@ -51,8 +56,19 @@ impl Args {
         match words.peek().map(String::as_str) {
             Some("start") => return Ok(Mode::Start),
             Some("peak") => return Ok(Mode::Peak(words.skip(1).collect())),
+            Some("part") => {
+                let name = words.nth(1).unwrap_or_default();
+                let part = Part::named(&name);
+                let part = part.ok_or_else(|| Error::invalid(format!("{name:?} is no part")))?;
+                return Ok(Mode::Part(part, Self::options(words)?));
+            }
+            Some("--help" | "-h") => return Ok(Mode::Help),
             _ => {}
         }
+        Ok(Mode::Bench(Self::options(words)?))
+    }
+
+    fn options(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let (mut args, mut rounds) = (Self::default(), None);
         while let Some(word) = words.next() {
             let mut value =
@@ -63,12 +79,17 @@ impl Args {
                 "--json" => args.json = Some(value()?.into()),
                 "--ours" => args.ours = Some(value()?.into()),
                 "--only" => args.only = sections(&value()?)?,
-                "--help" | "-h" => return Ok(Mode::Help),
                 _ => return Err(Error::invalid(format!("{word} is no option\n{USAGE}"))),
             }
         }
         args.rounds = rounds.unwrap_or(if args.quick { 8 } else { 40 });
-        Ok(Mode::Bench(args))
+        Ok(args)
+    }
+
+    /// The same for a process of our own, without what is only ours to do.
+    pub(crate) fn passed_on(&self) -> Vec<String> {
+        let rounds = ["--rounds".to_owned(), self.rounds.to_string()];
+        self.quick.then(|| "--quick".to_owned()).into_iter().chain(rounds).collect()
     }
 
     /// Whether this section was asked for.
@@ -83,9 +104,13 @@ impl Args {
 }
 
 fn sections(list: &str) -> Result<Vec<String>> {
-    let names = list.split(',').map(|name| match SECTIONS.contains(&name) {
+    let known = || Part::ALL.map(Part::name).into_iter().chain(SECTIONS);
+    let names = list.split(',').map(|name| match known().any(|known| known == name) {
         true => Ok(name.to_owned()),
-        false => Err(Error::invalid(format!("{name:?} is none of {}", SECTIONS.join(", ")))),
+        false => {
+            let known: Vec<_> = known().collect();
+            Err(Error::invalid(format!("{name:?} is none of {}", known.join(", "))))
+        }
     });
     names.collect()
 }
@@ -116,8 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn passes_on_what_a_part_needs() {
+        let Ok(Mode::Bench(args)) = parse("--quick --only memory") else { panic!() };
+        let line = format!("part memory {}", args.passed_on().join(" "));
+        let Ok(Mode::Part(Part::Memory, args)) = parse(&line) else { panic!() };
+        assert!(args.quick && args.rounds == 8);
+    }
+
+    #[test]
     fn refuses_what_it_does_not_know() {
-        for line in ["--fast", "--rounds", "--rounds 0", "--only everything"] {
+        for line in ["--fast", "--rounds", "--rounds 0", "--only everything", "part everything"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

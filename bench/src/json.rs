@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::args::Args;
+use crate::samples::Samples;
 use crate::stats::{Book, Count, Rate, Series, Summary, cpu, wall};
 use crate::targets::{Side, Verdict};
 
@@ -19,6 +20,7 @@ pub(crate) fn document(book: &Book, verdicts: &[Verdict], args: &Args) -> Value 
         "rounds": args.rounds,
         "quick": args.quick,
         "costs": book.series.iter().map(|series| costs(book, series)).collect::<Vec<_>>(),
+        "docker": book.samples.iter().map(|one| samples(book, one)).collect::<Vec<_>>(),
         "at_once": book.rates.iter().map(rate).collect::<Vec<_>>(),
         "counts": book.counts.iter().map(count).collect::<Vec<_>>(),
         "targets": verdicts.iter().map(verdict).collect::<Vec<_>>(),
@@ -41,6 +43,19 @@ fn costs(book: &Book, series: &Series) -> Value {
         "wall_ratio": base.and_then(|base| series.ratio(base, wall)).map(summary),
         "cpu_ratio": base.and_then(|base| series.ratio(base, cpu)).map(summary),
         "rounds": { "wall_ms": of(wall), "cpu_ms": of(cpu) },
+    })
+}
+
+fn samples(book: &Book, samples: &Samples) -> Value {
+    json!({
+        "case": samples.case,
+        "verb": samples.verb,
+        "who": samples.who,
+        "unit": samples.unit,
+        "failures": samples.failures,
+        "value": samples.summary().map(summary),
+        "ratio": book.sample_ratio(samples).map(summary),
+        "rounds": samples.values.values().collect::<Vec<_>>(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! What Spoke costs: every figure is a ratio to somebody else's work in the same run, round robin.
 //!
-//! All of it happens in private mount and network namespaces that end with the process; the host
-//! stays as it was. Nothing here fails because something is slow: targets are printed, met or not.
+//! All of it happens in private mount and network namespaces that end with the process, or with one
+//! that it started; the host stays as it was. Nothing here fails because something is slow: targets are printed, met or not.
 
 mod addresses;
 mod args;
@@ -9,6 +9,7 @@ mod chain;
 mod contender;
 mod counts;
 mod crowd;
+mod docker;
 mod execute;
 mod floor;
 mod json;
@@ -17,6 +18,7 @@ mod pairs;
 mod peers;
 mod ports;
 mod report;
+mod samples;
 mod stats;
 mod targets;
 mod together;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let done = match Args::parse(std::env::args().skip(1)) {
         Ok(Mode::Start) => return ExitCode::SUCCESS,
         Ok(Mode::Peak(command)) => counts::print_peak(&command),
+        Ok(Mode::Part(part, args)) => part.work(&args),
         Ok(Mode::Help) => say(args::USAGE),
         Ok(Mode::Bench(args)) => bench(&args),
         Err(error) => Err(error),
@@ -54,10 +57,17 @@ type Section = fn(&Peers, &Args, &mut Book) -> Result<()>;
 
 fn bench(args: &Args) -> Result<()> {
     let began = Instant::now();
-    world::enter()?;
-    let peers = Peers::gather(args)?;
     let mut book = Book::new();
     book.machine.start();
+    // Docker needs a host's cgroups, which our own world lacks.
+    for part in docker::Part::ALL.into_iter().filter(|part| args.wants(part.name())) {
+        note(&format!("{} ({:.0} s so far)", part.name(), began.elapsed().as_secs_f64()));
+        if let Err(error) = part.measure(args, &mut book) {
+            book.fault(part.name(), &error);
+        }
+    }
+    world::enter()?;
+    let peers = Peers::gather(args)?;
     book.size = peers.size;
     let sections: [Section; 6] =
         [counts::run, pairs::run, addresses::run, ports::run, crowd::run, together::run];

@@ -10,7 +10,8 @@ use crate::targets::{Side, Verdict};
 /// Everything that is printed.
 pub(crate) fn text(book: &Book, verdicts: &[Verdict], peers: &Peers) -> String {
     let mut out = String::new();
-    let sections = [costs(book), rates(book), counts(book), verdicts_table(verdicts)];
+    let sections =
+        [samples(book), costs(book), rates(book), counts(book), verdicts_table(verdicts)];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         out += section;
         out.push('\n');
@@ -28,6 +29,39 @@ pub(crate) fn text(book: &Book, verdicts: &[Verdict], peers: &Peers) -> String {
          reference: {}",
         peers.reference_version
     );
+    out
+}
+
+/// Docker, in each line's own unit.
+fn samples(book: &Book) -> String {
+    let mut out = String::new();
+    if book.samples.is_empty() {
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "Docker, median [p10 - p90]; ratios to the first of each case\n\
+         {:<34} {:<18} {:<18} {:<6} {:>30} {:>24}",
+        "case", "what", "who", "unit", "value", "ratio"
+    );
+    for one in book.ordered_samples() {
+        let failed = match one.failures {
+            0 => String::new(),
+            number => format!("  {number} FAILED"),
+        };
+        let value = one.summary();
+        let digits = if value.is_some_and(|value| value.median >= 1_000.0) { 0 } else { 2 };
+        let _ = writeln!(
+            out,
+            "{:<34} {:<18} {:<18} {:<6} {:>30} {:>24}{failed}",
+            one.case,
+            one.verb,
+            one.who,
+            one.unit,
+            spread(value, digits),
+            spread(book.sample_ratio(one), 3),
+        );
+    }
     out
 }
 

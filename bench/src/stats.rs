@@ -6,12 +6,15 @@ use model::Error;
 
 use crate::execute::Cost;
 use crate::machine::Machine;
+use crate::samples::Samples;
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     /// Costs, in the order in which they were first measured.
     pub(crate) series: Vec<Series>,
+    /// What Docker's part measured.
+    pub(crate) samples: Vec<Samples>,
     /// Many at once.
     pub(crate) rates: Vec<Rate>,
     /// What was counted.

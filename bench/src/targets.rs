@@ -51,6 +51,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         judge.counted(),
         judge.many(),
         judge.scale(),
+        crate::docker::targets(book),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -221,7 +222,8 @@ impl Judge<'_> {
     }
 }
 
-fn at_most(what: String, target: f64, measured: Option<Summary>) -> Verdict {
+/// A target that is met by less.
+pub(crate) fn at_most(what: String, target: f64, measured: Option<Summary>) -> Verdict {
     Verdict { what, side: Side::AtMost, target, measured }
 }
 

@@ -1,0 +1,180 @@
+//! Networks and containers of a real engine, by its API: its own user-defined bridge and ours.
+
+use std::time::Instant;
+
+use model::{Error, Kind, Result};
+use serde_json::{Value, json};
+use tests::{Engine, Plugins, Release, Serve};
+
+use super::line::{remark, say};
+use crate::args::Args;
+use crate::samples::Place;
+
+/// Who does the same.
+pub(super) const BRIDGE: &str = "docker's bridge";
+pub(super) const SPOKE: &str = "spoke";
+/// A container without a network: what the rest of a start costs.
+const NONE: &str = "no network";
+
+/// What they do.
+pub(super) const CREATE: &str = "network create";
+pub(super) const REMOVE: &str = "network rm";
+pub(super) const CONNECT: &str = "connect";
+pub(super) const DISCONNECT: &str = "disconnect";
+pub(super) const START: &str = "container start";
+pub(super) const RUN: &str = "create + start";
+const STOP: &str = "container rm";
+
+/// Rounds that do not count.
+const WARMUP: usize = 2;
+
+/// The case of an engine.
+pub(super) fn case(release: Release) -> &'static str {
+    match release {
+        Release::V20_10 => "Docker 20.10",
+        Release::V26_1 => "Docker 26.1",
+        Release::V28_5 => "Docker 28.5",
+    }
+}
+
+/// Measures; nothing where Debian has moved on from this release.
+pub(super) fn run(release: Release, args: &Args) -> Result<()> {
+    if !release.is_there() {
+        return Ok(());
+    }
+    let engine = Engine::new(release, &Plugins::subject(), &[]);
+    let _serve = Serve::start(engine.world(), &[]);
+    let bridge = json!({ "Driver": "bridge" });
+    let spoke = json!({ "Driver": "spoke", "IPAM": { "Driver": "spoke" } });
+    let mut teams = [(BRIDGE, bridge), (SPOKE, spoke)].map(|(who, with)| Team {
+        engine: &engine,
+        case: case(release),
+        who,
+        with,
+    });
+    for team in &teams {
+        team.prepare()?;
+    }
+    let none = Team { engine: &engine, case: case(release), who: NONE, with: Value::Null };
+    let rounds = args.either(args.rounds.min(5), args.rounds.min(25));
+    for round in 0..WARMUP + rounds {
+        let number = round.checked_sub(WARMUP);
+        for team in &teams {
+            team.networks(number)?;
+        }
+        for team in teams.iter().chain([&none]) {
+            team.container(number)?;
+        }
+        // Nobody is always the one who comes after the same other.
+        teams.reverse();
+        if round.is_multiple_of(10) {
+            remark(format!("{}: round {round}", case(release)))?;
+        }
+    }
+    Ok(())
+}
+
+/// One who is measured.
+struct Team<'a> {
+    engine: &'a Engine,
+    case: &'static str,
+    who: &'static str,
+    /// How a network of theirs is made.
+    with: Value,
+}
+
+impl Team<'_> {
+    fn name(&self, what: &str) -> String {
+        format!("{what}-{}", self.who.replace([' ', '\''], "-"))
+    }
+
+    /// A network that stays, and a container on it, so that no round has the first of anything.
+    fn prepare(&self) -> Result<()> {
+        self.create_network(&self.name("base"))?;
+        let name = self.name("resident");
+        self.create_container(&name, &self.name("base"))?;
+        self.post(&format!("/containers/{name}/start"), &Value::Null)
+    }
+
+    /// A network comes, the resident joins and leaves it, and it goes.
+    fn networks(&self, round: Option<usize>) -> Result<()> {
+        let (network, resident) = (self.name("net"), self.name("resident"));
+        self.time(CREATE, round, || self.create_network(&network))?;
+        let member = json!({ "Container": resident });
+        let connect = || self.post(&format!("/networks/{network}/connect"), &member);
+        self.time(CONNECT, round, connect)?;
+        let disconnect = || self.post(&format!("/networks/{network}/disconnect"), &member);
+        self.time(DISCONNECT, round, disconnect)?;
+        self.time(REMOVE, round, || self.ask("DELETE", &format!("/networks/{network}")))?;
+        Ok(())
+    }
+
+    /// A container comes and goes.
+    fn container(&self, round: Option<usize>) -> Result<()> {
+        let name = self.name("container");
+        let network = if self.who == NONE { "none".to_owned() } else { self.name("base") };
+        let began = Instant::now();
+        let made = self.create_container(&name, &network);
+        let start =
+            || made.and_then(|()| self.post(&format!("/containers/{name}/start"), &Value::Null));
+        if self.time(START, round, start)? {
+            let both = began.elapsed().as_secs_f64() * 1e3;
+            self.say(RUN, round, Ok(both))?;
+        }
+        let remove = || self.ask("DELETE", &format!("/containers/{name}?force=true"));
+        self.time(STOP, round, remove)?;
+        Ok(())
+    }
+
+    fn create_network(&self, name: &str) -> Result<()> {
+        let mut body = self.with.clone();
+        body["Name"] = json!(name);
+        body["CheckDuplicate"] = json!(true);
+        self.post("/networks/create", &body)
+    }
+
+    fn create_container(&self, name: &str, network: &str) -> Result<()> {
+        let body = json!({
+            "Image": "busybox", "Cmd": ["/bin/sleep", "3600"],
+            "HostConfig": { "NetworkMode": network },
+        });
+        self.post(&format!("/containers/create?name={name}"), &body)
+    }
+
+    fn ask(&self, method: &str, target: &str) -> Result<()> {
+        self.send(method, target, &Value::Null)
+    }
+
+    fn post(&self, target: &str, body: &Value) -> Result<()> {
+        self.send("POST", target, body)
+    }
+
+    fn send(&self, method: &str, target: &str, body: &Value) -> Result<()> {
+        let reply = self.engine.call(method, target, body);
+        if (200..300).contains(&reply.status) {
+            return Ok(());
+        }
+        let what = format!("{method} {target}: {}: {}", reply.status, reply.text().trim());
+        Err(Error::new(Kind::Kernel, what))
+    }
+
+    /// Does `work` and says how long it took; whether it succeeded.
+    fn time(
+        &self,
+        verb: &str,
+        round: Option<usize>,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        let began = Instant::now();
+        let done = work();
+        let took = began.elapsed().as_secs_f64() * 1e3;
+        let succeeded = done.is_ok();
+        self.say(verb, round, done.map(|()| took))?;
+        Ok(succeeded)
+    }
+
+    fn say(&self, verb: &str, round: Option<usize>, took: Result<f64>) -> Result<()> {
+        let Some(round) = round else { return Ok(()) };
+        say(Place { case: self.case, verb, who: self.who, unit: "ms" }, round, took)
+    }
+}

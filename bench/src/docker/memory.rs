@@ -1,0 +1,126 @@
+//! How large the daemon is with many endpoints, and whether it grows.
+
+use std::fs;
+use std::thread;
+
+use model::{Error, Result};
+
+use super::daemon::{Daemon, Engine, Network};
+use super::line::{remark, say};
+use crate::args::Args;
+use crate::samples::Place;
+
+/// The cases.
+pub(super) const START: &str = "resident after its start";
+/// A round is RequestAddress, CreateEndpoint, Join, Leave, DeleteEndpoint, ReleaseAddress.
+pub(super) const GROWTH: &str = "growth over endpoints' lives";
+pub(super) const SIZE: &str = "size";
+pub(super) const FILES: &str = "open files";
+pub(super) const THREADS: &str = "threads";
+pub(super) const OURS: &str = "ours";
+/// A bridge has no more than 1023 ports.
+const NETWORKS: usize = 2;
+const LANES: usize = 4;
+
+/// With so many endpoints.
+pub(super) fn resident(endpoints: usize) -> String {
+    format!("resident, {endpoints} endpoints")
+}
+
+/// Measures.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let daemon = Daemon::start();
+    let mut to = daemon.connect()?;
+    State::of(&daemon)?.say(START, 0)?;
+    let networks = (80..).take(NETWORKS);
+    let networks = networks.map(|octet| Network::create(&mut to, octet, Engine::Moves));
+    let networks = networks.collect::<Result<Vec<_>>>()?;
+    let count = args.either(100, 1_000);
+    remark(format!("memory: {count} endpoints"))?;
+    let mut held = Vec::new();
+    for (number, network) in (0..count).zip(networks.iter().cycle()) {
+        let endpoint = network.endpoint(number, "");
+        let address = endpoint.begin(&mut to)?;
+        held.push((endpoint, address));
+    }
+    State::of(&daemon)?.say(&resident(count), 0)?;
+    for (endpoint, address) in held {
+        endpoint.end(&mut to, &address)?;
+    }
+    grow(&daemon, &networks, args)
+}
+
+/// Tenths of all rounds, and how it differs after each from what it was after the first.
+fn grow(daemon: &Daemon, networks: &[Network], args: &Args) -> Result<()> {
+    let rounds = args.either(1_000, 10_000);
+    remark(format!("memory: {rounds} rounds"))?;
+    let mut first = None;
+    for tenth in 0..=10 {
+        thread::scope(|scope| {
+            let lanes: Vec<_> = (0..LANES).zip(networks.iter().cycle()).collect();
+            let lanes: Vec<_> = lanes
+                .into_iter()
+                .map(|(lane, network)| {
+                    scope.spawn(move || {
+                        let mut to = daemon.connect()?;
+                        for number in 0..rounds / 10 / LANES {
+                            let number = 10_000 * (lane + 1) + number;
+                            network.endpoint(number, "").live(&mut to)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            let ended = |_| Error::bug("a client ended early");
+            lanes.into_iter().try_for_each(|lane| lane.join().map_err(ended)?)
+        })?;
+        let now = State::of(daemon)?;
+        match &first {
+            None => first = Some(now),
+            Some(first) => now.since(first).say(GROWTH, tenth)?,
+        }
+    }
+    Ok(())
+}
+
+/// What a process has.
+struct State {
+    /// KiB.
+    resident: f64,
+    files: f64,
+    threads: f64,
+}
+
+impl State {
+    fn of(daemon: &Daemon) -> Result<Self> {
+        let process = format!("/proc/{}", daemon.pid()?);
+        let failed = |error| Error::os(format!("reading {process}"), error);
+        let status = fs::read_to_string(format!("{process}/status")).map_err(failed)?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            number.ok_or_else(|| Error::bug(format!("{process}/status has no {name}")))
+        };
+        let files = fs::read_dir(format!("{process}/fd")).map_err(failed)?.count() as f64;
+        Ok(Self { resident: field("VmRSS:")?, files, threads: field("Threads:")? })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            resident: self.resident - before.resident,
+            files: self.files - before.files,
+            threads: self.threads - before.threads,
+        }
+    }
+
+    fn say(&self, case: &str, round: usize) -> Result<()> {
+        let values = [
+            (SIZE, "KiB", self.resident),
+            (FILES, "number", self.files),
+            (THREADS, "number", self.threads),
+        ];
+        values.into_iter().try_for_each(|(verb, unit, value)| {
+            say(Place { case, verb, who: OURS, unit }, round, Ok(value))
+        })
+    }
+}

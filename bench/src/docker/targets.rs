@@ -1,0 +1,86 @@
+//! What Spoke wants to reach under Docker.
+
+use tests::Release;
+
+use super::daemon::Engine;
+use super::{engines, memory, protocol};
+use crate::stats::{Book, Summary};
+use crate::targets::{Side, Verdict, at_most};
+
+/// Growth that is none: what an allocator keeps varies by some pages.
+const NOISE: f64 = 256.0;
+
+/// All of them.
+pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
+    [networks(book), calls(book), size(book)].into_iter().flatten().collect()
+}
+
+/// Ratios to Docker's own bridge.
+fn networks(book: &Book) -> Vec<Verdict> {
+    let all = [
+        (engines::CREATE, 1.0 / 2.0),
+        (engines::REMOVE, 1.0 / 5.0),
+        (engines::DISCONNECT, 1.0 / 5.0),
+        (engines::CONNECT, 1.0),
+        (engines::START, 1.0),
+    ];
+    let mut verdicts = Vec::new();
+    for release in [Release::V20_10, Release::V28_5] {
+        let case = engines::case(release);
+        for (verb, target) in all {
+            let ours = book.sampled(case, verb, engines::SPOKE);
+            let measured = ours.and_then(|ours| {
+                crate::stats::quotient(
+                    &ours.values,
+                    &book.sampled(case, verb, engines::BRIDGE)?.values,
+                )
+            });
+            let what = format!("{case}, spoke / its own bridge: {verb}");
+            verdicts.push(at_most(what, target, measured));
+        }
+    }
+    verdicts
+}
+
+fn calls(book: &Book) -> Vec<Verdict> {
+    let of = |case: &str, verb| book.sampled(case, verb, protocol::OURS)?.summary();
+    let mut verdicts = Vec::new();
+    for engine in [Engine::Moves, Engine::ShowsNamespace] {
+        let case = protocol::endpoint(engine);
+        let what = format!("{case}: our four calls, ms");
+        verdicts.push(at_most(what, 2.0, of(case, protocol::ALL_FOUR)));
+    }
+    for case in [protocol::KEPT, protocol::NEW] {
+        let what = format!("{case}: p50, µs");
+        verdicts.push(at_most(what, 150.0, of(case, protocol::MIDDLE)));
+    }
+    verdicts.push(Verdict {
+        what: format!("{}: per second", protocol::CROWD),
+        side: Side::AtLeast,
+        target: 10_000.0,
+        measured: of(protocol::CROWD, protocol::RATE),
+    });
+    for held in [0, 1_000, 30_000] {
+        let case = protocol::addresses(held);
+        let what = format!("{case}: p50, µs");
+        verdicts.push(at_most(what, 300.0, of(&case, protocol::MIDDLE)));
+    }
+    verdicts
+}
+
+fn size(book: &Book) -> Vec<Verdict> {
+    let of = |case: &str, verb| book.sampled(case, verb, memory::OURS);
+    let large = memory::resident(1_000);
+    let resident = of(&large, memory::SIZE).and_then(|one| one.summary());
+    let mut verdicts = vec![at_most(format!("{large}, KiB"), 20.0 * 1024.0, resident)];
+    // The last round's: growth adds up.
+    let last = |verb| {
+        let (_, last) = of(memory::GROWTH, verb)?.values.last_key_value()?;
+        Some(Summary { median: *last, low: *last, high: *last })
+    };
+    for (verb, target) in [(memory::SIZE, NOISE), (memory::FILES, 0.0), (memory::THREADS, 0.0)] {
+        let what = format!("{}, last: {verb}", memory::GROWTH);
+        verdicts.push(at_most(what, target, last(verb)));
+    }
+    verdicts
+}
