@@ -1,0 +1,153 @@
+//! The API of a Docker Engine, as far as the reconciler asks it (Docker Engine API 1.41 and later;
+//! the paths carry no version, so that each engine speaks its own).
+//!
+//! Only lists are asked for. While an engine calls its network driver it holds the container's
+//! lock: whoever inspects that container then waits for the one who waits for us.
+
+mod body;
+mod decode;
+mod events;
+mod http;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::fmt::Display;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use model::{AliasId, ContainerId, Error, IpNet, NetworkName, OwnerName, Result};
+use serde::de::DeserializeOwned;
+
+pub use events::{Events, News};
+
+/// An engine, by the socket on which it serves its API.
+#[derive(Clone, Debug)]
+pub struct Api {
+    socket: PathBuf,
+    patience: Duration,
+}
+
+/// A network, as an engine lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The engine's id of it.
+    pub id: AliasId,
+    /// What people call it; none if no network of ours could have the name.
+    pub name: Option<NetworkName>,
+    /// Its network driver.
+    pub driver: String,
+    /// Its IPAM driver.
+    pub ipam: String,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Its subnets.
+    pub subnets: Vec<Subnet>,
+}
+
+/// How far a network reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It exists on this engine alone.
+    Local,
+    /// Swarm decides where it exists and who is on it, its ingress network among them.
+    Swarm,
+    /// Nowhere: other networks are made after it (`docker network create --config-only`).
+    Template,
+}
+
+/// A subnet of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// The whole of it.
+    pub net: IpNet,
+    /// The part of it that containers get their addresses from, where one was named.
+    pub part: Option<IpNet>,
+}
+
+/// A container's endpoint on a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The engine's id of it.
+    pub id: ContainerId,
+    /// The container's name.
+    pub name: Option<OwnerName>,
+    /// Its addresses, of both families.
+    pub addresses: Vec<std::net::IpAddr>,
+}
+
+impl Api {
+    /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
+    /// connecting to the answer's last byte.
+    pub fn new(socket: impl Into<PathBuf>, patience: Duration) -> Self {
+        Self { socket: socket.into(), patience }
+    }
+
+    /// Where the engine serves.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The engine's version, such as `28.5.2` (`GET /version`).
+    pub fn version(&self) -> Result<String> {
+        let version: decode::Version = self.get("/version")?;
+        Ok(version.version())
+    }
+
+    /// Every network that the engine knows (`GET /networks`).
+    pub fn networks(&self) -> Result<Vec<Network>> {
+        let listed: Vec<decode::Network> = self.get("/networks")?;
+        listed.into_iter().map(|network| self.understood(network.network())).collect()
+    }
+
+    /// The endpoints of a network: those of running containers (`GET /networks/{id}`). None if
+    /// there is no such network any more.
+    pub fn endpoints(&self, network: &AliasId) -> Result<Option<Vec<Endpoint>>> {
+        let found: Option<decode::Network> = self.find(&format!("/networks/{network}"))?;
+        found.map(|network| self.understood(network.endpoints())).transpose()
+    }
+
+    /// The endpoints of every running container, in all networks (`GET /containers/json`).
+    pub fn running(&self) -> Result<Vec<(Option<AliasId>, Endpoint)>> {
+        let listed: Vec<decode::Container> = self.get("/containers/json")?;
+        let mut endpoints = Vec::new();
+        for container in listed {
+            endpoints.extend(self.understood(container.endpoints())?);
+        }
+        Ok(endpoints)
+    }
+
+    /// What happens to networks and containers from now on (`GET /events`). An engine that is not
+    /// ready to serve has none to tell.
+    pub fn events(&self) -> Result<Events> {
+        let deadline = Instant::now() + self.patience;
+        Events::open(&self.socket, deadline).map_err(|error| self.failed("/events", error))
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let missing = || self.failed(path, "404 Not Found");
+        self.find(path)?.ok_or_else(missing)
+    }
+
+    fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        let deadline = Instant::now() + self.patience;
+        let failed = |error| self.failed(path, error);
+        let reply = http::get(&self.socket, path, deadline).map_err(failed)?;
+        match reply.status {
+            200 => {}
+            404 => return Ok(None),
+            status => return Err(self.failed(path, format!("status {status}"))),
+        }
+        let body = BufReader::new(reply.body);
+        serde_json::from_reader(body).map(Some).map_err(|error| self.failed(path, error))
+    }
+
+    fn understood<T>(&self, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| error.context(format!("Docker Engine at {}", self.socket.display())))
+    }
+
+    fn failed(&self, path: &str, why: impl Display) -> Error {
+        let socket = self.socket.display();
+        Error::try_again(format!("Docker Engine at {socket} does not answer GET {path}: {why}"))
+    }
+}

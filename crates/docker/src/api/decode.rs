@@ -1,0 +1,180 @@
+//! The engine's JSON. Keys that are not known are passed over; null is the same as nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use model::{Error, IpNet, Result};
+use serde::Deserialize;
+
+use super::{Endpoint, Reach, Subnet};
+
+/// `GET /version`
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Version {
+    version: Option<String>,
+}
+
+/// An entry of `GET /networks`, or all of `GET /networks/{id}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Network {
+    #[serde(alias = "ID")]
+    id: Option<String>,
+    name: Option<String>,
+    scope: Option<String>,
+    driver: Option<String>,
+    #[serde(rename = "IPAM")]
+    ipam: Option<Ipam>,
+    ingress: Option<bool>,
+    config_only: Option<bool>,
+    containers: Option<BTreeMap<String, Option<Member>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Ipam {
+    driver: Option<String>,
+    config: Option<Vec<Option<IpamConfig>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct IpamConfig {
+    subnet: Option<String>,
+    #[serde(rename = "IPRange")]
+    range: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Member {
+    name: Option<String>,
+    #[serde(rename = "EndpointID")]
+    endpoint: Option<String>,
+    #[serde(rename = "IPv4Address")]
+    v4: Option<String>,
+    #[serde(rename = "IPv6Address")]
+    v6: Option<String>,
+}
+
+/// An entry of `GET /containers/json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Container {
+    names: Option<Vec<String>>,
+    network_settings: Option<Settings>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Settings {
+    networks: Option<BTreeMap<String, Option<Membership>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Membership {
+    #[serde(rename = "NetworkID")]
+    network: Option<String>,
+    #[serde(rename = "EndpointID")]
+    endpoint: Option<String>,
+    #[serde(rename = "IPAddress")]
+    v4: Option<String>,
+    #[serde(rename = "GlobalIPv6Address")]
+    v6: Option<String>,
+}
+
+impl Version {
+    pub(super) fn version(self) -> String {
+        self.version.unwrap_or_default()
+    }
+}
+
+impl Network {
+    pub(super) fn network(self) -> Result<super::Network> {
+        let ipam = self.ipam.unwrap_or_default();
+        let id = self.id.unwrap_or_default();
+        let configs = ipam.config.into_iter().flatten().flatten();
+        Ok(super::Network {
+            name: self.name.and_then(|name| name.parse().ok()),
+            driver: self.driver.unwrap_or_default(),
+            ipam: ipam.driver.unwrap_or_default(),
+            reach: match (self.config_only, self.ingress, self.scope.as_deref()) {
+                (Some(true), _, _) => Reach::Template,
+                (_, Some(true), _) => Reach::Swarm,
+                (_, _, None | Some("" | "local")) => Reach::Local,
+                (_, _, Some(_)) => Reach::Swarm,
+            },
+            subnets: configs
+                .filter_map(|config| config.subnet().transpose())
+                .collect::<Result<_>>()?,
+            id: parsed("network", &id)?,
+        })
+    }
+
+    pub(super) fn endpoints(self) -> Result<Vec<Endpoint>> {
+        let members = self.containers.into_iter().flatten().filter_map(|(_, member)| member);
+        let endpoints = members.map(|member| {
+            endpoint(member.endpoint, member.name.as_deref(), [member.v4, member.v6])
+        });
+        endpoints.filter_map(Result::transpose).collect()
+    }
+}
+
+impl IpamConfig {
+    /// What cannot be read must not be taken for unused: it is an error.
+    fn subnet(self) -> Result<Option<Subnet>> {
+        let Some(net) = given(self.subnet) else { return Ok(None) };
+        let net: IpNet = parsed("subnet", &net)?;
+        let part = given(self.range).map(|range| parsed::<IpNet>("range", &range)).transpose()?;
+        Ok(Some(Subnet { net: net.trunc(), part: part.map(|part| part.trunc()) }))
+    }
+}
+
+impl Container {
+    pub(super) fn endpoints(self) -> Result<Vec<(Option<model::AliasId>, Endpoint)>> {
+        // A container's own name is the one without another container's in front of it.
+        let names = self.names.unwrap_or_default();
+        let own = names.iter().filter_map(|name| name.strip_prefix('/'));
+        let name = own.into_iter().find(|name| !name.contains('/'));
+        let networks = self.network_settings.and_then(|settings| settings.networks);
+        let mut endpoints = Vec::new();
+        for membership in networks.into_iter().flatten().filter_map(|(_, membership)| membership) {
+            let network = given(membership.network).map(|id| parsed("network", &id)).transpose()?;
+            let found = endpoint(membership.endpoint, name, [membership.v4, membership.v6])?;
+            endpoints.extend(found.map(|endpoint| (network, endpoint)));
+        }
+        Ok(endpoints)
+    }
+}
+
+/// Addresses come with their subnet's length, and without.
+fn endpoint(
+    id: Option<String>,
+    name: Option<&str>,
+    addresses: [Option<String>; 2],
+) -> Result<Option<Endpoint>> {
+    let Some(id) = given(id) else { return Ok(None) };
+    let given = addresses.into_iter().filter_map(given);
+    let addresses = given.map(|text| {
+        let address = text.split_once('/').map_or(text.as_str(), |(address, _)| address);
+        parsed::<IpAddr>("address", address)
+    });
+    Ok(Some(Endpoint {
+        id: parsed("endpoint", &id)?,
+        name: name.and_then(|name| name.parse().ok()),
+        addresses: addresses.collect::<Result<_>>()?,
+    }))
+}
+
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn parsed<T: FromStr<Err: Display>>(what: &str, text: &str) -> Result<T> {
+    let shown: String = text.chars().take(80).collect();
+    text.parse().map_err(|why| Error::try_again(format!("its {what} {shown:?}: {why}")))
+}

@@ -1,0 +1,99 @@
+//! Repairs what Docker's engines forget: they swallow errors on their way out, send no
+//! DeleteEndpoint for an endpoint whose creation failed, and never repeat what a driver missed
+//! while it was down. What they say is alive is compared with what the book holds for them.
+//!
+//! It works from outside of every handler, in a thread of its own: an engine that hangs keeps
+//! nobody waiting but this thread.
+//!
+//! An engine's word is never quite true while it works, so nothing is taken away on the strength
+//! of one look. Every engine must answer completely; what is freed was missing in every look over
+//! a grace time, and was as old when that began; an engine that was out of reach is left in peace
+//! for the grace time, because it cleans up by itself when it starts. Swarm's networks are swarm's.
+//! And nothing is taken away from an engine that was not asked: its networks were never listed.
+
+mod book;
+mod doubt;
+mod live;
+mod look;
+mod notice;
+mod pass;
+mod peer;
+#[cfg(test)]
+mod tests;
+mod wait;
+mod watch;
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::api::Api;
+use crate::driver::Backstage;
+use book::{Book, EngineBook};
+pub use notice::Notice;
+use pass::Pass;
+use peer::Peer;
+use wait::{Woken, wait};
+
+/// After something happened, more is about to happen.
+const QUIET: Duration = Duration::from_secs(1);
+/// Looking takes no more than one part in so many of the time.
+const SHARE: u32 = 20;
+/// How long an engine has for one answer, all of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which engines are asked, and how often.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where they serve their API: every engine that uses us. What an engine uses that is not
+    /// named here is not touched, but not repaired either.
+    pub engines: Vec<PathBuf>,
+    /// What we are called as a driver, such as `spoke`; as a managed plugin with its tag.
+    pub driver: String,
+    /// How long something must have been missing before it is freed.
+    pub grace: Duration,
+    /// How often to look when nothing seems to happen.
+    pub period: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            engines: vec![PathBuf::from("/var/run/docker.sock")],
+            driver: "spoke".to_owned(),
+            grace: Duration::from_secs(30),
+            period: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Reconciles until `stop` becomes readable or its other end is closed, and tells what it finds.
+/// Returns within the time of one request to an engine.
+pub fn run(
+    settings: &Settings,
+    backstage: &impl Backstage,
+    report: &dyn Fn(Notice),
+    stop: BorrowedFd<'_>,
+) {
+    run_over(settings, &EngineBook { backstage }, report, stop);
+}
+
+fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop: BorrowedFd<'_>) {
+    let mut pass = Pass::new(settings, book, report);
+    let peer = |socket: &PathBuf| Peer::new(Api::new(socket.clone(), PATIENCE), settings.period);
+    let mut peers: Vec<Peer> = settings.engines.iter().map(peer).collect();
+    let mut due = Instant::now();
+    loop {
+        match wait(&peers, due, stop) {
+            Woken::Stop => return,
+            Woken::Due => {}
+            Woken::Events => {
+                due = due.min(pass.rested(Instant::now() + QUIET));
+                if peers.iter_mut().all(Peer::listen) && Instant::now() < due {
+                    continue;
+                }
+            }
+        }
+        due = pass.make(&mut peers);
+    }
+}

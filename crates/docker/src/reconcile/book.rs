@@ -1,0 +1,119 @@
+//! The book, as far as it is about Docker.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use engine::{Engine, Finding, Live, Mode};
+use model::{
+    AliasId, AttachmentId, Layer, NetworkName, OwnerName, Result, Runtime, SubnetId, Tenant,
+};
+
+use crate::driver::Backstage;
+
+/// What the book holds for Docker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) networks: Vec<HeldNetwork>,
+    pub(super) subnets: Vec<HeldSubnet>,
+    pub(super) endpoints: Vec<HeldEndpoint>,
+    pub(super) leases: Vec<HeldLease>,
+}
+
+/// A network under Docker's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldNetwork {
+    pub(super) id: AliasId,
+    pub(super) network: NetworkName,
+    /// Known once an engine has listed it.
+    pub(super) title: Option<NetworkName>,
+}
+
+/// A pool that was requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldSubnet {
+    pub(super) id: SubnetId,
+    pub(super) network: NetworkName,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldEndpoint {
+    pub(super) id: AttachmentId,
+    pub(super) network: Option<AliasId>,
+    pub(super) owner: Option<OwnerName>,
+}
+
+/// An address that was requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldLease {
+    pub(super) subnet: SubnetId,
+    pub(super) address: IpAddr,
+    pub(super) user: Option<AttachmentId>,
+}
+
+/// What the reconciler does with the book.
+pub(super) trait Book {
+    /// What it holds.
+    fn held(&self) -> Result<Held>;
+
+    /// [`Engine::reclaim_absent`].
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>>;
+
+    /// What people call a network.
+    fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()>;
+
+    /// What people call an endpoint's container.
+    fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
+}
+
+/// The book behind an engine.
+pub(super) struct EngineBook<'a, B> {
+    pub(super) backstage: &'a B,
+}
+
+impl<B: Backstage> Book for EngineBook<'_, B> {
+    fn held(&self) -> Result<Held> {
+        self.backstage.with_engine(held)
+    }
+
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>> {
+        self.backstage
+            .with_engine(|engine| engine.reclaim_absent(Runtime::Docker, live, grace, mode))
+    }
+
+    fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.set_title(network, title))
+    }
+
+    fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.set_owner(endpoint, owner))
+    }
+}
+
+fn held(engine: &Engine<'_>) -> Result<Held> {
+    let mut held = Held::default();
+    for alias in engine.aliases()?.into_iter().filter(|alias| alias.runtime == Runtime::Docker) {
+        held.networks.push(HeldNetwork {
+            id: alias.id,
+            network: alias.network,
+            title: alias.title,
+        });
+    }
+    for subnet in engine.subnets()?.into_iter().filter(|s| s.runtime == Runtime::Docker) {
+        held.subnets.push(HeldSubnet { id: subnet.id, network: subnet.network });
+    }
+    for record in engine.attachments()? {
+        if record.runtime == Runtime::Docker && record.layer == Layer::Link {
+            let (id, network, owner) = (record.id, record.alias, record.owner);
+            held.endpoints.push(HeldEndpoint { id, network, owner });
+        }
+    }
+    for holder in engine.holders()? {
+        if let (Tenant::Request { subnet, user }, Runtime::Docker) = (holder.tenant, holder.runtime)
+        {
+            let address = holder.lease.address.addr();
+            held.leases.push(HeldLease { subnet, address, user });
+        }
+    }
+    Ok(held)
+}

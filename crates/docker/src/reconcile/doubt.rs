@@ -1,0 +1,65 @@
+//! What only a person can decide.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use model::AliasId;
+
+use super::Notice;
+use super::book::Held;
+use super::look::Look;
+use crate::api::Reach;
+
+/// What was told, and what is about to be if it stays: each once.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    since: BTreeMap<AliasId, (Instant, bool)>,
+}
+
+impl Doubts {
+    /// What is to be told now: what has been so for the grace time.
+    pub(super) fn mature(
+        &mut self,
+        current: Vec<(AliasId, Notice)>,
+        now: Instant,
+        grace: Duration,
+    ) -> Vec<Notice> {
+        let mut since = BTreeMap::new();
+        let mut mature = Vec::new();
+        for (id, notice) in current {
+            let (first, told) = self.since.get(&id).copied().unwrap_or((now, false));
+            let is_ripe = now.saturating_duration_since(first) >= grace;
+            if is_ripe && !told {
+                mature.push(notice);
+            }
+            since.insert(id, (first, told || is_ripe));
+        }
+        self.since = since;
+        mature
+    }
+}
+
+/// Where the book and the engines contradict each other about networks.
+pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(AliasId, Notice)> {
+    let mut doubts = Vec::new();
+    for (id, sighting) in &look.networks {
+        let network = &sighting.network;
+        let is_held = held.networks.iter().any(|known| known.id == *id);
+        if is_ours(&network.driver, driver) && network.reach == Reach::Local && !is_held {
+            let name = network.name.clone();
+            doubts.push((id.clone(), Notice::Unknown { network: id.clone(), name }));
+        }
+    }
+    for known in &held.networks {
+        if known.title.is_none() && !look.networks.contains_key(&known.id) {
+            let (network, name) = (known.id.clone(), known.network.clone());
+            doubts.push((network.clone(), Notice::Unclaimed { network, name }));
+        }
+    }
+    doubts
+}
+
+/// A managed plugin's driver carries a tag.
+fn is_ours(driver: &str, ours: &str) -> bool {
+    driver == ours || driver.strip_prefix(ours).is_some_and(|rest| rest.starts_with(':'))
+}

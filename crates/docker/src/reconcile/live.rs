@@ -1,0 +1,90 @@
+//! What counts as alive, by one look. In doubt, it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::Live;
+use model::{AliasId, AttachmentId, ContainerId, Space, SubnetId};
+
+use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
+use super::look::{Look, Sighting};
+use crate::api::Endpoint;
+
+/// `listed` are the subnets that were seen in use before.
+pub(super) fn live(held: &Held, look: &Look, listed: &BTreeSet<SubnetId>) -> Live {
+    let mut live = Live { networks: networks(held, look), ..Live::default() };
+    for endpoint in look.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
+        live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
+    }
+    for subnet in &held.subnets {
+        if look.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held, listed) {
+            live.subnets.insert(subnet.id.clone());
+        }
+    }
+    let alive = alive(held, &live);
+    for lease in &held.leases {
+        let is_used = lease.user.as_ref().is_some_and(|user| alive.contains(user));
+        if is_used || !is_told(lease, look, &live) {
+            live.addresses.insert((lease.subnet.space.clone(), lease.address));
+        }
+    }
+    live
+}
+
+/// More that is alive, by what an engine says of its containers.
+pub(super) fn add_running(live: &mut Live, running: Vec<(Option<AliasId>, Endpoint)>) {
+    for (network, endpoint) in running {
+        live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
+        if let Some(network) = network {
+            let known = live.networks.entry(network).or_insert_with(|| Some(BTreeSet::new()));
+            known.iter_mut().for_each(|known| {
+                known.insert(endpoint.id.clone());
+            });
+        }
+    }
+}
+
+/// A network that no engine has ever listed may be that of an engine that is not asked.
+fn networks(held: &Held, look: &Look) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
+    let ids = |sighting: &Sighting| {
+        let endpoints = sighting.endpoints.as_ref()?;
+        Some(endpoints.iter().map(|endpoint| endpoint.id.clone()).collect())
+    };
+    let seen = look.networks.iter().map(|(id, sighting)| (id.clone(), ids(sighting)));
+    let mut networks: BTreeMap<_, _> = seen.collect();
+    for network in held.networks.iter().filter(|network| network.title.is_none()) {
+        networks.entry(network.id.clone()).or_insert(None);
+    }
+    networks
+}
+
+/// Whether it is known that the subnet is one of an engine that is asked; or nothing depends on it,
+/// because it was requested and came to no network.
+fn may_be_judged(subnet: &HeldSubnet, held: &Held, listed: &BTreeSet<SubnetId>) -> bool {
+    let of_network = held.networks.iter().filter(|known| known.network == subnet.network);
+    let is_titled = of_network.clone().any(|known| known.title.is_some());
+    let is_loose =
+        of_network.count() == 0 && !held.leases.iter().any(|lease| lease.subnet == subnet.id);
+    subnet.id.space == Space::Host && (listed.contains(&subnet.id) || is_titled || is_loose)
+}
+
+/// The endpoints that live, or of which nobody can say.
+fn alive(held: &Held, live: &Live) -> BTreeSet<AttachmentId> {
+    let is_alive = |endpoint: &&HeldEndpoint| match &endpoint.network {
+        None => true,
+        Some(network) => match live.networks.get(network) {
+            None => false,
+            Some(None) => true,
+            Some(Some(endpoints)) => endpoints.contains(&endpoint.id.container),
+        },
+    };
+    held.endpoints.iter().filter(is_alive).map(|endpoint| endpoint.id.clone()).collect()
+}
+
+/// Whether the engines have told everything about the addresses of its subnet.
+fn is_told(lease: &HeldLease, look: &Look, live: &Live) -> bool {
+    let mut users = look.users(&lease.subnet).peekable();
+    match users.peek() {
+        Some(_) => users.all(|sighting| sighting.endpoints.is_some()),
+        None => lease.subnet.space == Space::Host && !live.subnets.contains(&lease.subnet),
+    }
+}

@@ -1,0 +1,100 @@
+//! What the reconciler has to tell.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::{Finding, Garbage};
+use model::{AliasId, Error, NetworkName};
+
+/// Something that a person, a metric or an event should know.
+#[derive(Debug)]
+pub enum Notice {
+    /// An engine answers again, or for the first time.
+    Reached {
+        /// Where it serves.
+        engine: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// An engine does not answer any more. Nothing is freed until all do.
+    Lost {
+        /// Where it serves.
+        engine: PathBuf,
+        /// Why.
+        why: Error,
+    },
+    /// Something was freed, or kept back, that no engine knows.
+    Reclaimed {
+        /// What, and what became of it.
+        finding: Finding,
+        /// For how long no engine has known it.
+        missing: Duration,
+    },
+    /// An engine lists a network of our driver that the book does not know: its containers cannot
+    /// start until it is created again.
+    Unknown {
+        /// The engine's id of it.
+        network: AliasId,
+        /// What people call it.
+        name: Option<NetworkName>,
+    },
+    /// The book knows a network of Docker's that no engine has ever listed: it belongs to an
+    /// engine that is not asked, or its creation was broken off.
+    Unclaimed {
+        /// Docker's id of it.
+        network: AliasId,
+        /// What it is called in the book.
+        name: NetworkName,
+    },
+    /// The book could not be read or mended.
+    Failed(Error),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Reached { engine, version } => {
+                write!(f, "Docker Engine {version} answers at {}", engine.display())
+            }
+            Notice::Lost { engine, why } => {
+                let engine = engine.display();
+                write!(f, "nothing is freed while the Docker Engine at {engine} is silent: {why}")
+            }
+            Notice::Reclaimed { finding, missing } => {
+                let missing = missing.as_secs();
+                write!(f, "{}: no Docker Engine has known it for {missing} s", Named(&finding.what))
+            }
+            Notice::Unknown { network, name } => {
+                let name = name.as_ref().map_or(network.as_str(), NetworkName::as_str);
+                write!(
+                    f,
+                    "Docker's network {name} is unknown to Spoke: its containers cannot start; \
+                     remove it in Docker and create it again"
+                )
+            }
+            Notice::Unclaimed { network, name } => write!(
+                f,
+                "no Docker Engine that is asked lists network {name} (Docker's {network}): name \
+                 the engine that has it in the configuration, or remove it with spoke network rm"
+            ),
+            Notice::Failed(error) => write!(f, "reconciling with Docker: {error}"),
+        }
+    }
+}
+
+/// What was found, for a sentence.
+struct Named<'a>(&'a Garbage);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Garbage::Attachment(id) | Garbage::Doubtful(id) | Garbage::Unfinished(id) => id.fmt(f),
+            Garbage::Lease(lease) => write!(f, "address {}", lease.address),
+            Garbage::Port(claim) => write!(f, "a port of {}", claim.holder),
+            Garbage::Stray(stray) => write!(f, "{stray:?}"),
+            Garbage::Alias(id) => write!(f, "Docker's network {id}"),
+            Garbage::Subnet(id) => write!(f, "subnet {id}"),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One pass: look, learn names, judge.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use engine::{Live, Mode};
+use model::{Result, SubnetId};
+
+use super::book::{Book, Held};
+use super::doubt::{Doubts, doubts};
+use super::live::{add_running, live};
+use super::look::Look;
+use super::peer::{Peer, State};
+use super::watch::{Moment, Verdict, Watch};
+use super::{Notice, SHARE, Settings};
+use crate::api::Reach;
+
+/// What is kept from pass to pass.
+pub(super) struct Pass<'a> {
+    settings: &'a Settings,
+    book: &'a dyn Book,
+    report: &'a dyn Fn(Notice),
+    watch: Watch,
+    doubts: Doubts,
+    /// Subnets that an engine has used since the daemon began.
+    listed: BTreeSet<SubnetId>,
+    rest: Instant,
+}
+
+/// What became of a pass.
+enum Outcome {
+    /// Nothing seems to be missing.
+    Clean,
+    /// Something is missing, and will be freed unless it turns up.
+    Suspicious,
+    /// Not every engine answered.
+    Broken,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        book: &'a dyn Book,
+        report: &'a dyn Fn(Notice),
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            settings,
+            book,
+            report,
+            watch: Watch::new(settings.grace, now),
+            doubts: Doubts::default(),
+            listed: BTreeSet::new(),
+            rest: now,
+        }
+    }
+
+    /// The wanted time, or later if looking has taken long.
+    pub(super) fn rested(&self, wanted: Instant) -> Instant {
+        wanted.max(self.rest)
+    }
+
+    /// Makes a pass, and tells when the next one is due.
+    pub(super) fn make(&mut self, peers: &mut [Peer]) -> Instant {
+        let begin = Instant::now();
+        let outcome = self.attempt(peers).unwrap_or_else(|error| {
+            (self.report)(Notice::Failed(error));
+            Outcome::Clean
+        });
+        let end = Instant::now();
+        self.rest = end + (end - begin) * SHARE;
+        let latest = end + self.settings.period;
+        match outcome {
+            Outcome::Clean => latest,
+            Outcome::Suspicious => self.rested(self.watch.ripe()).min(latest),
+            Outcome::Broken => {
+                self.watch.disturb(end);
+                let retries = peers.iter().filter_map(Peer::retry);
+                retries.min().map_or(latest, |retry| retry.min(latest))
+            }
+        }
+    }
+
+    fn attempt(&mut self, peers: &mut [Peer]) -> Result<Outcome> {
+        let states: Vec<State> = peers.iter_mut().map(|peer| peer.reach(self.report)).collect();
+        if states.contains(&State::Silent) {
+            return Ok(Outcome::Broken);
+        }
+        if states.contains(&State::Back) {
+            self.watch.disturb(Instant::now());
+        }
+        let held = self.book.held()?;
+        let Some(look) = self.look(peers, &held) else { return Ok(Outcome::Broken) };
+        self.learn(&held, &look);
+        let live = live(&held, &look, &self.listed);
+        self.doubt(&held, &look);
+        let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?;
+        let now = Moment { at: Instant::now(), clock: SystemTime::now() };
+        match self.watch.add(now, live) {
+            Some(verdict) => self.judge(verdict, peers),
+            None if missing.is_empty() => Ok(Outcome::Clean),
+            None => Ok(Outcome::Suspicious),
+        }
+    }
+
+    fn look(&self, peers: &mut [Peer], held: &Held) -> Option<Look> {
+        let mut look = Look::default();
+        for peer in peers {
+            if let Err(why) = look.add_all(&peer.api, held) {
+                peer.lose(why, self.report);
+                return None;
+            }
+        }
+        Some(look)
+    }
+
+    /// Names are for people; what cannot be named now can be at the next look.
+    fn learn(&mut self, held: &Held, look: &Look) {
+        for subnet in &held.subnets {
+            if look.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
+                self.listed.insert(subnet.id.clone());
+            }
+        }
+        for network in &held.networks {
+            let Some(sighting) = look.networks.get(&network.id) else { continue };
+            let title = sighting.network.name.as_ref();
+            if let Some(title) = title.filter(|title| network.title.as_ref() != Some(title))
+                && sighting.network.reach == Reach::Local
+            {
+                self.told(self.book.entitle(&network.id, title));
+            }
+        }
+        for endpoint in &held.endpoints {
+            let sighting = endpoint.network.as_ref().and_then(|id| look.networks.get(id));
+            let known = sighting.and_then(|sighting| sighting.endpoints.as_ref()).into_iter();
+            let seen = known.flatten().find(|seen| seen.id == endpoint.id.container);
+            if let Some(name) = seen.and_then(|seen| seen.name.as_ref())
+                && endpoint.owner.as_ref() != Some(name)
+            {
+                self.told(self.book.name(&endpoint.id, name));
+            }
+        }
+    }
+
+    fn told(&self, result: Result<()>) {
+        if let Err(error) = result {
+            (self.report)(Notice::Failed(error));
+        }
+    }
+
+    fn doubt(&mut self, held: &Held, look: &Look) {
+        let current = doubts(held, look, &self.settings.driver);
+        let (now, grace) = (Instant::now(), self.settings.grace);
+        self.doubts.mature(current, now, grace).into_iter().for_each(self.report);
+    }
+
+    /// Frees what was missing all the time; the containers themselves are asked once more before.
+    fn judge(&self, verdict: Verdict, peers: &mut [Peer]) -> Result<Outcome> {
+        let Verdict { mut live, span } = verdict;
+        // As old as it must be now to have had its grace when the span began.
+        let age = span + self.settings.grace;
+        if self.reclaim(&live, age, Mode::DryRun)?.is_empty() {
+            return Ok(Outcome::Clean);
+        }
+        for peer in peers {
+            match peer.api.running() {
+                Ok(running) => add_running(&mut live, running),
+                Err(why) => {
+                    peer.lose(why, self.report);
+                    return Ok(Outcome::Broken);
+                }
+            }
+        }
+        for finding in self.reclaim(&live, age, Mode::Mend)? {
+            (self.report)(Notice::Reclaimed { finding, missing: span });
+        }
+        Ok(Outcome::Suspicious)
+    }
+
+    fn reclaim(&self, live: &Live, age: Duration, mode: Mode) -> Result<Vec<engine::Finding>> {
+        self.book.reclaim(live, age, mode)
+    }
+}

@@ -1,0 +1,98 @@
+//! An engine that is asked, and whether it answers.
+
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+
+use super::Notice;
+use crate::api::{Api, Events, News};
+
+/// How long to wait after the first failure; twice as long after each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// An engine.
+pub(super) struct Peer {
+    pub(super) api: Api,
+    pub(super) events: Option<Events>,
+    longest: Duration,
+    pause: Duration,
+    retry: Instant,
+    is_told: bool,
+}
+
+/// How an engine was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It answered all the time.
+    Steady,
+    /// It answers again.
+    Back,
+    /// It does not answer.
+    Silent,
+}
+
+impl Peer {
+    /// One that is asked again after at most `longest` when it is silent.
+    pub(super) fn new(api: Api, longest: Duration) -> Self {
+        let (pause, retry) = (FIRST_PAUSE, Instant::now());
+        Self { api, events: None, longest, pause, retry, is_told: false }
+    }
+
+    /// Hears what happens there. `false`: the engine is gone.
+    pub(super) fn listen(&mut self) -> bool {
+        let Some(events) = &mut self.events else { return true };
+        match events.drain() {
+            News::None | News::Some => true,
+            News::End => {
+                self.events = None;
+                self.retry = Instant::now();
+                false
+            }
+        }
+    }
+
+    /// Finds out whether the engine is there.
+    pub(super) fn reach(&mut self, report: &dyn Fn(Notice)) -> State {
+        self.listen();
+        if self.events.is_some() {
+            return State::Steady;
+        }
+        if Instant::now() < self.retry {
+            return State::Silent;
+        }
+        match self.greet() {
+            Ok((events, version)) => {
+                self.events = Some(events);
+                self.pause = FIRST_PAUSE;
+                self.is_told = false;
+                report(Notice::Reached { engine: self.api.socket().to_owned(), version });
+                State::Back
+            }
+            Err(why) => {
+                self.lose(why, report);
+                State::Silent
+            }
+        }
+    }
+
+    /// Listens before asking, so that nothing happens in between unheard.
+    fn greet(&self) -> Result<(Events, String)> {
+        let events = self.api.events()?;
+        Ok((events, self.api.version()?))
+    }
+
+    /// The engine did not answer, or not completely.
+    pub(super) fn lose(&mut self, why: Error, report: &dyn Fn(Notice)) {
+        self.events = None;
+        self.retry = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(self.longest);
+        if !std::mem::replace(&mut self.is_told, true) {
+            report(Notice::Lost { engine: self.api.socket().to_owned(), why });
+        }
+    }
+
+    /// When to ask a silent engine again.
+    pub(super) fn retry(&self) -> Option<Instant> {
+        self.events.is_none().then_some(self.retry)
+    }
+}

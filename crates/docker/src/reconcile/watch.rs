@@ -1,0 +1,168 @@
+//! When an engine's silence about something is believed.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use engine::Live;
+
+/// The clocks say something else than the monotonic one by more than this: somebody has set them,
+/// and ages in the book mean nothing for now.
+const JUMP: Duration = Duration::from_secs(5);
+
+/// A point in time, on a clock that nobody sets and on the one that dates the book.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) at: Instant,
+    pub(super) clock: SystemTime,
+}
+
+/// What was missing in every look of a span.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// What was alive in at least one of them.
+    pub(super) live: Live,
+    /// How long the span was.
+    pub(super) span: Duration,
+}
+
+/// Looks, put together until they span the grace time.
+pub(super) struct Watch {
+    grace: Duration,
+    calm: Instant,
+    span: Option<(Moment, Live)>,
+}
+
+impl Watch {
+    /// Nothing is believed before the grace time has passed since `now`.
+    pub(super) fn new(grace: Duration, now: Instant) -> Self {
+        Self { grace, calm: now + grace, span: None }
+    }
+
+    /// An engine was out of reach: what was seen before means nothing, and what is seen until the
+    /// grace time has passed is an engine that cleans up by itself.
+    pub(super) fn disturb(&mut self, now: Instant) {
+        self.calm = now + self.grace;
+        self.span = None;
+    }
+
+    /// Adds a complete look. A verdict ends the span, and begins the next.
+    pub(super) fn add(&mut self, now: Moment, live: Live) -> Option<Verdict> {
+        if now.at < self.calm {
+            return None;
+        }
+        let Some((begin, before)) = self.span.take().filter(|(begin, _)| !jumped(begin, &now))
+        else {
+            self.span = Some((now, live));
+            return None;
+        };
+        let span = now.at.saturating_duration_since(begin.at);
+        let both = before.or(&live);
+        if span < self.grace {
+            self.span = Some((begin, both));
+            return None;
+        }
+        self.span = Some((now, live));
+        Some(Verdict { live: both, span })
+    }
+
+    /// When the next look could bring a verdict.
+    pub(super) fn ripe(&self) -> Instant {
+        self.span.as_ref().map_or(self.calm, |(begin, _)| begin.at + self.grace)
+    }
+}
+
+fn jumped(begin: &Moment, now: &Moment) -> bool {
+    let passed = now.at.saturating_duration_since(begin.at);
+    match now.clock.duration_since(begin.clock) {
+        Ok(told) => told.abs_diff(passed) > JUMP,
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(30);
+
+    /// A sequence of looks and disturbances, in seconds after the beginning.
+    enum Step {
+        /// What is alive, and whether there is a verdict: its span, and what is alive in it.
+        Look(u64, &'static [&'static str], Option<(u64, &'static [&'static str])>),
+        Disturb(u64),
+        /// The book's clock is set forward.
+        Jump(u64),
+    }
+
+    fn live(networks: &[&str]) -> Live {
+        let networks = networks.iter().map(|id| (id.parse().unwrap(), None)).collect();
+        Live { networks, ..Live::default() }
+    }
+
+    fn run(steps: &[Step]) {
+        let (start, mut clock) = (Instant::now(), SystemTime::now());
+        let mut watch = Watch::new(GRACE, start);
+        for (n, step) in steps.iter().enumerate() {
+            match step {
+                Step::Look(at, alive, expected) => {
+                    let passed = Duration::from_secs(*at);
+                    let now = Moment { at: start + passed, clock: clock + passed };
+                    let expected = expected.map(|(span, alive)| Verdict {
+                        live: live(alive),
+                        span: Duration::from_secs(span),
+                    });
+                    assert_eq!(watch.add(now, live(alive)), expected, "step {n}");
+                }
+                Step::Disturb(at) => watch.disturb(start + Duration::from_secs(*at)),
+                Step::Jump(by) => clock += Duration::from_secs(*by),
+            }
+        }
+    }
+
+    use Step::{Disturb, Jump, Look};
+
+    #[test]
+    fn believes_what_was_missing_for_the_grace_time() {
+        run(&[
+            Look(0, &["a"], None),
+            Look(30, &["a"], None),
+            Look(59, &["a"], None),
+            Look(60, &["a"], Some((30, &["a"]))),
+            Look(61, &["a"], None),
+            Look(120, &["a"], Some((60, &["a"]))),
+        ]);
+    }
+
+    #[test]
+    fn what_was_alive_once_in_the_span_is_alive() {
+        run(&[
+            Look(30, &[], None),
+            Look(40, &["a"], None),
+            Look(60, &["b"], Some((30, &["a", "b"]))),
+            Look(90, &[], Some((30, &["b"]))),
+            Look(120, &[], Some((30, &[]))),
+        ]);
+    }
+
+    #[test]
+    fn forgets_everything_when_an_engine_was_out_of_reach() {
+        run(&[
+            Look(30, &[], None),
+            Disturb(59),
+            Look(60, &[], None),
+            Look(88, &[], None),
+            Look(89, &[], None),
+            Look(118, &[], None),
+            Look(119, &[], Some((30, &[]))),
+        ]);
+    }
+
+    #[test]
+    fn begins_anew_when_the_clock_was_set() {
+        run(&[
+            Look(30, &[], None),
+            Jump(3600),
+            Look(60, &[], None),
+            Look(90, &[], Some((30, &[]))),
+        ]);
+    }
+}
