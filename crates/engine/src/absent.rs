@@ -196,16 +196,9 @@ impl Engine<'_> {
         }
     }
 
-    /// With its gateways and auxiliary addresses, as often as it was requested.
+    /// As often as it was requested: with the last share go its gateways and auxiliary addresses.
     fn free_subnet(&self, subnet: &Subnet) -> Result<()> {
         let id = &subnet.id;
-        for reservation in self.reservations()? {
-            let inside = reservation.space == id.space && id.net.contains(&reservation.address);
-            let owner = reservation.owner.as_ref().map(model::OwnerName::as_str);
-            if inside && matches!(owner, Some("gateway" | "auxiliary")) {
-                self.release_address(id, reservation.address)?;
-            }
-        }
         (0..subnet.references.max(1)).try_for_each(|_| self.release_subnet(id))
     }
 }

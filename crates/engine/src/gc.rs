@@ -67,6 +67,7 @@ impl Engine<'_> {
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
         let mut kept = valid.clone();
+        kept.extend(self.stand_ins(network)?);
         for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
             let member = (read.value.id.container.clone(), read.value.id.ifname.clone());
             if read.value.alias.is_some() || self.is_being_attached(&read.value) {

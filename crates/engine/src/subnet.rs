@@ -1,15 +1,25 @@
 //! Subnets and addresses that a runtime asks for by themselves, before there is a network or a
 //! container for them (libnetwork's IPAM driver).
 
-use std::net::IpAddr;
+mod address;
+mod files;
+mod handout;
+mod place;
+mod room;
 
 use model::{
-    Error, Family, IpNet, Lease, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky,
-    Subnet, SubnetId, Want,
+    Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, SubnetId,
+    Want,
 };
 
 use crate::Engine;
 use crate::port::Prefix;
+
+/// Whose the reservation of a requested gateway is. No runtime has a container of such a name.
+pub const GATEWAY: &str = "@gateway";
+
+/// Whose the reservation of a requested auxiliary address is.
+pub const AUXILIARY: &str = "@auxiliary";
 
 /// Which subnet a runtime wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,26 +85,6 @@ pub struct AddressRequest {
 }
 
 impl Engine<'_> {
-    /// Hands out a subnet.
-    pub fn request_subnet(&self, _request: &SubnetRequest) -> Result<Subnet> {
-        Err(Error::bug("not there yet"))
-    }
-
-    /// Takes a subnet back. One that is not handed out is no error.
-    pub fn release_subnet(&self, _id: &SubnetId) -> Result<()> {
-        Err(Error::bug("not there yet"))
-    }
-
-    /// Hands out an address.
-    pub fn request_address(&self, _request: &AddressRequest) -> Result<Lease> {
-        Err(Error::bug("not there yet"))
-    }
-
-    /// Takes an address back that was requested from this subnet. One that is not is no error.
-    pub fn release_address(&self, _subnet: &SubnetId, _address: IpAddr) -> Result<()> {
-        Err(Error::bug("not there yet"))
-    }
-
     /// Every subnet that is handed out.
     pub fn subnets(&self) -> Result<Vec<Subnet>> {
         Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())

@@ -1,0 +1,313 @@
+//! Addresses of a subnet are handed out and taken back, one by one.
+
+use std::net::IpAddr;
+
+use model::{
+    Cursor, Error, Holder, Layer, Lease, Order, OwnerName, Reservation, Result, Sticky, SubnetId,
+    Tenant, Want,
+};
+
+use super::place::Place;
+use super::{AUXILIARY, AddressRequest, GATEWAY, Purpose};
+use crate::Engine;
+use crate::attach::held;
+use crate::book::{Read, unchanged};
+use crate::choose::advance;
+use crate::port::{Expect, Key, Outcome, Record, Txn};
+use crate::search::{Avoid, Found, Search};
+
+/// How often a lost race is run again.
+const RACES: usize = 200;
+
+impl Engine<'_> {
+    /// Hands out an address, with the prefix length of its whole subnet.
+    ///
+    /// Any address is one of the subnet's part; where that is full, one of another subnet that the
+    /// same network has for the same family. An exact one may lie anywhere in the subnet. Fails
+    /// with `NotFound` where the subnet is not handed out, with `Conflict` where the address is
+    /// held, reserved or the network's gateway, and with `Exhausted`.
+    pub fn request_address(&self, request: &AddressRequest) -> Result<Lease> {
+        let id = &request.subnet;
+        let Some(read) = self.subnet_of(id)? else {
+            return Err(Error::not_found(format!(
+                "subnet {id} is not handed out; request it first"
+            )));
+        };
+        let place = self.place(read.value)?;
+        if let Some(lease) = given(&place, request)? {
+            return Ok(lease);
+        }
+        let mut avoid = Avoid::new();
+        for _ in 0..RACES {
+            let proposal = match request.want {
+                Want::Exactly(address) => Some(self.exact(&place, request, address)?),
+                Want::Any => self.any_of(&place, request, &avoid)?,
+            };
+            let Some(proposal) = proposal else {
+                match self.make_room(&place)? {
+                    true => continue,
+                    false => return Err(place.full()),
+                }
+            };
+            match self.grant(&place, request, proposal, &mut avoid)? {
+                Some(lease) => return Ok(lease),
+                None => self.after_lost_address(request)?,
+            }
+        }
+        Err(Error::try_again(format!(
+            "requesting an address of subnet {id}: lost {RACES} races in a row"
+        )))
+    }
+
+    /// One that may be taken, unless somebody holds it.
+    fn exact(&self, place: &Place, request: &AddressRequest, address: IpAddr) -> Result<Proposal> {
+        place.check_inside(address)?;
+        if place.pool.is_gateway(address) {
+            return Err(Error::conflict(format!(
+                "address {address} is the gateway of network {}",
+                place.subnet.network
+            )));
+        }
+        let lease = place.lease(address)?;
+        let reserved = self.reservation_of(&lease.space, address)?;
+        let is_for_owner = match (reserved.as_ref(), &request.purpose) {
+            (None, _) => true,
+            (Some(read), Purpose::Container(Some(owner))) => {
+                read.value.owner.as_ref() == Some(owner)
+            }
+            (Some(_), _) => false,
+        };
+        match reserved {
+            Some(read) if !is_for_owner => Err(reserved_for(&read.value)),
+            reserved => Ok(Proposal { lease, reserved, searched: None }),
+        }
+    }
+
+    fn any_of(
+        &self,
+        place: &Place,
+        request: &AddressRequest,
+        avoid: &Avoid,
+    ) -> Result<Option<Proposal>> {
+        // A pool keeps up what the lowest free address is, or nobody can tell.
+        let order = match place.pool.order {
+            Order::NextAfterLast => Order::NextAfterLast,
+            Order::LowestFree => request.order.unwrap_or(place.subnet.order),
+        };
+        let owner = kept_by(place, &request.purpose);
+        let cursor = self.cursor_of(&place.pool.id)?;
+        for ranges in [&place.own, &place.siblings] {
+            let search = Search { pool: &place.pool, ranges, order, avoid };
+            if let Some(owner) = owner
+                && let Some(kept) = self.kept_for(&place.subnet.network, owner, &search)?
+            {
+                let reserved = self.reservation_of(&place.pool.space, kept)?;
+                let lease = place.lease(kept)?;
+                return Ok(Some(Proposal { lease, reserved, searched: None }));
+            }
+            let known = cursor.as_ref().map(|read| &read.value);
+            if let Some(found) = self.find(&search, known)? {
+                let lease = place.lease(found.address)?;
+                let searched = Some((cursor, found));
+                return Ok(Some(Proposal { lease, reserved: None, searched }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Commits what was proposed; `None` where somebody was faster.
+    fn grant(
+        &self,
+        place: &Place,
+        request: &AddressRequest,
+        proposal: Proposal,
+        avoid: &mut Avoid,
+    ) -> Result<Option<Lease>> {
+        let Proposal { lease, reserved, searched } = proposal;
+        let address = lease.address.addr();
+        let held = Key::Lease(lease.space.clone(), address);
+        let kept = Key::Reservation(lease.space.clone(), address);
+        let mut txn = Txn::new()
+            .expect(held.clone(), Expect::Absent)
+            .expect(kept.clone(), unchanged(reserved.as_ref()));
+        txn = match &request.purpose {
+            Purpose::Gateway => txn.put(kept, mark(place, &lease, GATEWAY)?),
+            Purpose::Auxiliary => txn.put(kept, mark(place, &lease, AUXILIARY)?),
+            Purpose::Container(owner) => {
+                let holder = self.tenant(place, &lease, owner.clone());
+                txn.put(held, Record::Lease(holder))
+            }
+        };
+        if let Some((cursor, found)) = &searched {
+            txn = advance(&place.pool, cursor.as_ref(), found, txn);
+        }
+        let owner = kept_by(place, &request.purpose);
+        if let Some(owner) = owner {
+            txn = self.keep(&place.subnet.network, owner, std::slice::from_ref(&lease), txn)?;
+        }
+        match self.store.commit(&txn)? {
+            Outcome::Lost(key) => {
+                if let (Key::Lease(_, lost) | Key::Reservation(_, lost), Want::Any) =
+                    (key, request.want)
+                {
+                    avoid.insert(lost);
+                }
+                Ok(None)
+            }
+            Outcome::Done(_) => {
+                if owner.is_some() && reserved.is_none() {
+                    self.forget_oldest(place, address)?;
+                }
+                self.claim_file(place, request, lease, avoid)
+            }
+        }
+    }
+
+    fn tenant(&self, place: &Place, lease: &Lease, owner: Option<OwnerName>) -> Holder {
+        Holder {
+            lease: lease.clone(),
+            tenant: Tenant::Request { subnet: place.subnet.id.clone(), user: None },
+            runtime: place.subnet.runtime,
+            since: self.host.now(),
+            owner,
+            quarantined: None,
+        }
+    }
+
+    /// An exact address is held: by somebody who is gone, or whom the error names.
+    fn after_lost_address(&self, request: &AddressRequest) -> Result<()> {
+        let Want::Exactly(address) = request.want else { return Ok(()) };
+        let Some(read) = self.holder_of(&request.subnet.space, address)? else { return Ok(()) };
+        let is_freed = match read.value.attachment() {
+            Some(id) => self.free_if_gone(id)?,
+            None => false,
+        };
+        match is_freed && self.holder_of(&request.subnet.space, address)?.is_none() {
+            true => Ok(()),
+            false => Err(held(&read.value)),
+        }
+    }
+
+    /// Takes an address back that was requested from this subnet. One that is not is no error.
+    ///
+    /// The attachment that still uses it is removed first: its runtime has given it up. A gateway
+    /// that others share stays.
+    pub fn release_address(&self, id: &SubnetId, address: IpAddr) -> Result<()> {
+        for _ in 0..RACES {
+            let is_done = match self.holder_of(&id.space, address)? {
+                Some(read) => match &read.value.tenant {
+                    Tenant::Request { subnet, .. } if subnet == id => self.free_lease(id, read)?,
+                    Tenant::Request { .. } | Tenant::Attachment { .. } => true,
+                },
+                None => self.unmark(id, address)?,
+            };
+            if is_done {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("releasing {address}: lost {RACES} races in a row")))
+    }
+
+    /// Frees a requested address. `false` where it changed meanwhile.
+    fn free_lease(&self, id: &SubnetId, mut read: Read<Holder>) -> Result<bool> {
+        let (space, address) = (id.space.clone(), read.value.lease.address.addr());
+        if let Some(user) = read.value.attachment().cloned()
+            && self.record_of(&user, Layer::Link)?.is_some()
+        {
+            self.remove(&user)?;
+            let Some(again) = self.holder_of(&space, address)? else { return Ok(true) };
+            read = again;
+        }
+        let place = match self.subnet_of(id)? {
+            Some(subnet) => Some(self.place(subnet.value)?),
+            None => None,
+        };
+        let key = Key::Lease(space, address);
+        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+        if let Some(place) = &place {
+            self.release_file(place, &read.value.lease)?;
+            txn = self.note_freed(&place.pool, &[address], txn)?;
+        }
+        Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
+    }
+
+    /// Ends what a request for a gateway or an auxiliary address reserved.
+    fn unmark(&self, id: &SubnetId, address: IpAddr) -> Result<bool> {
+        let Some(read) = self.reservation_of(&id.space, address)? else { return Ok(true) };
+        let Some(subnet) = self.subnet_of(id)? else { return Ok(true) };
+        let is_shared = subnet.value.references > 1;
+        let is_ours = match read.value.owner.as_ref().map(OwnerName::as_str) {
+            Some(GATEWAY) => !is_shared,
+            Some(AUXILIARY) => true,
+            Some(_) | None => false,
+        };
+        if !is_ours || !id.net.contains(&address) {
+            return Ok(true);
+        }
+        let place = self.place(subnet.value)?;
+        let key = Key::Reservation(id.space.clone(), address);
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+        let txn = self.note_freed(&place.pool, &[address], txn)?;
+        Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
+    }
+}
+
+/// What might be handed out.
+struct Proposal {
+    lease: Lease,
+    /// What is reserved there for whoever asks.
+    reserved: Option<Read<Reservation>>,
+    /// How it was found, where it was searched for.
+    searched: Option<(Option<Read<Cursor>>, Found)>,
+}
+
+/// The gateway of a network that is there already is granted to whoever shares the network.
+fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
+    let network = &place.subnet.network;
+    match (&request.purpose, place.gateway(), request.want) {
+        (Purpose::Gateway, Some(has), Want::Exactly(wanted)) if has != wanted => {
+            Err(Error::conflict(format!(
+                "{wanted} cannot be the gateway of network {network}, which has {has}"
+            )))
+        }
+        (Purpose::Gateway, Some(has), _) => place.lease(has).map(Some),
+        (Purpose::Auxiliary, _, _) if place.keeps_files() => Err(Error::unsupported(format!(
+            "network {network} keeps its addresses in the files of host-local, where auxiliary \
+             addresses cannot be reserved"
+        ))),
+        (_, _, _) => Ok(None),
+    }
+}
+
+/// For whom the subnet keeps addresses, if for anybody.
+fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
+    match (place.subnet.sticky, purpose) {
+        (Sticky::Mac | Sticky::Name, Purpose::Container(owner)) => owner.as_ref(),
+        (_, _) => None,
+    }
+}
+
+fn mark(place: &Place, lease: &Lease, owner: &str) -> Result<Record> {
+    Ok(Record::Reservation(Reservation {
+        space: lease.space.clone(),
+        address: lease.address.addr(),
+        owner: Some(owner.parse()?),
+        network: Some(place.subnet.network.clone()),
+        learned: false,
+    }))
+}
+
+fn reserved_for(reservation: &Reservation) -> Error {
+    let address = reservation.address;
+    let whose = match reservation.owner.as_ref().map(OwnerName::as_str) {
+        Some(GATEWAY) => "requested as a gateway".to_owned(),
+        Some(AUXILIARY) => "requested as an auxiliary address".to_owned(),
+        Some(owner) => format!("reserved for {owner}"),
+        None => "reserved".to_owned(),
+    };
+    let of = reservation.network.as_ref();
+    let of = of.map(|network| format!(" of network {network}")).unwrap_or_default();
+    Error::conflict(format!(
+        "address {address} is {whose}{of}; `spoke ipam release {address}` ends that"
+    ))
+}

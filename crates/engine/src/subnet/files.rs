@@ -1,0 +1,103 @@
+//! Networks whose addresses others share through the files of the reference plugin `host-local`: a
+//! requested address has its file there, in the name of a stand-in.
+
+use std::net::IpAddr;
+
+use model::{
+    Attachment, AttachmentId, ContainerId, Dns, Error, Handoff, Holder, IfName, Ipam, Layer, Lease,
+    Network, Phase, Result, Tenant, Want, Wiring,
+};
+
+use super::AddressRequest;
+use super::place::Place;
+use crate::port::{Granted, Key, Prefix, Txn};
+use crate::search::Avoid;
+use crate::{Engine, Members};
+
+impl Engine<'_> {
+    /// Claims the file of an address that the book has granted; `None` where somebody whom the book
+    /// does not know has it, and the grant is taken back.
+    pub(super) fn claim_file(
+        &self,
+        place: &Place,
+        request: &AddressRequest,
+        lease: Lease,
+        avoid: &mut Avoid,
+    ) -> Result<Option<Lease>> {
+        let Some(attachment) = self.stand_in(place, &lease)? else { return Ok(Some(lease)) };
+        let refused = match self.ipam.lease(&attachment) {
+            Ok(Granted::Chosen | Granted::Offered(_)) => return Ok(Some(lease)),
+            Ok(Granted::Held { address, by, all }) => {
+                avoid.extend(all);
+                Error::conflict(format!("address {address} is held by {by}"))
+            }
+            Err(error) => error,
+        };
+        let key = Key::Lease(lease.space.clone(), lease.address.addr());
+        self.store.commit(&Txn::new().delete(key))?;
+        match (request.want, refused.kind()) {
+            (Want::Any, model::Kind::Conflict) => Ok(None),
+            (_, _) => Err(refused),
+        }
+    }
+
+    /// Removes the file of a requested address.
+    pub(super) fn release_file(&self, place: &Place, lease: &Lease) -> Result<()> {
+        match self.stand_in(place, lease)? {
+            Some(attachment) => self.ipam.release(&attachment),
+            None => Ok(()),
+        }
+    }
+
+    /// In whose names files of the network are that no attachment has.
+    pub(crate) fn stand_ins(&self, network: &Network) -> Result<Members> {
+        let Ipam::HostLocal { .. } = network.ipam else { return Ok(Members::new()) };
+        let requested = |holder: &Holder| {
+            let pool = holder.lease.pool.as_ref();
+            matches!(holder.tenant, Tenant::Request { .. })
+                && pool.is_some_and(|pool| pool.network == network.name)
+        };
+        let holders = self.holders_in(&Prefix::AllLeases)?;
+        let requested = holders.iter().filter(|read| requested(&read.value));
+        requested.map(|read| requester(read.value.lease.address.addr())).collect()
+    }
+
+    fn stand_in(&self, place: &Place, lease: &Lease) -> Result<Option<Attachment>> {
+        if !place.keeps_files() {
+            return Ok(None);
+        }
+        let Some(network) = &place.network else { return Ok(None) };
+        let (container, ifname) = requester(lease.address.addr())?;
+        Ok(Some(Attachment {
+            id: AttachmentId { network: network.name.clone(), container, ifname },
+            layer: Layer::Address,
+            runtime: place.subnet.runtime,
+            owner: None,
+            since: self.host.now(),
+            sandbox: None,
+            handoff: Handoff::Finish,
+            alias: None,
+            wiring: Wiring::default(),
+            ipam: network.ipam.clone(),
+            leases: vec![lease.clone()],
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            dns: Dns::default(),
+            phase: Phase::Reserved,
+        }))
+    }
+}
+
+impl Place {
+    /// Whether the network's addresses have files.
+    pub(super) fn keeps_files(&self) -> bool {
+        let ipam = self.network.as_ref().map(|network| &network.ipam);
+        matches!(ipam, Some(Ipam::HostLocal { .. }))
+    }
+}
+
+/// In whose name the file of a requested address is.
+fn requester(address: IpAddr) -> Result<(ContainerId, IfName)> {
+    let text = address.to_string().replace(':', "-");
+    Ok((format!("requested-{text}").parse()?, "eth".parse()?))
+}

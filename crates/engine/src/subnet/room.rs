@@ -1,0 +1,142 @@
+//! Making room: what was only learned is forgotten, what the dead hold is freed, and what a subnet
+//! that is given back leaves behind goes with it.
+
+use std::net::IpAddr;
+
+use model::{Layer, Reservation, Result, Subnet, SubnetId, Tenant};
+
+use super::place::Place;
+use super::{AUXILIARY, GATEWAY};
+use crate::Engine;
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Prefix, Txn};
+
+/// For so many names a network keeps addresses; what was kept longest without use goes first.
+const NAMES: usize = 1024;
+
+/// Every so many addresses of a pool the names are counted: a power of two.
+const COUNTED: u8 = 64;
+
+/// So many names are forgotten at once.
+const FORGOTTEN: usize = 16;
+
+impl Engine<'_> {
+    /// Frees what is provably nobody's in the place. Whether that was anything.
+    pub(super) fn make_room(&self, place: &Place) -> Result<bool> {
+        if self.forget_learned(place, FORGOTTEN)? > 0 {
+            return Ok(true);
+        }
+        let mut is_freed = false;
+        for read in self.records(&Prefix::AttachmentsOf(place.subnet.network.clone()))? {
+            is_freed |= self.free_if_gone(&read.value.id)?;
+        }
+        Ok(is_freed)
+    }
+
+    /// Bounds the names that a network keeps addresses for, whenever `address` says that it is time.
+    pub(super) fn forget_oldest(&self, place: &Place, address: IpAddr) -> Result<()> {
+        let last = match address {
+            IpAddr::V4(v4) => v4.octets()[3],
+            IpAddr::V6(v6) => v6.octets()[15],
+        };
+        if last % COUNTED != 0 {
+            return Ok(());
+        }
+        let known = self.learned(place)?.len();
+        self.forget_learned(place, known.saturating_sub(NAMES)).map(|_| ())
+    }
+
+    /// Forgets up to `count` learned addresses that nobody holds, those learned longest ago first.
+    fn forget_learned(&self, place: &Place, count: usize) -> Result<usize> {
+        let mut learned = match count {
+            0 => return Ok(0),
+            _ => self.learned(place)?,
+        };
+        learned.sort_by_key(|read| read.revision);
+        let mut forgotten = Vec::new();
+        for Read { value, .. } in learned {
+            if self.holder_of(&value.space, value.address)?.is_none() {
+                self.unreserve_address(&value.space, value.address)?;
+                forgotten.push(value.address);
+            }
+            if forgotten.len() == count {
+                break;
+            }
+        }
+        let txn = self.note_freed(&place.pool, &forgotten, Txn::new())?;
+        self.store.commit(&txn)?;
+        Ok(forgotten.len())
+    }
+
+    fn learned(&self, place: &Place) -> Result<Vec<Read<Reservation>>> {
+        let mut reserved = self.reservations_in(&Prefix::Reservations)?;
+        reserved.retain(|Read { value, .. }| {
+            value.learned
+                && value.network.as_ref() == Some(&place.subnet.network)
+                && value.space == place.subnet.id.space
+        });
+        Ok(reserved)
+    }
+
+    /// Removes what was requested from a subnet and not released, but what an attachment still has,
+    /// and what was learned about a network that goes with its subnet.
+    pub(super) fn clear(&self, subnet: &Subnet) -> Result<()> {
+        let place = self.place(subnet.clone())?;
+        self.clear_leases(&place)?;
+        self.clear_reservations(&place)?;
+        match place.network {
+            // Its cursor is in use.
+            Some(_) => Ok(()),
+            None => {
+                let key = Key::Cursor(place.pool.id.clone());
+                self.store.commit(&Txn::new().delete(key)).map(|_| ())
+            }
+        }
+    }
+
+    fn clear_leases(&self, place: &Place) -> Result<()> {
+        let id = &place.subnet.id;
+        for read in self.holders_in(&Prefix::Leases(id.space.clone()))? {
+            let Tenant::Request { subnet, user } = &read.value.tenant else { continue };
+            let is_used = match user {
+                Some(user) => self.record_of(user, Layer::Link)?.is_some(),
+                None => false,
+            };
+            if subnet != id || is_used {
+                continue;
+            }
+            let lease = &read.value.lease;
+            self.release_file(place, lease)?;
+            let key = Key::Lease(id.space.clone(), lease.address.addr());
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+            let txn = self.note_freed(&place.pool, &[lease.address.addr()], txn)?;
+            // Who changed it meanwhile has it.
+            self.store.commit(&txn)?;
+        }
+        Ok(())
+    }
+
+    fn clear_reservations(&self, place: &Place) -> Result<()> {
+        let id = &place.subnet.id;
+        let is_whole = !self.subnets_in(&Prefix::Subnets)?.iter().any(|read| is_part(id, read));
+        let goes = place.network.as_ref().is_none_or(|made| made.runtime == place.subnet.runtime);
+        for Read { value, .. } in self.reservations_in(&Prefix::Reservations)? {
+            let is_here = value.space == id.space && id.net.contains(&value.address);
+            let is_marked = value
+                .owner
+                .as_ref()
+                .is_some_and(|owner| matches!(owner.as_str(), GATEWAY | AUXILIARY));
+            let is_learned = value.learned && value.network.as_ref() == Some(&place.subnet.network);
+            if is_here && ((is_marked && is_whole) || (is_learned && goes)) {
+                self.unreserve_address(&value.space, value.address)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the record is another part of the same subnet.
+fn is_part(id: &SubnetId, read: &Read<Subnet>) -> bool {
+    let other = &read.value.id;
+    other != id && other.space == id.space && other.net == id.net
+}
