@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use model::{Error, IfName, Result};
+use model::{Error, IfName, IpNet, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, Peer, Socket};
 
-use crate::identity::GROUP;
+use crate::identity::{GROUP, PROTOCOL};
 use crate::plan::{Step, Veth};
 
 /// One namespace that steps are applied to: the calling thread's.
@@ -53,12 +53,8 @@ impl<'a> Hands<'a> {
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
-            Step::Address(name, address) => {
-                let index = self.index(name)?;
-                let added = self.batch.add_address(&NewAddress::new(index, *address));
-                self.done.push((added, Errno::EXIST));
-                Ok(())
-            }
+            Step::Address(name, address) => self.address(name, *address, 0),
+            Step::Gateway(name, address) => self.address(name, *address, PROTOCOL),
             Step::DropAddress(name, address) => {
                 let index = self.index(name)?;
                 let dropped = self.batch.delete_address(index, *address);
@@ -109,6 +105,14 @@ impl<'a> Hands<'a> {
         if veth.hairpin {
             self.batch.change_link(At::Name(&veth.host), &[Change::Hairpin(true)]);
         }
+        Ok(())
+    }
+
+    fn address(&mut self, name: &IfName, address: IpNet, protocol: u8) -> Result<()> {
+        let index = self.index(name)?;
+        let new = NewAddress { protocol, ..NewAddress::new(index, address) };
+        let added = self.batch.add_address(&new);
+        self.done.push((added, Errno::EXIST));
         Ok(())
     }
 

@@ -1,54 +1,75 @@
 //! The kernel as the engine's dataplane.
 
-use std::collections::BTreeSet;
-
 use engine::port::{Driver, Presence, Stray};
 use model::{
-    Attached, Attachment, Error, IfName, Kind, LinkKind, Mac, Network, Result, Runtime, Sandbox,
+    Attached, Attachment, Bridge, EgressPolicy, Error, Handoff, IfName, Kind, LinkKind, Mac,
+    Network, Result, Runtime, Sandbox,
 };
-use netlink::{At, Errno, Link, Links, Netns, Socket};
+use netlink::{At, Errno, Link, Links, Netns, Reaper, Socket};
 
 use crate::apply::Hands;
-use crate::identity::{GROUP, Identity};
+use crate::identity::{GROUP, Identity, PROTOCOL};
 use crate::policy::Policy;
-use crate::{facts, identity, plan, tuning, verify};
+use crate::strays::Made;
+use crate::{facts, plan, presence, tuning, verify};
 
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It answers and exits: what would make it wait for the kernel is left to a child.
     Short,
-    /// It stays: it waits itself.
+    /// It stays: what would make it wait for the kernel is left to a thread.
     Long,
 }
 
-/// The kernel of this host, in the network namespace of the calling thread.
+/// The kernel of this host, in the network namespace of the calling thread. A thread has its own.
 pub struct Linux {
     life: Life,
     policy: Policy,
+    reaper: Reaper,
 }
 
 impl Linux {
     /// For a process of this life.
     pub fn new(life: Life) -> Self {
-        Self { life, policy: Policy::default() }
+        Self { life, policy: Policy::default(), reaper: Reaper::new() }
+    }
+
+    /// Makes the packet filter's own rules what they should be, where others changed them; its
+    /// elements are each attachment's ([`Driver::restore`]).
+    ///
+    /// # Errors
+    /// Where the process may not change them; [`Kind::TryAgain`] where others keep doing so.
+    pub fn mend(&self) -> Result<()> {
+        self.policy.mend()
+    }
+
+    /// Lets the subnets that the host is connected to now, and no others, reach the ports that are
+    /// published for the LAN. For when addresses or routes of the host have changed.
+    ///
+    /// # Errors
+    /// As [`Linux::mend`].
+    pub fn refresh_lan(&self) -> Result<()> {
+        self.policy.refresh_lan()
     }
 }
 
 impl Driver for Linux {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
         self.policy.probe(attachment)?;
-        let sandbox = attachment.sandbox.as_ref().map(open).transpose()?;
-        let attached = match (&attachment.wiring.link, &sandbox) {
-            (Some(_), Some(sandbox)) => link(attachment, sandbox)?,
-            (Some(_), None) => {
+        let sandbox = entered(attachment)?;
+        let attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
+            (Some(made), Some(_), _) | (Some(made), None, Handoff::Caller) => {
+                link(attachment, made, sandbox.as_ref())?
+            }
+            (Some(_), None, Handoff::Finish) => {
                 return Err(Error::invalid(format!("{} has no network namespace", attachment.id)));
             }
-            (None, _) => unlinked(attachment),
+            (None, _, _) => unlinked(attachment),
         };
         self.policy.install(attachment)?;
         if let (Some(tuning), Some(sandbox)) = (&attachment.wiring.tuning, &sandbox) {
-            tuning::tune(tuning, &attachment.id.ifname, sandbox)?;
+            tuning::tune(tuning, plan::device(attachment), sandbox)?;
         }
         Ok(attached)
     }
@@ -57,7 +78,7 @@ impl Driver for Linux {
         let filtered = self.policy.remove(attachment);
         let sandbox = attachment.sandbox.as_ref().and_then(|sandbox| open(sandbox).ok());
         let tuned = match &attachment.wiring.tuning {
-            Some(tuning) => tuning::untune(tuning, &attachment.id.ifname, sandbox.as_ref()),
+            Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
             None => Ok(()),
         };
         let unlinked = self.unlink(attachment, sandbox.as_ref());
@@ -65,7 +86,7 @@ impl Driver for Linux {
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        let sandbox = attachment.sandbox.as_ref().map(open).transpose()?;
+        let sandbox = entered(attachment)?;
         if attachment.wiring.link.is_some() {
             verify::host(attachment, attached)?;
         }
@@ -74,7 +95,7 @@ impl Driver for Linux {
                 verify::sandbox(attachment, attached, sandbox)?;
             }
             if let Some(tuning) = &attachment.wiring.tuning {
-                tuning::check(tuning, &attachment.id.ifname, sandbox)?;
+                tuning::check(tuning, plan::device(attachment), sandbox)?;
             }
         }
         // Of what the reference plugins made, the rules are not known.
@@ -87,31 +108,35 @@ impl Driver for Linux {
     }
 
     fn presence(&self, attachment: &Attachment) -> Presence {
-        let path = attachment.sandbox.as_ref().map(at_path);
-        match (host_link(attachment), path) {
-            (Ok(Some(_)), _) => Presence::Alive,
-            (Err(_), _) => Presence::Doubtful,
-            (Ok(None), Some(AtPath::Same(sandbox))) => within(attachment, &sandbox),
-            (Ok(None), Some(AtPath::Other)) => Presence::Gone,
-            (Ok(None), Some(AtPath::Nothing)) => match proves_death(attachment) {
-                true => Presence::Gone,
-                false => Presence::Doubtful,
-            },
-            (Ok(None), None) => Presence::Doubtful,
-        }
+        presence::of(attachment)
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<()> {
-        self.policy.install(attachment)
+        self.policy.restore(attachment)
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
         let link = attachment.wiring.link.as_ref()?;
-        Some(plan::container_mac(attachment, link))
+        (link.kind != LinkKind::Loopback).then(|| plan::container_mac(attachment, link))
     }
 
-    fn up(&self, _network: &Network) -> Result<()> {
-        Err(Error::bug("not there yet"))
+    fn up(&self, network: &Network) -> Result<()> {
+        let Some(link) = &network.wiring.link else { return Ok(()) };
+        let mut socket = Socket::route()?;
+        let (facts, there) = facts::gather(&link.kind, &mut socket)?;
+        let steps = plan::up(network, &facts)?;
+        let mut hands = Hands::new(&mut socket, None);
+        if let Some(there) = there {
+            hands.knows(&there.name, there.index);
+        }
+        hands.apply(&steps)?;
+        let firewall = network.wiring.firewall.as_ref();
+        match (&link.kind, firewall.map(|firewall| firewall.egress)) {
+            (LinkKind::Bridge(bridge), Some(EgressPolicy::Internal)) => {
+                self.policy.make_internal(&bridge.name)
+            }
+            (_, _) => Ok(()),
+        }
     }
 
     fn remove(&self, network: &Network) -> Result<()> {
@@ -132,35 +157,20 @@ impl Driver for Linux {
                 self.policy.forget_bridge(&bridge.name)?;
                 self.delete(&mut socket, &bridge.name)
             }
-            Some(_) | None => self.policy.forget_bridge(&bridge.name),
+            Some(link) => {
+                let forgotten = self.policy.forget_bridge(&bridge.name);
+                forgotten.and(drop_gateways(network, bridge, &link, &mut socket))
+            }
+            None => self.policy.forget_bridge(&bridge.name),
         }
     }
 
-    /// A link lives as long as its container's namespace: it is never garbage. Elements of a link
-    /// that is gone are.
     fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>> {
-        let links = Socket::route()?.links(Links { kind: Some("veth"), master: None })?;
-        let links: BTreeSet<IfName> =
-            links.into_iter().filter(|link| link.group == GROUP).map(|link| link.name).collect();
-        let marks = self.policy.marks()?;
-        let known: Vec<Identity> =
-            records()?.iter().map(|attachment| Identity::of(&attachment.id)).collect();
-        let mut strays = Vec::new();
-        for link in &links {
-            if !known.iter().any(|identity| identity.host_link().is_ok_and(|made| made == *link)) {
-                strays.push((Stray::Link(link.clone()), Presence::Alive));
-            }
-        }
-        for mark in marks {
-            if !known.iter().any(|identity| identity.made(&mark)) {
-                let presence = presence_of(&mark, &links);
-                strays.push((Stray::Elements(mark), presence));
-            }
-        }
-        Ok(strays)
+        let made = Made::look(self.policy.marks()?)?;
+        Ok(made.strays(&records()?))
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
@@ -183,34 +193,54 @@ impl Linux {
             },
             (Some(_), Some(sandbox)) if attachment.runtime == Runtime::Reference => {
                 self.reap(&[Identity::of(&attachment.id).host_link()?])?;
-                sandbox.enter(|| self.delete(&mut Socket::route()?, &attachment.id.ifname))?
+                let device = plan::device(attachment);
+                sandbox.enter(|| self.delete(&mut Socket::route()?, device))?
             }
             (Some(_), _) => self.reap(&[Identity::of(&attachment.id).host_link()?]),
         }
     }
 
     fn reap(&self, links: &[IfName]) -> Result<()> {
-        let hold = self.policy.take_socket();
         match self.life {
-            Life::Short => netlink::reap(links, hold),
-            Life::Long => {
-                let mut socket = Socket::route()?;
-                links.iter().try_for_each(|link| self.delete(&mut socket, link))
-            }
+            Life::Short => netlink::reap(links, self.policy.take_socket()),
+            Life::Long => self.reaper.reap(links),
         }
     }
 
     fn delete(&self, socket: &mut Socket, link: &IfName) -> Result<()> {
-        let mut batch = netlink::wire::Batch::new();
-        batch.delete_link(At::Name(link));
-        socket.send(&mut batch)?.except(Errno::NODEV).into_result()
+        match self.life {
+            Life::Short => {
+                let mut batch = netlink::wire::Batch::new();
+                batch.delete_link(At::Name(link));
+                socket.send(&mut batch)?.except(Errno::NODEV).into_result()
+            }
+            Life::Long => self.reaper.reap(std::slice::from_ref(link)),
+        }
     }
+}
+
+/// Takes the addresses back that [`Driver::up`] gave to a bridge of somebody else.
+fn drop_gateways(
+    network: &Network,
+    bridge: &Bridge,
+    link: &Link,
+    socket: &mut Socket,
+) -> Result<()> {
+    let ours = plan::gateways(&network.ipam);
+    let mut batch = netlink::wire::Batch::new();
+    for held in socket.addresses(Some(link.index))? {
+        if held.protocol == PROTOCOL && ours.contains(&held.address) {
+            batch.delete_address(link.index, held.address);
+        }
+    }
+    let dropped = socket.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result();
+    dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
 }
 
 /// Makes the link. Something of our own name that no record speaks of is in nobody's use: it is
 /// removed, and the link made again.
-fn link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
-    match try_link(attachment, sandbox) {
+fn link(attachment: &Attachment, made: &model::Link, sandbox: Option<&Netns>) -> Result<Attached> {
+    match try_link(attachment, made, sandbox) {
         Err(error) if error.kind() == model::Kind::Conflict => {
             let mut socket = Socket::route()?;
             let name = Identity::of(&attachment.id).host_link()?;
@@ -219,7 +249,7 @@ fn link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
                     let mut batch = netlink::wire::Batch::new();
                     batch.delete_link(At::Index(link.index));
                     socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
-                    try_link(attachment, sandbox)
+                    try_link(attachment, made, sandbox)
                 }
                 Some(_) | None => Err(error),
             }
@@ -228,11 +258,15 @@ fn link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
     }
 }
 
-fn try_link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
+fn try_link(
+    attachment: &Attachment,
+    made: &model::Link,
+    sandbox: Option<&Netns>,
+) -> Result<Attached> {
     let mut socket = Socket::route()?;
-    let (facts, bridge) = facts::gather(attachment, &mut socket)?;
+    let (facts, bridge) = facts::gather(&made.kind, &mut socket)?;
     let plan = plan::attach(attachment, &facts)?;
-    let mut hands = Hands::new(&mut socket, Some(sandbox));
+    let mut hands = Hands::new(&mut socket, sandbox);
     if let Some(bridge) = &bridge {
         hands.knows(&bridge.name, bridge.index);
     }
@@ -242,7 +276,9 @@ fn try_link(attachment: &Attachment, sandbox: &Netns) -> Result<Attached> {
         }
         Some(_) | None => error,
     })?;
-    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
+    if let Some(sandbox) = sandbox {
+        sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
+    }
     hands.apply(&plan.after)?;
     match bridge.filter(|bridge| bridge.group != GROUP) {
         Some(bridge) => tell_mac(plan.attached, &bridge, &mut socket),
@@ -275,6 +311,14 @@ fn loopback_down(sandbox: &Netns) -> Result<()> {
     sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&steps))?
 }
 
+/// The container's namespace, where we work in it.
+fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
+    match attachment.handoff {
+        Handoff::Finish => attachment.sandbox.as_ref().map(open).transpose(),
+        Handoff::Caller => Ok(None),
+    }
+}
+
 /// Opens the namespace that the record means; another one at its path is none.
 fn open(sandbox: &Sandbox) -> Result<Netns> {
     let netns = Netns::open(&sandbox.path)?;
@@ -285,59 +329,4 @@ fn open(sandbox: &Sandbox) -> Result<Netns> {
         )));
     }
     Ok(netns)
-}
-
-enum AtPath {
-    Same(Netns),
-    Other,
-    Nothing,
-}
-
-fn at_path(sandbox: &Sandbox) -> AtPath {
-    match Netns::open(&sandbox.path) {
-        Ok(netns) if netns.inode() == sandbox.inode => AtPath::Same(netns),
-        Ok(_) => AtPath::Other,
-        Err(_) => AtPath::Nothing,
-    }
-}
-
-/// Of a container that still has its namespace, but whose host's end is gone, if it had one.
-fn within(attachment: &Attachment, sandbox: &Netns) -> Presence {
-    if !has_host_end(attachment) {
-        return Presence::Alive;
-    }
-    let ifname = At::Name(&attachment.id.ifname);
-    match sandbox.enter(|| Socket::route()?.link(ifname)) {
-        Ok(Ok(None)) => Presence::Gone,
-        Ok(Ok(Some(_)) | Err(_)) | Err(_) => Presence::Doubtful,
-    }
-}
-
-/// Whether the container that elements were made for still has its link. One that got its link
-/// from somebody else proves nothing.
-fn presence_of(mark: &str, links: &BTreeSet<IfName>) -> Presence {
-    let host_link = identity::host_link_of(mark);
-    match host_link.is_some_and(|link| links.contains(&link)) {
-        true => Presence::Alive,
-        false if mark.ends_with("/link") => Presence::Gone,
-        false => Presence::Doubtful,
-    }
-}
-
-fn host_link(attachment: &Attachment) -> Result<Option<Link>> {
-    let name = Identity::of(&attachment.id).host_link()?;
-    Socket::route()?.link(At::Name(&name))
-}
-
-fn has_host_end(attachment: &Attachment) -> bool {
-    let link = attachment.wiring.link.as_ref();
-    link.is_some_and(|link| link.kind != LinkKind::Loopback)
-}
-
-/// Nothing at the namespace's path proves little, because it may be mounted where we cannot see
-/// it. With it the host's end is gone too, which the kernel removes together with the namespace;
-/// and where nothing is held, nothing can be taken from a living one.
-fn proves_death(attachment: &Attachment) -> bool {
-    let holds_something = !attachment.leases.is_empty() || attachment.wiring.publish.is_some();
-    has_host_end(attachment) || !holds_something
 }

@@ -1,17 +1,13 @@
 //! What a plan must know of the host, read from the kernel.
 
-use model::{Attachment, LinkKind, Result};
+use model::{LinkKind, Result};
 use netlink::{At, Link, Socket};
 
 use crate::plan::{BridgeFacts, Facts};
 
-/// The facts for planning the attachment, and the bridge as the kernel knows it.
-pub(crate) fn gather(
-    attachment: &Attachment,
-    socket: &mut Socket,
-) -> Result<(Facts, Option<Link>)> {
-    let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
-    let Some(LinkKind::Bridge(bridge)) = kind else { return Ok((Facts::default(), None)) };
+/// The facts for planning such a link, and the bridge as the kernel knows it.
+pub(crate) fn gather(kind: &LinkKind, socket: &mut Socket) -> Result<(Facts, Option<Link>)> {
+    let LinkKind::Bridge(bridge) = kind else { return Ok((Facts::default(), None)) };
     let Some(link) = socket.link(At::Name(&bridge.name))? else {
         return Ok((Facts::default(), None));
     };

@@ -9,6 +9,12 @@ use sha2::{Digest, Sha256};
 /// Marks every host interface that Spoke makes (`IFLA_GROUP`): "spok".
 pub const GROUP: u32 = 0x7370_6f6b;
 
+/// Marks every address that Spoke gives to a bridge of somebody else (`IFA_PROTO`): "s".
+pub const PROTOCOL: u8 = 0x73;
+
+/// How the name of a container's end begins that waits in the host's namespace.
+const GUEST: &str = "vetc";
+
 /// The names and addresses that follow from an attachment's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -29,6 +35,11 @@ impl Identity {
     /// The host's end of its veth pair: `veth` and 44 bits.
     pub fn host_link(&self) -> Result<IfName> {
         format!("veth{}", self.hex(11)).parse().map_err(|_: Error| Error::bug("veth name"))
+    }
+
+    /// The container's end of the pair while it is in the host's namespace: `vetc` and 44 bits.
+    pub fn guest_link(&self) -> Result<IfName> {
+        format!("{GUEST}{}", self.hex(11)).parse().map_err(|_: Error| Error::bug("veth name"))
     }
 
     /// The mark of its packet filter elements in `layer`: each layer's can be removed alone.
@@ -72,6 +83,11 @@ pub fn host_link_of(mark: &str) -> Option<IfName> {
     format!("veth{}", identity.get(..11)?).parse().ok()
 }
 
+/// Whether an interface of ours is a container's end that waits in the host's namespace.
+pub fn is_guest_link(name: &IfName) -> bool {
+    name.as_str().starts_with(GUEST)
+}
+
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
 pub fn bridge_mac(bridge: &IfName) -> Mac {
     short(&Sha256::digest(bridge.as_str().as_bytes()))
@@ -111,6 +127,9 @@ mod tests {
     fn names_differ_where_identities_do() {
         let (one, other) = (Identity::of(&id("a", "bc")), Identity::of(&id("ab", "c")));
         assert_ne!(one.host_link().unwrap(), other.host_link().unwrap());
+        assert_ne!(one.guest_link().unwrap(), one.host_link().unwrap());
+        assert!(is_guest_link(&one.guest_link().unwrap()));
+        assert!(!is_guest_link(&one.host_link().unwrap()));
         assert_ne!(one.mac(), one.host_mac());
         assert_ne!(one.mark(Layer::Link), one.mark(Layer::Publish));
         assert_eq!(one, Identity::of(&id("a", "bc")));

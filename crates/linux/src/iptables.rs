@@ -70,7 +70,7 @@ impl Iptables {
             return Ok(());
         }
         for family in families(&attachment.addresses) {
-            let wanted = Wanted::of(attachment, family)?;
+            let wanted = self.wanted(attachment, family)?;
             if !wanted.is_empty() {
                 self.edit(family, |saved| change::install(saved, &wanted))?;
             }
@@ -132,7 +132,7 @@ impl Iptables {
             return Ok(());
         }
         for family in families(&attachment.addresses) {
-            let wanted = Wanted::of(attachment, family)?;
+            let wanted = self.wanted(attachment, family)?;
             if wanted.is_empty() {
                 continue;
             }
@@ -146,6 +146,15 @@ impl Iptables {
             }
         }
         Ok(())
+    }
+
+    /// Published ports are not the old tables' business, but what is sent to them passes there.
+    fn wanted(&self, attachment: &Attachment, family: Family) -> Result<Wanted> {
+        let mut wanted = Wanted::of(attachment, family)?;
+        if self.variant == Variant::Legacy && !wanted.is_empty() {
+            wanted.let_published(&rules::of_family(&attachment.addresses, family));
+        }
+        Ok(wanted)
     }
 
     fn program(&self, family: Family) -> Program {

@@ -9,8 +9,12 @@ pub mod iptables;
 mod listener;
 pub mod plan;
 mod policy;
+mod presence;
 mod reference;
+mod strays;
+mod subnets;
 mod tuning;
 mod verify;
 
 pub use driver::{Life, Linux};
+pub use subnets::occupied;

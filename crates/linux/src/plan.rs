@@ -9,8 +9,8 @@ mod route;
 use std::net::IpAddr;
 
 use model::{
-    Attached, Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Link, LinkKind, Mac, Mtu,
-    Result, Route,
+    Attached, Attachment, Error, Family, Handoff, IfName, InterfaceAddress, IpNet, Ipam, Link,
+    LinkKind, Mac, Mtu, Network, Result, Route,
 };
 
 use crate::identity::{Identity, mac_of};
@@ -59,6 +59,8 @@ pub enum Step {
     Promiscuous(IfName),
     /// Adds an address, without duplicate address detection.
     Address(IfName, IpNet),
+    /// Adds a gateway's address to a bridge, marked as ours.
+    Gateway(IfName, IpNet),
     /// Removes an address.
     DropAddress(IfName, IpNet),
     /// Adds a route.
@@ -122,11 +124,45 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     let Some(link) = &attachment.wiring.link else {
         return Err(Error::bug(format!("{} has no link to plan", attachment.id)));
     };
-    match &link.kind {
-        LinkKind::Bridge(bridge) => bridge::plan(attachment, link, bridge, facts),
-        LinkKind::Ptp(_) => ptp::plan(attachment, link),
-        LinkKind::Loopback => loopback::plan(),
+    match (&link.kind, attachment.handoff) {
+        (LinkKind::Bridge(bridge), _) => bridge::plan(attachment, link, bridge, facts),
+        (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link),
+        (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
+        (LinkKind::Ptp(_) | LinkKind::Loopback, Handoff::Caller) => Err(Error::unsupported(
+            format!("{}: only a bridge's port can be completed by the runtime", attachment.id),
+        )),
     }
+}
+
+/// The steps in the host's namespace that make what a network's attachments share.
+pub fn up(network: &Network, facts: &Facts) -> Result<Vec<Step>> {
+    match &network.wiring.link {
+        Some(link @ Link { kind: LinkKind::Bridge(bridge), .. }) => {
+            bridge::up(network, link, bridge, facts)
+        }
+        Some(Link { kind: LinkKind::Ptp(_) | LinkKind::Loopback, .. }) | None => Ok(Vec::new()),
+    }
+}
+
+/// The gateways of a network that has a gateway on each of its subnets, with their subnets' prefix
+/// lengths.
+pub(crate) fn gateways(ipam: &Ipam) -> Vec<IpNet> {
+    let ranges = ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let ours =
+        ranges.map(|range| (range.gateway.or(model::first_host(&range.subnet)), range.subnet));
+    let told = match ipam {
+        Ipam::Fixed { leases } | Ipam::Requested { leases } => leases.as_slice(),
+        Ipam::None | Ipam::Book { .. } | Ipam::HostLocal { .. } | Ipam::Foreign(_) => &[],
+    };
+    let told = told.iter().map(|lease| (lease.gateway, lease.address));
+    let all = ours.chain(told);
+    all.filter_map(|(gateway, net)| IpNet::new(gateway?, net.prefix_len()).ok()).collect()
+}
+
+/// What the container's interface is called in the container, where we complete it.
+pub(crate) fn device(attachment: &Attachment) -> &IfName {
+    let link = attachment.wiring.link.as_ref();
+    link.and_then(|link| link.name.as_ref()).unwrap_or(&attachment.id.ifname)
 }
 
 /// The destination of a default route.
@@ -193,13 +229,14 @@ fn improve(path: String, value: &'static str) -> Step {
 }
 
 /// Let the host forward packets of the families that the addresses have.
-fn forwarding(addresses: &[InterfaceAddress]) -> Vec<Step> {
+fn forwarding(addresses: &[IpNet]) -> Vec<Step> {
+    let has = |family| addresses.iter().any(|net| Family::of(net) == family);
     let mut steps = Vec::new();
-    if addresses.iter().any(is_v4) {
+    if has(Family::V4) {
         let path = "net/ipv4/ip_forward".to_owned();
         steps.push(Step::Sysctl { path, value: "1", optional: false });
     }
-    if addresses.iter().any(|address| !is_v4(address)) {
+    if has(Family::V6) {
         let path = "net/ipv6/conf/all/forwarding".to_owned();
         steps.push(Step::Sysctl { path, value: "1", optional: false });
     }

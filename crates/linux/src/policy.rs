@@ -1,22 +1,23 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
 mod flows;
+mod wanted;
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 
 use model::{
-    Attachment, Backend, Family, Firewall, IfName, IngressPolicy, Kind, Layer, LinkKind, Publish,
-    Result, Runtime, Wiring,
+    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, Kind, Layer, Link,
+    LinkKind, Publish, Reach, Result, Runtime, Wiring,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
 
 use self::flows::Stale;
-use crate::filter::{self, Elements, Owner};
+use self::wanted::{Wanted, behind, is_told, owner};
+use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
-use crate::{listener, reference};
+use crate::{listener, reference, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]
@@ -37,27 +38,52 @@ impl Policy {
 
     /// Makes the parts that the wiring has.
     pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
-        let behind = behind(attachment)?;
-        if let (Some(publish), Some(behind)) = (&attachment.wiring.publish, &behind)
-            && publish.snat
-            && attachment.first(Family::V4).is_some()
-        {
-            route_loopback(behind)?;
+        self.prepare(attachment)?;
+        if let Some(wanted) = Wanted::of(attachment)? {
+            let is_gone = yielding(attachment)?;
+            self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
+            self.let_forward(attachment, &wanted)?;
+        }
+        self.forget_flows(attachment)
+    }
+
+    /// As [`Policy::install`], for what mostly is there.
+    pub(crate) fn restore(&self, attachment: &Attachment) -> Result<()> {
+        self.prepare(attachment)?;
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        let is_gone = yielding(attachment)?;
+        let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
+        self.let_forward(attachment, &wanted)?;
+        if missed { self.forget_flows(attachment) } else { Ok(()) }
+    }
+
+    /// Everything but our own table.
+    fn prepare(&self, attachment: &Attachment) -> Result<()> {
+        if let Some(publish) = &attachment.wiring.publish {
+            self.prepare_ports(attachment, publish)?;
         }
         isolate(attachment)?;
-        Iptables::new(Variant::Host).install(attachment)?;
-        self.install_elements(attachment)?;
-        match Stale::before(attachment)? {
-            Some(stale) => self.if_there(|socket| stale.forget(socket)),
-            None => Ok(()),
+        Iptables::new(Variant::Host).install(attachment)
+    }
+
+    fn prepare_ports(&self, attachment: &Attachment, publish: &Publish) -> Result<()> {
+        if publish.snat
+            && attachment.first(Family::V4).is_some()
+            && let Some(behind) = behind(attachment)?
+        {
+            route_loopback(&behind)?;
+        }
+        match (publish.reach, publish.backend) {
+            (Reach::Any, _) | (Reach::Local, Backend::Nftables) => Ok(()),
+            (Reach::Lan, Backend::Nftables) => self.refresh_lan(),
+            (Reach::Lan | Reach::Local, Backend::Iptables) => Err(Error::unsupported(
+                "ports for the LAN or this host only need the nftables back end".to_owned(),
+            )),
         }
     }
 
-    fn install_elements(&self, attachment: &Attachment) -> Result<()> {
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
-        let host_end = Identity::of(&attachment.id).host_link()?;
-        let is_gone = |owner: &Owner| is_gone(owner, &host_end);
-        self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
+    /// Makes the host's own filter let the packets pass, where it drops what it forwards.
+    fn let_forward(&self, attachment: &Attachment, wanted: &Wanted) -> Result<()> {
         let Some(firewall) = &attachment.wiring.firewall else { return Ok(()) };
         let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
             return Ok(());
@@ -72,6 +98,32 @@ impl Policy {
             Err(error) if error.kind() == Kind::Unsupported => Ok(()),
             installed => installed,
         }
+    }
+
+    fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
+        match Stale::before(attachment)? {
+            Some(stale) => self.if_there(|socket| stale.forget(socket)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes our table's chains what they should be.
+    pub(crate) fn mend(&self) -> Result<()> {
+        self.with(|socket| match filter::verify_ruleset(socket) {
+            Err(error) if error.kind() == Kind::NotFound => filter::reload(socket),
+            verified => verified,
+        })
+    }
+
+    /// Lets the subnets that the host is connected to now reach the ports for the LAN.
+    pub(crate) fn refresh_lan(&self) -> Result<()> {
+        let subnets = subnets::connected(&mut Socket::route()?)?;
+        self.with(|socket| filter::set_lan(socket, &subnets))
+    }
+
+    /// Lets nothing pass between the containers of this bridge and anything else.
+    pub(crate) fn make_internal(&self, bridge: &IfName) -> Result<()> {
+        self.with(|socket| filter::make_internal(socket, bridge))
     }
 
     /// Removes them; what is gone is done. Of an attachment without a record also what the
@@ -210,6 +262,12 @@ fn route_loopback(behind: &IfName) -> Result<()> {
     }
 }
 
+/// Who gives way to the attachment.
+fn yielding(attachment: &Attachment) -> Result<impl Fn(&Owner) -> Result<bool>> {
+    let host_end = Identity::of(&attachment.id).host_link()?;
+    Ok(move |owner: &Owner| is_gone(owner, &host_end))
+}
+
 /// Whether the owner of an element gives way to the attachment with this `host_end`: a dead
 /// container does, whose host's end went with it. One whose link another plugin made has no host's
 /// end of ours, dead or alive, and gives way too, as do the other layers of the same attachment.
@@ -219,90 +277,6 @@ fn is_gone(owner: &Owner, host_end: &IfName) -> Result<bool> {
         Some(link) => Ok(Socket::route()?.link(At::Name(&link))?.is_none()),
         None => Ok(true),
     }
-}
-
-/// The elements of an attachment, and the host's interface that leads to it.
-struct Wanted {
-    elements: Elements,
-    behind: Option<IfName>,
-}
-
-impl Wanted {
-    /// `None` where nothing of the wiring is in our table.
-    fn of(attachment: &Attachment) -> Result<Option<Self>> {
-        let Some(owner) = owner(attachment)? else { return Ok(None) };
-        let mut wanted = Self { elements: Elements::new(owner), behind: behind(attachment)? };
-        wanted.masquerade(attachment);
-        wanted.publish(attachment);
-        wanted.firewall(attachment);
-        Ok(Some(wanted))
-    }
-
-    fn masquerade(&mut self, attachment: &Attachment) {
-        let nftables = |part: &model::Masquerade| part.backend == Backend::Nftables;
-        if !attachment.wiring.masquerade.as_ref().is_some_and(nftables) {
-            return;
-        }
-        let bridged = attachment.wiring.link.as_ref().is_some_and(is_bridged);
-        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
-            self.elements.masquerade(container);
-            match &self.behind {
-                Some(behind) if bridged => self.elements.home(behind, container),
-                Some(_) | None => self.elements.routed(container),
-            };
-        }
-    }
-
-    fn publish(&mut self, attachment: &Attachment) {
-        let Some(publish) = &attachment.wiring.publish else { return };
-        if publish.backend != Backend::Nftables || publish.ports.is_empty() {
-            return;
-        }
-        for container in published(attachment) {
-            for port in &publish.ports {
-                self.elements.publish(port, container);
-            }
-            self.translate(publish, container);
-        }
-    }
-
-    fn translate(&mut self, publish: &Publish, container: IpAddr) {
-        if let (true, Some(behind)) = (publish.snat, &self.behind) {
-            self.elements.hairpin(behind, container);
-        }
-        if publish.masquerade_all {
-            self.elements.masquerade_all(container);
-        }
-    }
-
-    fn firewall(&mut self, attachment: &Attachment) {
-        let Some(firewall) = &attachment.wiring.firewall else { return };
-        let Some(behind) = self.behind.clone() else { return };
-        if firewall.backend != Backend::Nftables {
-            return;
-        }
-        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
-            self.elements.ingress(firewall.ingress, &behind, container);
-        }
-    }
-}
-
-/// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.
-fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
-    let wiring = &attachment.wiring;
-    let ours = [
-        wiring.masquerade.as_ref().map(|part| part.backend),
-        wiring.publish.as_ref().map(|part| part.backend),
-        wiring.firewall.as_ref().map(|part| part.backend),
-    ];
-    match ours.contains(&Some(Backend::Nftables)) {
-        true => Identity::of(&attachment.id).mark(attachment.layer).parse().map(Some),
-        false => Ok(None),
-    }
-}
-
-fn is_bridged(link: &model::Link) -> bool {
-    matches!(link.kind, LinkKind::Bridge(_))
 }
 
 /// Neighbours on one bridge never pass the packet filter: their ports keep them apart. A host's end
@@ -327,51 +301,18 @@ fn isolate(attachment: &Attachment) -> Result<()> {
 /// The attachment as far as the old iptables must let its packets pass, which our table cannot make
 /// it do.
 fn in_iptables(attachment: &Attachment) -> Attachment {
-    let firewall = attachment.wiring.firewall.clone();
-    let firewall = firewall.map(|part| Firewall { backend: Backend::Iptables, ..part });
+    let bridge = attachment.wiring.link.as_ref().and_then(bridge_of);
+    let firewall = attachment.wiring.firewall.clone().map(|part| Firewall {
+        backend: Backend::Iptables,
+        bridge: part.bridge.clone().or(bridge),
+        ..part
+    });
     Attachment { wiring: Wiring { firewall, ..Wiring::default() }, ..attachment.clone() }
 }
 
-/// The addresses that published ports lead to: the first of each family.
-fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
-    [Family::V4, Family::V6]
-        .into_iter()
-        .filter_map(|family| attachment.first(family))
-        .map(|net| net.addr())
-}
-
-/// The host's interface that leads to the container: its bridge, its own host end, or where the
-/// host's routes say.
-fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
-    if let Some(link) = &attachment.wiring.link {
-        return match &link.kind {
-            LinkKind::Bridge(bridge) => Ok(Some(bridge.name.clone())),
-            LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
-            LinkKind::Loopback => Ok(None),
-        };
+fn bridge_of(link: &Link) -> Option<IfName> {
+    match &link.kind {
+        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
+        LinkKind::Ptp(_) | LinkKind::Loopback => None,
     }
-    match (told(attachment), published(attachment).next()) {
-        (Some(told), _) => Ok(Some(told.clone())),
-        (None, Some(container)) => routed_through(container),
-        (None, None) => Ok(None),
-    }
-}
-
-fn told(attachment: &Attachment) -> Option<&IfName> {
-    let wiring = &attachment.wiring;
-    let publish = wiring.publish.as_ref().and_then(|publish| publish.behind.as_ref());
-    publish.or_else(|| wiring.firewall.as_ref().and_then(|part| part.bridge.as_ref()))
-}
-
-/// Whether the record itself says which interface leads to the container.
-fn is_told(attachment: &Attachment) -> bool {
-    attachment.wiring.link.is_some() || told(attachment).is_some()
-}
-
-fn routed_through(container: IpAddr) -> Result<Option<IfName>> {
-    let mut socket = Socket::route()?;
-    let Some(index) = socket.route_to(container)?.and_then(|route| route.link) else {
-        return Ok(None);
-    };
-    Ok(socket.link(At::Index(index))?.map(|link| link.name))
 }

@@ -7,12 +7,17 @@ use model::{
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
 
+use crate::identity::is_guest_link;
+use crate::plan;
+
 /// The host's side: the interfaces that the result names there.
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let mut socket = Socket::route()?;
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     let mut links = Vec::new();
-    for interface in attached.interfaces.iter().filter(|known| known.place == Place::Host) {
+    // Where the container's end went, nobody can say whose runtime moves and names it.
+    let stays = |known: &&Interface| known.place == Place::Host && !is_guest_link(&known.name);
+    for interface in attached.interfaces.iter().filter(stays) {
         links.push(found(&mut socket, interface)?);
     }
     match kind {
@@ -49,12 +54,13 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         ) {
             return loopback(&mut socket);
         }
+        let device = plan::device(attachment);
         let Some(interface) = attached
             .interfaces
             .iter()
-            .find(|known| known.place == Place::Sandbox && known.name == attachment.id.ifname)
+            .find(|known| known.place == Place::Sandbox && known.name == *device)
         else {
-            return Err(differs(format!("the result lacks interface {}", attachment.id.ifname)));
+            return Err(differs(format!("the result lacks interface {device}")));
         };
         let link = found(&mut socket, interface)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;

@@ -7,7 +7,7 @@ use model::{AttachmentId, IfName, IpNet, Result};
 use super::Part;
 use super::rules::{
     FILTER, FORWARD, NAT, Place, Rule, STAGE_1, STAGE_2, Wanted, Whose, forward_rules,
-    masquerade_chain, publish_chain,
+    masquerade_chain, publish_chain, published_rule,
 };
 use super::saved::{Saved, leads_to, without_comment};
 
@@ -58,7 +58,10 @@ pub(super) fn remove(
                 }
             }
             Part::Firewall => {
-                let rules: Vec<String> = addresses.iter().flat_map(forward_rules).collect();
+                let rules: Vec<String> = addresses
+                    .iter()
+                    .flat_map(|net| forward_rules(net).into_iter().chain([published_rule(net)]))
+                    .collect();
                 change.drop_rules(FILTER, |chain, rule| {
                     chain == FORWARD && rules.contains(&without_comment(rule))
                 });

@@ -214,6 +214,13 @@ impl Wanted {
         }
     }
 
+    /// Lets what is sent to published ports pass, wherever they are published.
+    pub(super) fn let_published(&mut self, addresses: &[IpNet]) {
+        for net in addresses {
+            self.last(FILTER, FORWARD, published_rule(net));
+        }
+    }
+
     fn isolation(&mut self, policy: IngressPolicy, bridge: Option<&IfName>) -> Result<()> {
         let Some(bridge) = bridge else {
             return Err(Error::invalid(
@@ -270,6 +277,11 @@ pub(super) fn forward_rules(net: &IpNet) -> [String; 2] {
         format!("-d {host} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
         format!("-s {host} -j ACCEPT"),
     ]
+}
+
+/// What lets packets to a container's published ports through.
+pub(super) fn published_rule(net: &IpNet) -> String {
+    format!("-d {} -m conntrack --ctstate DNAT -j ACCEPT", IpNet::from(net.addr()))
 }
 
 /// The addresses of one family.

@@ -1,8 +1,8 @@
 //! A port of a bridge in the host.
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Gateway, Interface, InterfaceAddress, IpNet, Link,
-    Place, Result, Route,
+    Attached, Attachment, Bridge, Error, Family, Gateway, Handoff, IfName, Interface,
+    InterfaceAddress, IpNet, Link, Network, Place, Result, Route, Runtime,
 };
 
 use super::{BridgeFacts, Facts, Plan, Step, Veth};
@@ -17,34 +17,82 @@ pub(super) fn plan(
     bridge: &Bridge,
     facts: &Facts,
 ) -> Result<Plan> {
-    let identity = Identity::of(&attachment.id);
     let addresses = with_gateways(attachment, bridge);
     let routes = with_default(attachment, bridge, &addresses);
-    let veth = Veth {
-        host: identity.host_link()?,
-        host_mac: identity.host_mac(),
-        peer: attachment.id.ifname.clone(),
-        peer_mac: super::container_mac(attachment, link),
-        mtu: link.mtu,
-        master: Some(bridge.name.clone()),
-        hairpin: bridge.hairpin,
-    };
+    let veth = veth(attachment, link, bridge)?;
     let mut host = ensure(bridge, link, facts)?;
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
-    let interfaces = interfaces(bridge, &veth, bridge_mac);
-    let mut sandbox = super::ipv6(&veth.peer, &addresses);
-    sandbox.extend(super::configure(&veth.peer, &addresses, link));
-    sandbox.extend(super::route::steps(&veth.peer, &routes, &addresses));
+    let (place, sandbox) = match attachment.handoff {
+        Handoff::Finish => (Place::Sandbox, complete(link, &veth.peer, &addresses, &routes)),
+        Handoff::Caller => (Place::Host, Vec::new()),
+    };
+    let interfaces = interfaces(bridge, &veth, bridge_mac, place);
     if bridge.gateway != Gateway::None {
-        host.extend(gateway_addresses(bridge, facts, &addresses)?);
-        host.extend(super::forwarding(&addresses));
+        host.extend(gateway_addresses(attachment, bridge, facts, &addresses)?);
+        let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
+        host.extend(super::forwarding(&held));
     }
     host.push(Step::Veth(veth));
     let attached = Attached { interfaces, addresses, routes, dns: attachment.dns.clone() };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 
-fn interfaces(bridge: &Bridge, veth: &Veth, mac: Option<model::Mac>) -> Vec<Interface> {
+/// What the network's attachments share: the bridge, with a gateway on each subnet.
+pub(super) fn up(
+    network: &Network,
+    link: &Link,
+    bridge: &Bridge,
+    facts: &Facts,
+) -> Result<Vec<Step>> {
+    let mut steps = ensure(bridge, link, facts)?;
+    if bridge.gateway == Gateway::None {
+        return Ok(steps);
+    }
+    let there = facts.bridge.as_ref().map_or(&[][..], |there| &there.addresses);
+    let gateways = super::gateways(&network.ipam);
+    let missing = gateways.iter().filter(|gateway| !there.contains(gateway));
+    steps.extend(missing.map(|gateway| Step::Gateway(bridge.name.clone(), *gateway)));
+    steps.extend(super::forwarding(&gateways));
+    Ok(steps)
+}
+
+/// The pair; the container's end comes into being under its own name, unless the runtime moves and
+/// names it.
+fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
+    let identity = Identity::of(&attachment.id);
+    let peer = match attachment.handoff {
+        Handoff::Finish => super::device(attachment).clone(),
+        Handoff::Caller => identity.guest_link()?,
+    };
+    Ok(Veth {
+        host: identity.host_link()?,
+        host_mac: identity.host_mac(),
+        peer,
+        peer_mac: super::container_mac(attachment, link),
+        mtu: link.mtu,
+        master: Some(bridge.name.clone()),
+        hairpin: bridge.hairpin,
+    })
+}
+
+fn complete(
+    link: &Link,
+    device: &IfName,
+    addresses: &[InterfaceAddress],
+    routes: &[Route],
+) -> Vec<Step> {
+    let mut steps = super::ipv6(device, addresses);
+    steps.extend(super::configure(device, addresses, link));
+    steps.extend(super::route::steps(device, routes, addresses));
+    steps
+}
+
+fn interfaces(
+    bridge: &Bridge,
+    veth: &Veth,
+    mac: Option<model::Mac>,
+    peer: Place,
+) -> Vec<Interface> {
     let interface = |name: &model::IfName, mac, place| Interface {
         name: name.clone(),
         mac: Some(mac),
@@ -55,7 +103,7 @@ fn interfaces(bridge: &Bridge, veth: &Veth, mac: Option<model::Mac>) -> Vec<Inte
     vec![
         interface(&bridge.name, mac, Place::Host),
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, veth.peer_mac, Place::Sandbox),
+        interface(&veth.peer, veth.peer_mac, peer),
     ]
 }
 
@@ -103,14 +151,14 @@ fn with_gateways(attachment: &Attachment, bridge: &Bridge) -> Vec<InterfaceAddre
 }
 
 /// The container's routes, with a default route through the bridge where it is asked for and the
-/// address source gave none.
+/// address source gave none. Docker chooses by itself which of a container's networks it leads to.
 fn with_default(
     attachment: &Attachment,
     bridge: &Bridge,
     addresses: &[InterfaceAddress],
 ) -> Vec<Route> {
     let mut routes = attachment.routes.clone();
-    if bridge.gateway != Gateway::Default {
+    if bridge.gateway != Gateway::Default || attachment.runtime == Runtime::Docker {
         return routes;
     }
     for family in [Family::V4, Family::V6] {
@@ -126,8 +174,9 @@ fn with_default(
 }
 
 /// Gives the bridge its gateway addresses. Another address of the same family is in the way,
-/// unless it may be replaced (or, in IPv6, lies in another subnet).
+/// unless it may be replaced (or, in IPv6, lies in another subnet), or is expected there.
 fn gateway_addresses(
+    attachment: &Attachment,
     bridge: &Bridge,
     facts: &Facts,
     addresses: &[InterfaceAddress],
@@ -141,7 +190,9 @@ fn gateway_addresses(
         if there.contains(&wanted) {
             continue;
         }
-        for other in there.iter().filter(|other| is_in_the_way(other, &wanted)) {
+        let in_the_way =
+            |other: &&IpNet| is_in_the_way(other, &wanted) && !is_expected(attachment, other);
+        for other in there.iter().filter(in_the_way) {
             if !bridge.force_address {
                 return Err(Error::conflict(format!(
                     "{:?} already has an IP address different from {wanted}: {other}; set forceAddress to replace it",
@@ -153,6 +204,12 @@ fn gateway_addresses(
         steps.push(Step::Address(bridge.name.clone(), wanted));
     }
     Ok(steps)
+}
+
+/// Whether the bridge may have that address beside the one that is wanted: the gateway of another
+/// subnet of the same network does no harm, and whoever gives Docker a bridge knows what it has.
+fn is_expected(attachment: &Attachment, there: &IpNet) -> bool {
+    attachment.runtime == Runtime::Docker || super::gateways(&attachment.ipam).contains(there)
 }
 
 fn is_in_the_way(there: &IpNet, wanted: &IpNet) -> bool {

@@ -21,7 +21,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
     let veth = Veth {
         host: identity.host_link()?,
         host_mac: identity.host_mac(),
-        peer: attachment.id.ifname.clone(),
+        peer: super::device(attachment).clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: None,
@@ -48,7 +48,8 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
     for held in &addresses {
         after.extend(host_side(&veth.host, held));
     }
-    let mut host = super::forwarding(&addresses);
+    let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
+    let mut host = super::forwarding(&held);
     host.push(Step::Veth(veth));
     let attached = Attached {
         interfaces,

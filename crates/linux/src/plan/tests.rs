@@ -89,6 +89,7 @@ fn show(step: &Step) -> String {
         Step::Down(name) => format!("down {name}"),
         Step::Promiscuous(name) => format!("promiscuous {name}"),
         Step::Address(name, net) => format!("address {net} on {name}"),
+        Step::Gateway(name, net) => format!("gateway {net} on {name}"),
         Step::DropAddress(name, net) => format!("drop address {net} of {name}"),
         Step::Route { link, route, source } => format!(
             "route {} via {} on {link} src {}",

@@ -72,6 +72,7 @@ pub(crate) const SET_KEY_LEN: u16 = 5;
 pub(crate) const SET_DATA_TYPE: u16 = 6;
 pub(crate) const SET_DATA_LEN: u16 = 7;
 pub(crate) const SET_ID: u16 = 10;
+pub(crate) const SET_USERDATA: u16 = 13;
 /// `NFT_SET_INTERVAL`.
 pub(crate) const SET_IS_INTERVAL: u32 = 4;
 /// `NFT_SET_MAP`.
@@ -97,5 +98,10 @@ pub(crate) const DATA_VERDICT: u16 = 2;
 pub(crate) const VERDICT_CODE: u16 = 1;
 pub(crate) const VERDICT_CHAIN: u16 = 2;
 
+/// `NFTNL_UDATA_SET_KEYBYTEORDER` of nft(8): four bytes, one for the order of the host.
+pub(crate) const USERDATA_HOST_ORDER: [u8; 6] = {
+    let [a, b, c, d] = 1u32.to_ne_bytes();
+    [0, 4, a, b, c, d]
+};
 /// `NFTNL_UDATA_TABLE_COMMENT`, `_RULE_COMMENT` and `_SET_ELEM_COMMENT` of libnftnl.
 pub(crate) const USERDATA_COMMENT: u8 = 0;

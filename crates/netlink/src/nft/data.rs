@@ -97,6 +97,10 @@ impl Set<'_> {
         request.be32(abi::SET_FLAGS, interval | map);
         request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
+        if self.key == [Field::Interface] {
+            // Otherwise nft(8) shows every name as empty.
+            request.attribute(abi::SET_USERDATA, &abi::USERDATA_HOST_ORDER);
+        }
         if !self.data.is_empty() {
             request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));
             request.be32(abi::SET_DATA_LEN, Field::length_of(self.data));

@@ -1,0 +1,141 @@
+//! What of an attachment stands in our table.
+
+use std::net::IpAddr;
+
+use model::{Attachment, Backend, EgressPolicy, Family, IfName, LinkKind, Publish, Result};
+use netlink::{At, Socket};
+
+use crate::filter::{Elements, Owner};
+use crate::identity::Identity;
+
+/// The elements of an attachment, and the host's interface that leads to it.
+pub(super) struct Wanted {
+    pub(super) elements: Elements,
+    pub(super) behind: Option<IfName>,
+}
+
+impl Wanted {
+    /// `None` where nothing of the wiring is in our table.
+    pub(super) fn of(attachment: &Attachment) -> Result<Option<Self>> {
+        let Some(owner) = owner(attachment)? else { return Ok(None) };
+        let mut wanted = Self { elements: Elements::new(owner), behind: behind(attachment)? };
+        wanted.masquerade(attachment);
+        wanted.publish(attachment);
+        wanted.firewall(attachment);
+        Ok(Some(wanted))
+    }
+
+    fn masquerade(&mut self, attachment: &Attachment) {
+        let nftables = |part: &model::Masquerade| part.backend == Backend::Nftables;
+        if !attachment.wiring.masquerade.as_ref().is_some_and(nftables) {
+            return;
+        }
+        let bridged = attachment.wiring.link.as_ref().is_some_and(is_bridged);
+        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
+            self.elements.masquerade(container);
+            match &self.behind {
+                Some(behind) if bridged => self.elements.home(behind, container),
+                Some(_) | None => self.elements.routed(container),
+            };
+        }
+    }
+
+    fn publish(&mut self, attachment: &Attachment) {
+        let Some(publish) = &attachment.wiring.publish else { return };
+        if publish.backend != Backend::Nftables || publish.ports.is_empty() {
+            return;
+        }
+        for container in published(attachment) {
+            for port in &publish.ports {
+                self.elements.publish(port, container);
+            }
+            self.elements.reach(publish.reach, container);
+            self.translate(publish, container);
+        }
+    }
+
+    fn translate(&mut self, publish: &Publish, container: IpAddr) {
+        if let (true, Some(behind)) = (publish.snat, &self.behind) {
+            self.elements.hairpin(behind, container);
+        }
+        if publish.masquerade_all {
+            self.elements.masquerade_all(container);
+        }
+    }
+
+    fn firewall(&mut self, attachment: &Attachment) {
+        let Some(firewall) = &attachment.wiring.firewall else { return };
+        let Some(behind) = self.behind.clone() else { return };
+        if firewall.backend != Backend::Nftables {
+            return;
+        }
+        if firewall.egress == EgressPolicy::Internal {
+            self.elements.internal(&behind);
+        }
+        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
+            self.elements.ingress(firewall.ingress, &behind, container);
+        }
+    }
+}
+
+/// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.
+pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
+    let wiring = &attachment.wiring;
+    let ours = [
+        wiring.masquerade.as_ref().map(|part| part.backend),
+        wiring.publish.as_ref().map(|part| part.backend),
+        wiring.firewall.as_ref().map(|part| part.backend),
+    ];
+    match ours.contains(&Some(Backend::Nftables)) {
+        true => Identity::of(&attachment.id).mark(attachment.layer).parse().map(Some),
+        false => Ok(None),
+    }
+}
+
+fn is_bridged(link: &model::Link) -> bool {
+    matches!(link.kind, LinkKind::Bridge(_))
+}
+
+/// The addresses that published ports lead to: the first of each family.
+fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
+    [Family::V4, Family::V6]
+        .into_iter()
+        .filter_map(|family| attachment.first(family))
+        .map(|net| net.addr())
+}
+
+/// The host's interface that leads to the container: its bridge, its own host end, or where the
+/// host's routes say.
+pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
+    if let Some(link) = &attachment.wiring.link {
+        return match &link.kind {
+            LinkKind::Bridge(bridge) => Ok(Some(bridge.name.clone())),
+            LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
+            LinkKind::Loopback => Ok(None),
+        };
+    }
+    match (told(attachment), published(attachment).next()) {
+        (Some(told), _) => Ok(Some(told.clone())),
+        (None, Some(container)) => routed_through(container),
+        (None, None) => Ok(None),
+    }
+}
+
+fn told(attachment: &Attachment) -> Option<&IfName> {
+    let wiring = &attachment.wiring;
+    let publish = wiring.publish.as_ref().and_then(|publish| publish.behind.as_ref());
+    publish.or_else(|| wiring.firewall.as_ref().and_then(|part| part.bridge.as_ref()))
+}
+
+/// Whether the record itself says which interface leads to the container.
+pub(super) fn is_told(attachment: &Attachment) -> bool {
+    attachment.wiring.link.is_some() || told(attachment).is_some()
+}
+
+fn routed_through(container: IpAddr) -> Result<Option<IfName>> {
+    let mut socket = Socket::route()?;
+    let Some(index) = socket.route_to(container)?.and_then(|route| route.link) else {
+        return Ok(None);
+    };
+    Ok(socket.link(At::Index(index))?.map(|link| link.name))
+}

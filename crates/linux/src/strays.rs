@@ -1,0 +1,66 @@
+//! What Spoke made in the kernel that no record speaks of.
+
+use std::collections::BTreeSet;
+
+use engine::port::{Presence, Stray};
+use model::{Attachment, IfName, Result};
+use netlink::{Link, Links, Socket};
+
+use crate::identity::{self, GROUP, Identity};
+
+/// Interfaces and owner marks of ours, as they are in the kernel.
+pub(crate) struct Made {
+    links: Vec<Link>,
+    marks: Vec<String>,
+}
+
+impl Made {
+    pub(crate) fn look(marks: Vec<String>) -> Result<Self> {
+        let links = Socket::route()?.links(Links { kind: Some("veth"), master: None })?;
+        Ok(Self { links: links.into_iter().filter(|link| link.group == GROUP).collect(), marks })
+    }
+
+    /// A link lives as long as its container's namespace: it is garbage only where both ends of the
+    /// pair are here, in no container. Elements of a link that is gone are.
+    pub(crate) fn strays(self, records: &[Attachment]) -> Vec<(Stray, Presence)> {
+        let known: Vec<Identity> = records.iter().map(|record| Identity::of(&record.id)).collect();
+        let names: BTreeSet<IfName> = known
+            .iter()
+            .flat_map(|identity| [identity.host_link(), identity.guest_link()])
+            .flatten()
+            .collect();
+        let links: BTreeSet<&IfName> = self.links.iter().map(|link| &link.name).collect();
+        let unknown = self.links.iter().filter(|link| !names.contains(&link.name));
+        let host_ends = unknown.filter(|link| !self.goes_with_another(link));
+        let mut strays: Vec<_> = host_ends
+            .map(|link| {
+                let here = link.peer_netns.is_none();
+                let presence = if here { Presence::Gone } else { Presence::Alive };
+                (Stray::Link(link.name.clone()), presence)
+            })
+            .collect();
+        for mark in self.marks.iter().filter(|mark| !known.iter().any(|id| id.made(mark))) {
+            strays.push((Stray::Elements(mark.clone()), presence_of(mark, &links)));
+        }
+        strays
+    }
+
+    /// Whether it is the container's end of a pair whose host's end is here too.
+    fn goes_with_another(&self, link: &Link) -> bool {
+        let has_peer = |other: &Link| link.peer == Some(other.index);
+        identity::is_guest_link(&link.name)
+            && link.peer_netns.is_none()
+            && self.links.iter().any(has_peer)
+    }
+}
+
+/// Whether the container that elements were made for still has its link. One that got its link
+/// from somebody else proves nothing.
+fn presence_of(mark: &str, links: &BTreeSet<&IfName>) -> Presence {
+    let host_link = identity::host_link_of(mark);
+    match host_link.is_some_and(|link| links.contains(&link)) {
+        true => Presence::Alive,
+        false if mark.ends_with("/link") => Presence::Gone,
+        false => Presence::Doubtful,
+    }
+}

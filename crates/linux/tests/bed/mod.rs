@@ -1,0 +1,190 @@
+//! A host and its containers, made of threads in namespaces of their own.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use model::*;
+use netlink::Netns;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+pub(crate) fn isolated(test: impl FnOnce() + Send + 'static) {
+    let thread = thread::spawn(|| {
+        unshare();
+        run("ip link set lo up");
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[allow(unsafe_code)]
+fn unshare() {
+    // SAFETY: a new network namespace for this thread leaves memory and descriptors alone.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("root may unshare");
+}
+
+fn own() -> Sandbox {
+    let id = rustix::thread::gettid().as_raw_nonzero();
+    let path = PathBuf::from(format!("/proc/{}/task/{id}/ns/net", std::process::id()));
+    Sandbox { path, inode: Netns::current().unwrap().inode() }
+}
+
+/// A container: a thread that keeps a namespace until it is told to end.
+pub(crate) struct Container {
+    pub(crate) sandbox: Sandbox,
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Container {
+    pub(crate) fn new() -> Self {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            unshare();
+            tell.send(own()).unwrap();
+            let _ = ended.recv();
+        });
+        Self { sandbox: told.recv().unwrap(), end: Some(end), thread: Some(thread) }
+    }
+
+    /// Its namespace, as ip(8) takes it.
+    pub(crate) fn netns(&self) -> String {
+        self.sandbox.path.display().to_string()
+    }
+
+    pub(crate) fn run(&self, command: &str) -> String {
+        self.within(|| run(command))
+    }
+
+    fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        Netns::open(&self.sandbox.path).unwrap().enter(work).unwrap()
+    }
+
+    /// Answers on this TCP port.
+    pub(crate) fn serve(&self, port: u16) {
+        let listener = self.within(|| TcpListener::bind(("0.0.0.0", port)).unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut stream = stream;
+                let _ = stream.write_all(b"x");
+            }
+        });
+    }
+
+    /// Whether a TCP connection comes about.
+    pub(crate) fn reaches(&self, address: &str, port: u16) -> bool {
+        let to = SocketAddr::new(address.parse().unwrap(), port);
+        self.within(|| TcpStream::connect_timeout(&to, Duration::from_millis(800)).is_ok())
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+pub(crate) fn run(command: &str) -> String {
+    let output = Command::new("sh").args(["-ec", command]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+pub(crate) fn attachment(
+    container: &str,
+    kind: LinkKind,
+    address: &str,
+    sandbox: &Sandbox,
+) -> Attachment {
+    let address =
+        InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
+    let Network { wiring, .. } = network(kind);
+    Attachment {
+        id: AttachmentId {
+            network: "front".parse().unwrap(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        },
+        layer: Layer::Link,
+        runtime: Runtime::Cni,
+        owner: None,
+        since: Timestamp(0),
+        sandbox: Some(sandbox.clone()),
+        handoff: Handoff::Finish,
+        wiring: Wiring { masquerade: Some(Masquerade { backend: Backend::Nftables }), ..wiring },
+        ipam: Ipam::None,
+        leases: Vec::new(),
+        addresses: vec![address],
+        routes: Vec::new(),
+        dns: Dns::default(),
+        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        alias: None,
+    }
+}
+
+pub(crate) fn bridge() -> LinkKind {
+    LinkKind::Bridge(Bridge {
+        name: "br0".parse().unwrap(),
+        gateway: Gateway::Default,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+    })
+}
+
+pub(crate) fn network(kind: LinkKind) -> Network {
+    Network {
+        name: "front".parse().unwrap(),
+        runtime: Runtime::Docker,
+        since: Timestamp(0),
+        wiring: Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
+            ..Wiring::default()
+        },
+        ipam: Ipam::None,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }
+}
+
+pub(crate) fn firewall() -> Firewall {
+    Firewall {
+        backend: Backend::Nftables,
+        ingress: IngressPolicy::Open,
+        egress: EgressPolicy::Open,
+        bridge: None,
+        admin_chain: None,
+    }
+}
+
+/// TCP port 80 of the container, on this one of the host.
+pub(crate) fn published(host_port: u16) -> Publish {
+    let map = PortMap {
+        host: None,
+        host_port: NonZeroU16::new(host_port).unwrap(),
+        container_port: NonZeroU16::new(80).unwrap(),
+        protocol: Protocol::Tcp,
+    };
+    Publish {
+        backend: Backend::Nftables,
+        ports: vec![map],
+        reach: Reach::Any,
+        snat: true,
+        masquerade_all: false,
+        behind: None,
+        iptables: IptablesPublish::default(),
+    }
+}
