@@ -25,7 +25,7 @@ pub use attachment::{
 pub use cursor::{Cursor, Floor};
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp};
+pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp, bridge_name};
 pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
 pub use network::{Alias, Network, Publisher};
 pub use policy::{Backend, EgressPolicy, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};

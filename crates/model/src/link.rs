@@ -3,8 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::{IfName, Mac};
+use crate::{Error, IfName, Mac, NetworkName, Result};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,3 +86,27 @@ pub enum Gateway {
 /// A pair of devices with routes at both ends and no shared segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ptp {}
+
+/// What a network's bridge is called where nobody says: `sp-` and the network's name, or a hash of
+/// it where that is too long for a device.
+pub fn bridge_name(network: &NetworkName) -> Result<IfName> {
+    format!("sp-{network}").parse().or_else(|_: Error| {
+        let digest = Sha256::digest(network.as_str().as_bytes());
+        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        format!("sp-{hex}").parse()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_makes_a_short_bridge() {
+        let bridge = |network: &str| bridge_name(&network.parse().unwrap()).unwrap();
+        assert_eq!(bridge("front").as_str(), "sp-front");
+        let long = bridge(&"x".repeat(200));
+        assert_eq!(long.as_str().len(), 15);
+        assert_ne!(bridge("a-rather-long-name"), bridge("another-long-name"));
+    }
+}

@@ -7,7 +7,6 @@ use model::{
     Backend, Error, Firewall, Gateway, IngressPolicy, Link, LinkKind, Masquerade, Network, Result,
     Space, Tuning, Wiring,
 };
-use sha2::{Digest, Sha256};
 
 use super::{Call, Plan, bridge, firewall, link, portmap, tuning};
 use crate::source::{self, Source};
@@ -51,7 +50,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
         return join(call, network);
     }
     let backend = backend(call, &root)?;
-    let mut bridge = bridge::bridge(&root, &default_bridge(call.config.name().as_str()))?;
+    let mut bridge = bridge::bridge(&root, model::bridge_name(call.config.name())?.as_str())?;
     bridge.gateway = gateway(&root)?;
     let (name, gateway) = (bridge.name.clone(), bridge.gateway);
     let mut source = source(call, link::space(call, gateway))?;
@@ -193,28 +192,4 @@ fn bandwidth(call: &Call<'_>) -> Result<Option<String>> {
         }
     }
     Ok(None)
-}
-
-/// Each network has a bridge of its own, named after it as far as a device's name allows.
-fn default_bridge(network: &str) -> String {
-    let plain = format!("sp-{network}");
-    if plain.len() <= 15 {
-        return plain;
-    }
-    let digest = Sha256::digest(network.as_bytes());
-    let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("sp-{hex}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_name_makes_a_short_bridge() {
-        assert_eq!(default_bridge("web"), "sp-web");
-        let long = default_bridge(&"x".repeat(200));
-        assert!(long.parse::<model::IfName>().is_ok() && long.len() == 15, "{long}");
-        assert_ne!(default_bridge("a-rather-long-name"), default_bridge("another-long-name"));
-    }
 }

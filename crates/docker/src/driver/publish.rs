@@ -29,7 +29,6 @@ pub(super) fn program(
         Publisher::Spoke if !is_internal(&network) => {}
         Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => return Ok(Answer::Done {}),
     }
-    let before = engine.published(&id)?;
     let mut publishing = Publishing {
         publish: publish(&network, backend)?,
         open: Vec::new(),
@@ -40,7 +39,7 @@ pub(super) fn program(
     };
     for binding in &call.ports.bindings {
         let host = binding.host.or(alias.publish_on);
-        match choice(binding, host, &before, ephemeral) {
+        match choice(binding, host, ephemeral) {
             Choice::One(map) => publishing.publish.ports.push(map),
             Choice::Any(open) => publishing.open.push(open),
         }
@@ -74,46 +73,22 @@ enum Choice {
     Any(OpenPort),
 }
 
-/// One port where only one will do. A number that was chosen before stays: the engine programs a
-/// container's ports again whenever its gateway changes.
+/// One port where only one will do.
 fn choice(
     binding: &PortBinding,
     host: Option<IpAddr>,
-    before: &[PortMap],
     ephemeral: &RangeInclusive<NonZeroU16>,
 ) -> Choice {
-    let among = match binding.host_ports {
-        HostPorts::Ephemeral => ephemeral.clone(),
-        HostPorts::Range(first, last) => first..=last,
-    };
-    let is_it = |map: &&PortMap| {
-        map.protocol == binding.protocol
-            && map.container_port == binding.port
-            && is_same_host(map.host, host)
-            && among.contains(&map.host_port)
-    };
-    let known = before.iter().find(is_it).map(|map| map.host_port);
-    let only = (among.start() == among.end()).then_some(*among.start());
-    match only.or(known) {
-        Some(host_port) => Choice::One(PortMap {
-            host,
-            host_port,
-            container_port: binding.port,
-            protocol: binding.protocol,
-        }),
-        None => Choice::Any(OpenPort {
-            host,
-            among,
-            container_port: binding.port,
-            protocol: binding.protocol,
-        }),
-    }
-}
-
-/// The engine of the book tells each family that is served; a binding may mean both.
-fn is_same_host(told: Option<IpAddr>, meant: Option<IpAddr>) -> bool {
-    match (told, meant) {
-        (told, None) => told.is_none_or(|told| told.is_unspecified()),
-        (told, meant) => told == meant,
+    let PortBinding { protocol, port: container_port, .. } = *binding;
+    match binding.host_ports {
+        HostPorts::Range(first, last) if first == last => {
+            Choice::One(PortMap { host, host_port: first, container_port, protocol })
+        }
+        HostPorts::Range(first, last) => {
+            Choice::Any(OpenPort { host, among: first..=last, container_port, protocol })
+        }
+        HostPorts::Ephemeral => {
+            Choice::Any(OpenPort { host, among: ephemeral.clone(), container_port, protocol })
+        }
     }
 }

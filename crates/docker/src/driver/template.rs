@@ -5,7 +5,6 @@ use model::{
     LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Sticky, Timestamp,
     Wiring,
 };
-use sha2::{Digest, Sha256};
 
 use super::block::{Block, pools};
 use super::option::NetworkWish;
@@ -121,11 +120,7 @@ fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
         let particular: Vec<String> = particular.map(ToString::to_string).collect();
         return format!("sp-{}", particular.join("-")).parse();
     }
-    format!("sp-{network}").parse().or_else(|_: Error| {
-        let digest = Sha256::digest(network.as_str().as_bytes());
-        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        format!("sp-{hex}").parse()
-    })
+    model::bridge_name(network)
 }
 
 /// The bridge of a network that Docker can be on.

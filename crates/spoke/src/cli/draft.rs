@@ -6,7 +6,6 @@ use model::{
     Backend, Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind,
     Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
 };
-use sha2::{Digest, Sha256};
 
 use super::args::{CreateArgs, DriverName};
 use super::claims::{Claimed, claims, hidden_routes, overlap};
@@ -90,7 +89,7 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
             Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge")))
         }
         (DriverName::Bridge, given) => {
-            let name = given.clone().map_or_else(|| bridge_name(wanted.name.as_str()), Ok)?;
+            let name = given.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
             refuse_taken(&name, known, facts)?;
             let gateway = if wanted.internal { Gateway::Address } else { Gateway::Default };
             Ok(LinkKind::Bridge(Bridge {
@@ -102,15 +101,6 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
             }))
         }
     }
-}
-
-/// `sp-` and the network's name, or a hash of it where that is too long.
-fn bridge_name(network: &str) -> Result<IfName> {
-    format!("sp-{network}").parse().or_else(|_: Error| {
-        let digest = Sha256::digest(network.as_bytes());
-        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        format!("sp-{hex}").parse()
-    })
 }
 
 /// The bridge goes with its network, so it must not be somebody else's.
@@ -258,14 +248,6 @@ fn usable(subnet: IpNet) -> (IpAddr, IpAddr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bridge_names_fit() {
-        assert_eq!(bridge_name("front").unwrap().as_str(), "sp-front");
-        let long = bridge_name("a-very-long-network-name").unwrap();
-        assert_eq!(long.as_str().len(), 15);
-        assert_ne!(long, bridge_name("a-very-long-network-nama").unwrap());
-    }
 
     #[test]
     fn hosts_of_a_subnet() {
