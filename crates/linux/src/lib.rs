@@ -1,6 +1,7 @@
 //! The kernel dataplane: what to do (pure), and doing it.
 
 mod apply;
+mod concern;
 mod driver;
 mod facts;
 pub mod filter;
@@ -16,5 +17,6 @@ mod subnets;
 mod tuning;
 mod verify;
 
+pub use concern::Concern;
 pub use driver::{Life, Linux};
 pub use subnets::occupied;

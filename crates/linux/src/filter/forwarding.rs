@@ -19,6 +19,8 @@ const ATTEMPTS: usize = 64;
 /// Where Docker lets the administrator's rules be; it is called first and survives Docker.
 const DOCKER_USER: &str = "DOCKER-USER";
 const FORWARD: &str = "FORWARD";
+/// Where our rules may be.
+pub(crate) const CHAINS: [&str; 2] = [DOCKER_USER, FORWARD];
 /// The comment of our rules, by which they are known.
 const COMMENT: &str = "spoke";
 
@@ -58,7 +60,7 @@ pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwardi
 pub fn disallow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     for (_, table) in TABLES {
         edit(socket, table, |socket, _, change| {
-            for chain in [DOCKER_USER, FORWARD] {
+            for chain in CHAINS {
                 disallow(socket, (table, chain), change, bridge)?;
             }
             Ok(())

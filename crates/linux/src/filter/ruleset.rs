@@ -10,7 +10,7 @@ use netlink::{Errno, Failure, Outcome, Socket};
 use super::rules::rules;
 
 /// The table.
-pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
+pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
 const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with

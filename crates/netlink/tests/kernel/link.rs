@@ -6,7 +6,7 @@ use std::process::Command;
 use model::{Kind, Mac, Mtu};
 use netlink::link::OperState;
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Links, NewBridge, Peer, Socket, Veth, reap};
+use netlink::{At, Change, Errno, Links, NewBridge, Peer, Reaper, Socket, Veth, reap};
 
 use crate::{elsewhere, find, isolated, make_pair, name, simple};
 
@@ -187,6 +187,36 @@ fn reaped_links_are_gone() {
 fn what_cannot_be_reaped_is_told() {
     isolated(|| {
         let error = reap(&[name("lo")], None).unwrap_err();
+        assert!(error.to_string().starts_with("deleting lo: "), "{error}");
+    });
+}
+
+#[test]
+fn threads_reap_without_making_the_caller_wait() {
+    isolated(|| {
+        let container = elsewhere();
+        let reaper = Reaper::new();
+        let mut socket = Socket::route().unwrap();
+        // More than threads may wait at once.
+        let links: Vec<_> = (0..40).map(|n| name(&format!("v{n}"))).collect();
+        for link in &links {
+            let inner = name(&format!("eth{link}"));
+            let mut batch = Batch::new();
+            batch.new_veth(&Veth {
+                peer: Peer { name: &inner, index: None, mac: None, netns: Some(container.as_fd()) },
+                ..simple(link, &inner)
+            });
+            socket.send(&mut batch).unwrap().into_result().unwrap();
+        }
+        for some in links.chunks(2) {
+            reaper.reap(some).unwrap();
+            for link in some {
+                assert_eq!(socket.link(At::Name(link)).unwrap(), None);
+            }
+        }
+        reaper.reap(&links).unwrap();
+        reaper.reap(&[]).unwrap();
+        let error = reaper.reap(&[name("lo")]).unwrap_err();
         assert!(error.to_string().starts_with("deleting lo: "), "{error}");
     });
 }

@@ -5,6 +5,7 @@
 mod host;
 mod layer3;
 mod link;
+mod monitor;
 
 use std::net::IpAddr;
 use std::thread;

@@ -1,0 +1,82 @@
+//! What changes that others make mean to us.
+
+use netlink::Event;
+use netlink::nft::{Family, News, Object};
+
+use crate::filter::{FORWARDING_CHAINS, TABLE};
+
+/// What of ours may be wrong by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Concern {
+    /// Our table's chains and sets: [`crate::Linux::mend`], then as [`Concern::Elements`].
+    Table,
+    /// What each attachment has in the packet filter: [`engine::port::Driver::restore`].
+    Elements,
+    /// The subnets that reach ports for the LAN: [`crate::Linux::refresh_lan`].
+    Lan,
+}
+
+impl Concern {
+    /// What follows from a change; `None` where it does not concern us.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::Link { .. } => None,
+            Event::Address | Event::Route => Some(Concern::Lan),
+            Event::Ruleset(news) if news.family == TABLE.family && news.table == TABLE.name => {
+                of_our_table(news)
+            }
+            Event::Ruleset(news) => lets_forward(news).then_some(Concern::Elements),
+        }
+    }
+}
+
+/// What is added to sets is somebody's container; a rule that is added may be before ours.
+fn of_our_table(news: &News) -> Option<Concern> {
+    match (news.object, news.gone) {
+        (Object::Table | Object::Set, true) | (Object::Chain | Object::Rule, _) => {
+            Some(Concern::Table)
+        }
+        (Object::Elements, true) => Some(Concern::Elements),
+        (Object::Table | Object::Set | Object::Elements, false) => None,
+    }
+}
+
+/// Whether the host's iptables may have lost the rules that let containers' packets pass, or may
+/// need them from now on.
+fn lets_forward(news: &News) -> bool {
+    let is_iptables = matches!(news.family, Family::Ipv4 | Family::Ipv6) && news.table == "filter";
+    let is_meant = FORWARDING_CHAINS.contains(&news.chain.as_str());
+    is_iptables
+        && match news.object {
+            Object::Table | Object::Rule => news.gone && (is_meant || news.chain.is_empty()),
+            Object::Chain => is_meant,
+            Object::Set | Object::Elements => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(object: Object, gone: bool, family: Family, table: &str, chain: &str) -> Option<Concern> {
+        let (table, chain) = (table.to_owned(), chain.to_owned());
+        Concern::of(&Event::Ruleset(News { object, gone, family, table, chain }))
+    }
+
+    #[test]
+    fn only_what_may_harm_concerns_us() {
+        let (table, elements) = (Some(Concern::Table), Some(Concern::Elements));
+        assert_eq!(of(Object::Table, true, Family::Inet, "spoke", ""), table);
+        assert_eq!(of(Object::Rule, false, Family::Inet, "spoke", "forward"), table);
+        assert_eq!(of(Object::Elements, true, Family::Inet, "spoke", ""), elements);
+        assert_eq!(of(Object::Elements, false, Family::Inet, "spoke", ""), None);
+        assert_eq!(of(Object::Table, true, Family::Inet, "wall", ""), None);
+        assert_eq!(of(Object::Table, true, Family::Ipv4, "filter", ""), elements);
+        assert_eq!(of(Object::Chain, false, Family::Ipv6, "filter", "DOCKER-USER"), elements);
+        assert_eq!(of(Object::Rule, true, Family::Ipv4, "filter", "FORWARD"), elements);
+        assert_eq!(of(Object::Rule, false, Family::Ipv4, "filter", "FORWARD"), None);
+        assert_eq!(of(Object::Rule, true, Family::Ipv4, "filter", "DOCKER"), None);
+        assert_eq!(of(Object::Rule, true, Family::Ipv4, "nat", "FORWARD"), None);
+        assert_eq!(Concern::of(&Event::Route), Some(Concern::Lan));
+    }
+}

@@ -1,0 +1,105 @@
+//! Hearing of changes.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use netlink::nft::{Family, News, Object, Table, Transaction};
+use netlink::{Event, Monitor, Socket, Stop, Wake};
+
+use crate::{isolated, make_pair, name};
+
+/// Longer than anything takes that does happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(program: &str, arguments: &[&str]) {
+    assert!(Command::new(program).args(arguments).status().unwrap().success());
+}
+
+/// What has changed by now.
+fn news(monitor: &mut Monitor) -> BTreeSet<Event> {
+    let stop = Stop::new().unwrap();
+    match monitor.wait(&stop, Duration::ZERO).unwrap() {
+        Wake::News(events) => events,
+        Wake::Quiet => BTreeSet::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn links_addresses_and_routes_are_heard() {
+    isolated(|| {
+        let mut monitor = Monitor::network().unwrap();
+        assert!(news(&mut monitor).is_empty());
+        make_pair(&mut Socket::route().unwrap(), "v0", "v1");
+        let made = |of: &str, gone| Event::Link { name: name(of), gone };
+        assert!(news(&mut monitor).is_superset(&[made("v0", false), made("v1", false)].into()));
+        run("ip", &["address", "add", "10.0.0.1/24", "dev", "v0"]);
+        assert!(news(&mut monitor).contains(&Event::Address));
+        run("ip", &["link", "set", "v1", "up"]);
+        run("ip", &["route", "add", "10.1.0.0/24", "via", "10.0.0.2"]);
+        assert!(news(&mut monitor).contains(&Event::Route));
+        run("ip", &["link", "delete", "v1"]);
+        assert!(news(&mut monitor).is_superset(&[made("v0", true), made("v1", true)].into()));
+    });
+}
+
+#[test]
+fn what_others_do_to_the_ruleset_is_heard_and_what_we_do_is_not() {
+    isolated(|| {
+        let mut monitor = Monitor::ruleset().unwrap();
+        let mut socket = Socket::netfilter().unwrap();
+        let table = Table { family: Family::Inet, name: "ours" };
+        let mut transaction = Transaction::new();
+        transaction.add_table(table, None);
+        transaction.add_chain(table, "c", None, true);
+        transaction.apply(&mut socket).unwrap();
+        assert!(news(&mut monitor).is_empty(), "ours");
+
+        run("nft", &["add rule inet ours c drop"]);
+        let of = |object, gone, chain: &str| {
+            let (table, chain) = ("ours".to_owned(), chain.to_owned());
+            Event::Ruleset(News { object, gone, family: Family::Inet, table, chain })
+        };
+        assert_eq!(news(&mut monitor), [of(Object::Rule, false, "c")].into());
+        run("nft", &["flush", "ruleset"]);
+        let gone = news(&mut monitor);
+        assert!(gone.contains(&of(Object::Table, true, "")), "{gone:?}");
+    });
+}
+
+#[test]
+fn a_wait_is_ended_by_news_by_time_and_by_hand() {
+    isolated(|| {
+        let (mut monitor, stop) = (Monitor::network().unwrap(), Stop::new().unwrap());
+        assert_eq!(monitor.wait(&stop, Duration::from_millis(1)).unwrap(), Wake::Quiet);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| monitor.wait(&stop, PATIENCE).unwrap());
+            make_pair(&mut Socket::route().unwrap(), "a", "b");
+            assert!(matches!(waiting.join().unwrap(), Wake::News(_)));
+        });
+        let (mut monitor, mut other) = (Monitor::network().unwrap(), Monitor::ruleset().unwrap());
+        thread::scope(|scope| {
+            let one = scope.spawn(|| monitor.wait(&stop, PATIENCE).unwrap());
+            let two = scope.spawn(|| other.wait(&stop, PATIENCE).unwrap());
+            stop.stop();
+            assert_eq!((one.join().unwrap(), two.join().unwrap()), (Wake::Stopped, Wake::Stopped));
+        });
+    });
+}
+
+#[test]
+fn what_could_not_be_kept_is_told_as_lost() {
+    isolated(|| {
+        let (mut monitor, stop) = (Monitor::network().unwrap(), Stop::new().unwrap());
+        let script = std::env::temp_dir().join(format!("spoke-flood-{}", std::process::id()));
+        let lines: String =
+            (0..3000).map(|n| format!("link add v{n} type veth peer name w{n}\n")).collect();
+        std::fs::write(&script, lines).unwrap();
+        run("ip", &["-batch", script.to_str().unwrap()]);
+        std::fs::remove_file(&script).unwrap();
+        assert_eq!(monitor.wait(&stop, Duration::ZERO).unwrap(), Wake::Lost);
+        assert_eq!(monitor.wait(&stop, Duration::ZERO).unwrap(), Wake::Quiet);
+    });
+}
