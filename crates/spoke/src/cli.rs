@@ -3,20 +3,24 @@
 
 mod args;
 mod claims;
+mod docker;
 mod doctor;
 mod draft;
+mod events;
 mod facts;
 mod findings;
 mod install;
 mod ipam;
 mod network;
 mod output;
+mod ports;
 mod ps;
 mod reference;
 mod shell;
+mod summary;
 mod table;
 mod template;
-mod time;
+pub(crate) mod time;
 mod usage;
 mod view;
 mod yaml;
@@ -31,6 +35,7 @@ use model::{Backend, Kind, Result, Timestamp};
 
 use args::{Cli, Command};
 pub(crate) use facts::{Forward, HostFacts, HostLink, HostRoute};
+pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands look at or change.
 pub(crate) struct World<'a> {
@@ -48,7 +53,18 @@ pub(crate) struct World<'a> {
     pub(crate) backend: Backend,
     /// The time.
     pub(crate) now: Timestamp,
+    /// The socket at which Docker calls.
+    pub(crate) socket: PathBuf,
+    /// Where the daemon writes what happens.
+    pub(crate) events: PathBuf,
+    /// Runs the daemon until it is told to stop.
+    pub(crate) serve: &'a dyn Fn() -> Result<()>,
+    /// Tells the service manager of this host something; `None` where there is none.
+    pub(crate) systemctl: Option<&'a Tell<'a>>,
 }
+
+/// Tells another program something.
+pub(crate) type Tell<'a> = dyn Fn(&[&str]) -> Result<()> + 'a;
 
 /// What a command has to say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -81,7 +97,7 @@ pub(crate) fn run(
         Ok(cli) => cli,
         Err(usage) => return explain(&usage, out, err),
     };
-    match dispatch(&cli, world) {
+    match dispatch(&cli, world, out) {
         Ok(answer) => {
             for note in &answer.notes {
                 let _ = writeln!(err, "spoke: {note}");
@@ -108,8 +124,13 @@ fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 
     }
 }
 
-fn dispatch(cli: &Cli, world: &World) -> Result<Answer> {
+fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
     match &cli.command {
+        Command::Serve => (world.serve)().map(|()| Answer::default()),
+        Command::Docker(command) => docker::run(command, cli.output, world),
+        Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
+        Command::Events(wanted) => events::show(wanted, cli.output, world),
+        Command::Ports(wanted) => ports::run(wanted, cli.output, world),
         Command::Network(command) => network::run(command, cli.output, world),
         Command::Ps(wanted) => ps::run(wanted, cli.output, world),
         Command::Ipam(command) => ipam::run(command, cli.output, world),

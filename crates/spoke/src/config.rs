@@ -1,10 +1,17 @@
 //! The configuration of this host: `/etc/spoke/config.toml`, or the file that `SPOKE_CONFIG`
 //! names. A missing file is an empty one; an unknown key is an error.
 
+mod daemon;
+
 use std::path::PathBuf;
 
 use model::{Backend, Error, Result};
 use serde::Deserialize;
+
+pub(crate) use daemon::{
+    DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope, SpecConfig,
+    TcpConfig,
+};
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -20,6 +27,14 @@ pub(crate) struct Config {
     pub(crate) store: StoreConfig,
     /// `[firewall]`.
     pub(crate) firewall: FirewallConfig,
+    /// `[docker]`.
+    pub(crate) docker: DockerConfig,
+    /// `[metrics]`.
+    pub(crate) metrics: MetricsConfig,
+    /// `[events]`.
+    pub(crate) events: EventsConfig,
+    /// `[log]`.
+    pub(crate) log: LogConfig,
 }
 
 /// Where the book is kept.
@@ -76,7 +91,12 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))
+        let config: Self =
+            toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
+        config.docker.check()?;
+        config.metrics.check()?;
+        daemon::absolute("events.path", &config.events.path)?;
+        Ok(config)
     }
 }
 
@@ -95,5 +115,48 @@ mod tests {
         assert!(error.to_string().contains("backand"), "{error}");
         let iptables = Config::parse("[firewall]\nbackend = \"iptables\"\n").unwrap();
         assert_eq!(iptables.firewall.backend, Backend::Iptables);
+    }
+
+    #[test]
+    fn reads_what_the_daemon_needs() {
+        let config = Config::parse(
+            r#"
+            [docker]
+            socket = "/run/docker/plugins/net.sock"
+            scope = "global"
+            api = []
+            [docker.tcp]
+            listen = "[::]:7000"
+            certificate = "/c.pem"
+            key = "/k.pem"
+            client_ca = "/ca.pem"
+            spec = { path = "/etc/docker/plugins/net.json", ca = "/a", certificate = "/b", key = "/c" }
+            [metrics]
+            listen = "127.0.0.1:9100"
+            [log]
+            level = "debug"
+            format = "json"
+            "#,
+        )
+        .unwrap();
+        assert_eq!((config.docker.driver(), config.docker.scope), ("net", Scope::Global));
+        assert_eq!(config.metrics.listen, Listen::Tcp("127.0.0.1:9100".parse().unwrap()));
+        assert_eq!(config.log, LogConfig { level: Level::Debug, format: Format::Json });
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_served() {
+        for (text, word) in [
+            ("[metrics]\nlisten = \"0.0.0.0:9100\"", "metrics.expose"),
+            ("[metrics]\nlisten = \"here\"", "ADDRESS:PORT"),
+            ("[docker]\nsocket = \"spoke.sock\"", "absolute"),
+            ("[docker]\nscope = \"world\"", "world"),
+            ("[log]\nlevel = \"loud\"", "loud"),
+            ("[events]\npath = \"events\"", "absolute"),
+        ] {
+            let error = Config::parse(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        assert!(Config::parse("[metrics]\nlisten = \"0.0.0.0:1\"\nexpose = true").is_ok());
     }
 }

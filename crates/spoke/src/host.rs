@@ -1,19 +1,24 @@
 //! The facts of this host that the engine asks for.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::port::{Host, Occupied};
-use model::{Process, Result, Timestamp};
+use engine::port::{Host, Occupied, Turn};
+use model::{AttachmentId, Process, Result, Timestamp};
+
+use crate::worlds::Turns;
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
     me: Process,
+    turns: Arc<Turns>,
 }
 
 impl ThisHost {
-    /// Learns who we are. Fails where `/proc` is not mounted.
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Self { me: netlink::process::me()? })
+    /// Learns who we are; threads that share `turns` take them. Fails where `/proc` is not mounted.
+    pub(crate) fn new(turns: Arc<Turns>) -> Result<Self> {
+        Ok(Self { me: netlink::process::me()?, turns })
     }
 }
 
@@ -36,11 +41,65 @@ impl Host for ThisHost {
         netlink::process::is_running(process)
     }
 
+    fn turn(&self, id: &AttachmentId) -> Turn {
+        self.turns.take(id)
+    }
+
     fn occupied(&self) -> Result<Vec<Occupied>> {
-        Ok(Vec::new())
+        let mut occupied = linux::occupied()?;
+        occupied.extend(declared(Path::new("/")));
+        Ok(occupied)
     }
 
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool {
         netlink::process::wait_for_end(process, limit)
+    }
+}
+
+/// Where networks of others are declared, and whose they are.
+const DECLARED: [(&str, &str); 3] = [
+    ("etc/cni/net.d", "CNI"),
+    ("etc/containers/networks", "Podman"),
+    ("var/lib/containers/storage/networks", "Podman"),
+];
+
+/// The subnets that the configurations below `root` declare, whether or not anything is up.
+fn declared(root: &Path) -> Vec<Occupied> {
+    let in_directory = |(directory, owner): (&str, &str)| {
+        let of_network = |network: cni::list::Declared| {
+            let by = format!("{owner} network {}", network.name);
+            let occupied = |net| Occupied { net, by: by.clone() };
+            network.subnets.into_iter().map(occupied).collect::<Vec<_>>()
+        };
+        let networks = cni::list::declared(&root.join(directory));
+        networks.into_iter().flat_map(of_network).collect::<Vec<_>>()
+    };
+    DECLARED.into_iter().flat_map(in_directory).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_podman_and_cni_declare_is_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put(
+            "etc/containers/networks/p.json",
+            r#"{"name":"p","subnets":[{"subnet":"10.89.0.0/24"}]}"#,
+        );
+        put(
+            "etc/cni/net.d/c.conflist",
+            r#"{"name":"c","plugins":[{"ipam":{"subnet":"fd00::/64"}}]}"#,
+        );
+        put("etc/cni/net.d/broken.conf", "{");
+        let shown: Vec<String> =
+            declared(root.path()).iter().map(|one| format!("{} {}", one.net, one.by)).collect();
+        assert_eq!(shown, ["fd00::/64 CNI network c", "10.89.0.0/24 Podman network p"]);
     }
 }

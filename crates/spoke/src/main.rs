@@ -4,19 +4,22 @@
 
 mod cli;
 mod config;
+mod event;
 mod facts;
 mod host;
 mod plugin;
+mod serve;
 mod world;
+mod worlds;
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use linux::Life;
-use model::Error;
+use model::{Error, Kind, Result};
 
 use crate::config::Config;
 use crate::world::World;
@@ -33,7 +36,8 @@ fn main() -> ExitCode {
 
 /// The command line. The book is opened by the commands that need it.
 fn command(args: Vec<OsString>) -> u8 {
-    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    // Not locked: the daemon's threads write to them too.
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     let config = match Config::of_this_host() {
         Ok(config) => config,
         Err(error) => {
@@ -54,6 +58,26 @@ fn command(args: Vec<OsString>) -> u8 {
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
         backend: config.firewall.backend,
         now: host::now(),
+        socket: config.docker.socket.clone(),
+        events: config.events.path.clone(),
+        serve: &|| serve::run(config.clone()),
+        systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
     cli::run(args, &shown, &mut out, &mut err)
+}
+
+/// There where systemd is the service manager (sd_booted(3)).
+const SYSTEMD: &str = "/run/systemd/system";
+
+fn systemctl(arguments: &[&str]) -> Result<()> {
+    let doing = || format!("running systemctl {}", arguments.join(" "));
+    let output = Command::new("systemctl").args(arguments).output();
+    let output = output.map_err(|cause| Error::os(doing(), cause))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Error::new(Kind::Kernel, said).context(doing()))
+        }
+    }
 }

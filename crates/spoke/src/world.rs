@@ -1,5 +1,7 @@
 //! Where everything is wired: the ports of the engine and what stands behind each.
 
+use std::sync::Arc;
+
 use engine::Engine;
 use linux::{Life, Linux};
 use model::Result;
@@ -7,6 +9,7 @@ use store::{Embedded, Roots};
 
 use crate::config::Config;
 use crate::host::ThisHost;
+use crate::worlds::Turns;
 
 /// What stands behind the engine's ports.
 pub(crate) struct World {
@@ -17,20 +20,40 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Opens what the configuration names, for a process of this life.
+    /// Opens what the configuration names, for a process of this life and one thread.
     pub(crate) fn open(config: &Config, life: Life) -> Result<Self> {
-        let roots =
-            Roots { runtime: config.store.runtime.clone(), state: config.store.state.clone() };
+        Self::shared(config, life, Arc::default())
+    }
+
+    /// The same for one thread among several.
+    pub(crate) fn shared(config: &Config, life: Life, turns: Arc<Turns>) -> Result<Self> {
         Ok(Self {
-            store: Embedded::open(roots, &store::boot_id()?)?,
+            store: open_store(config)?,
             driver: Linux::new(life),
             sources: cni::Delegates::new(),
-            host: ThisHost::new()?,
+            host: ThisHost::new(turns)?,
         })
+    }
+
+    /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
+    pub(crate) fn restore(&self) -> Result<()> {
+        let mended = self.driver.mend();
+        self.engine().restore().and(mended)
+    }
+
+    /// Learns anew which subnets this host is connected to.
+    pub(crate) fn refresh_lan(&self) -> Result<()> {
+        self.driver.refresh_lan()
     }
 
     /// The engine over all of it.
     pub(crate) fn engine(&self) -> Engine<'_> {
         Engine::new(&self.store, &self.driver, &self.sources, &self.host)
     }
+}
+
+/// The book of this host.
+pub(crate) fn open_store(config: &Config) -> Result<Embedded> {
+    let roots = Roots { runtime: config.store.runtime.clone(), state: config.store.state.clone() };
+    Embedded::open(roots, &store::boot_id()?)
 }

@@ -18,7 +18,9 @@ use model::{IfName, IngressPolicy, IpNet, NetworkName, OwnerName};
   spoke network create front          a bridge network on a free subnet
   spoke ps                            what is attached, by every runtime
   spoke ipam show front               who holds which address, and what is free
+  spoke ports                         which ports of this host lead where
   spoke doctor                        what is wrong with this host, and what mends it
+  spoke docker install                be a network driver of the Docker Engine here
 
 Exit codes: 0 done, 1 found something or the kernel refused, 2 wrong usage, 3 not found,
 4 taken or exhausted, 70 a bug in Spoke, 75 try again, 77 permission denied."
@@ -50,6 +52,29 @@ pub(super) enum Command {
   spoke ps --format '{{.Name}} {{join .Addresses \",\"}}'
   spoke ps -o json")]
     Ps(PsArgs),
+    /// List the ports of this host that lead to containers, by every runtime
+    #[command(after_help = "FROM says who reaches a port: any (whoever reaches the host's \
+        address), lan (the subnets that the host is connected to), or local (this host).
+
+Examples:
+  spoke ports
+  spoke ports front --format '{{.HostPort}} {{.Name}}'
+  spoke ports -o json")]
+    Ports(PortsArgs),
+    /// Show what happened on this host, and follow what happens
+    #[command(
+        after_help = "`spoke serve` writes the events, also those of containers that it did \
+        not attach itself. The older ones of a busy host are dropped: one or two MiB are kept.
+
+Events: started, stopped, network-created, network-removed, attached, detached, published,
+unpublished, freed, quarantined, clash, clash-over, healed, failed.
+
+Examples:
+  spoke events --last 20
+  spoke events -f
+  spoke events -f -o json             one JSON object a line"
+    )]
+    Events(EventsArgs),
     /// Look at the address book, check and mend it
     #[command(subcommand)]
     Ipam(IpamCommand),
@@ -60,6 +85,25 @@ pub(super) enum Command {
     /// Say what is wrong with this host for containers, and the command that mends it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,
+    /// Be the daemon: serve Docker, watch over this host, tell what happens
+    #[command(after_help = "Serves Docker Engines as their network driver and IPAM driver. CNI \
+        runtimes and the commands need no daemon; with one, whatever they do is told too, a \
+        packet filter that somebody flushes is put back at once, and subnets that two runtimes \
+        use are reported.
+
+Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
+Nothing is lost when it is killed: it remembers nothing that is not in the book.
+
+Configuration: [docker], [metrics], [events] and [log] in /etc/spoke/config.toml.
+
+Examples:
+  spoke docker install                let systemd run it
+  spoke serve                         run it here
+  curl --unix-socket /run/spoke/metrics.sock http://spoke/metrics")]
+    Serve,
+    /// Make Spoke a network driver and IPAM driver of this host's Docker Engine
+    #[command(subcommand)]
+    Docker(DockerCommand),
     /// Make Spoke the CNI plugins of this host
     #[command(subcommand)]
     Cni(CniCommand),
@@ -88,7 +132,7 @@ pub(super) enum NetworkCommand {
     #[command(
         visible_alias = "list",
         after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|loopback, \
-            runtime=cni|podman|spoke. Several filters must all hold.\n\nExamples:
+            runtime=cni|docker|podman|spoke. Several filters must all hold.\n\nExamples:
   spoke network ls --filter runtime=podman
   spoke network ls --format 'table {{.Name}}\\t{{.Bridge}}'"
     )]
@@ -243,6 +287,73 @@ pub(super) struct PsArgs {
     pub(super) network: Option<NetworkName>,
     #[command(flatten)]
     pub(super) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PortsArgs {
+    /// Only this network
+    pub(super) network: Option<NetworkName>,
+    #[command(flatten)]
+    pub(super) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EventsArgs {
+    /// Go on with each event as it comes
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// Only so many of the past; with --follow none unless given
+    #[arg(short = 'n', long, value_name = "NUMBER")]
+    pub(super) last: Option<usize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DockerCommand {
+    /// Let systemd hold Docker's socket and run `spoke serve`
+    #[command(
+        after_help = "Writes spoke.socket and spoke.service, and enables them where systemd \
+        runs. Afterwards:
+
+  docker network create -d spoke --ipam-driver spoke --subnet 10.70.1.0/24 front
+  docker run --network front ..."
+    )]
+    Install {
+        #[command(flatten)]
+        units: Units,
+        /// Only write the files
+        #[arg(long)]
+        no_enable: bool,
+    },
+    /// Remove what `spoke docker install` wrote; networks stay
+    Uninstall {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Show whether Docker can reach Spoke
+    #[command(after_help = "Exits with 1 when it cannot.")]
+    Status {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Write a managed plugin: the only form that Docker's swarm mode takes
+    #[command(after_help = "Examples:
+  mkdir -p /var/lib/spoke
+  spoke docker plugin /tmp/spoke-plugin
+  docker plugin create spoke /tmp/spoke-plugin
+  docker plugin enable spoke
+  docker network create -d spoke:latest --ipam-driver spoke:latest front")]
+    Plugin {
+        /// Where to; made if it is not there, and must be empty
+        directory: PathBuf,
+    },
+}
+
+/// Where the service manager looks.
+#[derive(Debug, Args)]
+pub(super) struct Units {
+    /// Where systemd looks for units
+    #[arg(long, default_value = "/etc/systemd/system", value_name = "DIRECTORY")]
+    pub(super) unit_dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

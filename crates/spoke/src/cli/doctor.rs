@@ -81,6 +81,16 @@ fn on_the_wire(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Ch
     checks
 }
 
+/// Subnets of this host that two networks use, a sentence each with what mends it.
+pub(super) fn clashes(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<String> {
+    let checks = traffic::subnets(world, networks, facts).into_iter();
+    let sentence = |check: Check| match check.fix {
+        Some(fix) => format!("{}; mend it with: {fix}", check.what),
+        None => check.what,
+    };
+    checks.filter(|check| check.status != Status::Ok).map(sentence).collect()
+}
+
 /// Networks and attachments; what the book has left over is noted.
 fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {

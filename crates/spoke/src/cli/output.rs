@@ -77,7 +77,8 @@ pub(super) fn json(view: &impl Serialize) -> Result<String> {
     Ok(text + "\n")
 }
 
-fn line(view: &impl Serialize) -> Result<String> {
+/// As JSON on one line.
+pub(super) fn line(view: &impl Serialize) -> Result<String> {
     serde_json::to_string(view).map_err(unwritable)
 }
 

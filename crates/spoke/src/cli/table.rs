@@ -11,6 +11,11 @@ impl Table {
         Self { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()] }
     }
 
+    /// Rows without headings.
+    pub(super) fn headless() -> Self {
+        Self::default()
+    }
+
     /// Adds a row; an empty cell is shown as `-`.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };

@@ -1,6 +1,7 @@
 //! The commands over a real engine and the memory store; only the kernel is played.
 
 mod book;
+mod daemon;
 mod host;
 mod network;
 
@@ -30,6 +31,8 @@ struct Fixture {
     kernel: Kernel,
     facts: HostFacts,
     root: TempDir,
+    /// What systemd was told.
+    asked: RefCell<Vec<String>>,
 }
 
 /// What the driver was asked to do, and what it says of containers.
@@ -57,7 +60,8 @@ impl Fixture {
         for module in ["veth", "bridge", "nf_tables"] {
             std::fs::create_dir(root.path().join("sys/module").join(module)).unwrap();
         }
-        let fixture = Self { store: Memory::new(), kernel: Kernel::default(), facts, root };
+        let (store, kernel) = (Memory::new(), Kernel::default());
+        let fixture = Self { store, kernel, facts, root, asked: RefCell::default() };
         fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
         fixture.write("proc/sys/net/ipv4/ip_forward", "1\n");
         fixture.write("proc/stat", &format!("cpu 1 2\nbtime {}\n", NOW - 86_400));
@@ -81,6 +85,10 @@ impl Fixture {
 
     /// Exit code, standard output, standard error.
     fn try_spoke(&self, line: &[&str]) -> (u8, String, String) {
+        let systemctl = |arguments: &[&str]| {
+            self.asked.borrow_mut().push(arguments.join(" "));
+            Ok(())
+        };
         let world = World {
             engine: &|| Ok(self.engine()),
             facts: &|| Ok(self.facts.clone()),
@@ -89,6 +97,10 @@ impl Fixture {
             store: vec![self.path("run/spoke")],
             backend: Backend::Nftables,
             now: Timestamp(NOW),
+            socket: self.path("run/docker/plugins/spoke.sock"),
+            events: self.path("run/spoke/events"),
+            serve: &|| Ok(()),
+            systemctl: self.has("run/systemd/system").then_some(&systemctl),
         };
         let args = std::iter::once(&"spoke").chain(line).map(OsString::from).collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());

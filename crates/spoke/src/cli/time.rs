@@ -17,7 +17,7 @@ pub(super) fn ago(since: Timestamp, now: Timestamp) -> String {
 }
 
 /// In UTC, as RFC 3339 has it.
-pub(super) fn rfc3339(at: Timestamp) -> String {
+pub(crate) fn rfc3339(at: Timestamp) -> String {
     let (year, month, day) = date(at.0 / DAY);
     let second = at.0 % DAY;
     let (hour, minute, second) = (second / HOUR, second % HOUR / MINUTE, second % MINUTE);

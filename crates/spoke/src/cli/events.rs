@@ -1,0 +1,148 @@
+//! `spoke events`: what the daemon told, and what it tells from now on.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use model::{Error, Result, Timestamp};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use super::args::{EventsArgs, Output};
+use super::output::{line, render};
+use super::table::Table;
+use super::time::rfc3339;
+use super::{Answer, World};
+use crate::event::{Event, aside};
+
+/// A longer line is none of the daemon's.
+const LONGEST: u64 = 1 << 20;
+
+/// What was told so far.
+pub(super) fn show(wanted: &EventsArgs, output: Output, world: &World) -> Result<Answer> {
+    let mut events = Vec::new();
+    for path in [aside(&world.events), world.events.clone()] {
+        events.extend(Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default());
+    }
+    let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
+    let events = &events[first..];
+    Ok(Answer::text(render(output, &events, || table(events).text())?))
+}
+
+/// What was told so far, and then each event as it comes, for ever.
+pub(super) fn follow(
+    wanted: &EventsArgs,
+    output: Output,
+    world: &World,
+    out: &mut dyn Write,
+) -> Result<Answer> {
+    let watch = watch(&world.events)?;
+    let mut tail = Tail::open(&world.events).ok();
+    let told = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    let first = told.len().saturating_sub(wanted.last.unwrap_or(0));
+    let mut news = told[first..].to_vec();
+    loop {
+        for event in &news {
+            if write(output, event, out).is_err() {
+                // A reader that has seen enough is no failure.
+                return Ok(Answer::default());
+            }
+        }
+        wait(&watch)?;
+        news = tail.as_mut().map(Tail::rest).unwrap_or_default();
+        if tail.as_ref().is_none_or(|tail| !tail.is_at(&world.events)) {
+            tail = Tail::open(&world.events).ok();
+            news.extend(tail.as_mut().map(Tail::rest).unwrap_or_default());
+        }
+    }
+}
+
+fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<()> {
+    let text = match output {
+        Output::Table => sentence(event),
+        Output::Json => line(event)? + "\n",
+        Output::Yaml => format!("---\n{}", render(output, event, String::new)?),
+    };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|cause| Error::os("writing", cause))
+}
+
+fn sentence(event: &Event) -> String {
+    let mut table = Table::headless();
+    table.row(cells(event));
+    table.text()
+}
+
+fn table(events: &[Event]) -> Table {
+    let mut table = Table::new(&["TIME", "EVENT", "WHAT"]);
+    for event in events {
+        table.row(cells(event));
+    }
+    table
+}
+
+fn cells(event: &Event) -> [String; 3] {
+    [rfc3339(Timestamp(event.time)), event.event.name(), event.message.clone()]
+}
+
+/// The file as far as it was read.
+struct Tail {
+    reader: BufReader<File>,
+    identity: (u64, u64),
+    read: u64,
+}
+
+impl Tail {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        Ok(Self { reader: BufReader::new(file), identity, read: 0 })
+    }
+
+    /// Whether the file at `path` is still this one.
+    fn is_at(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
+    }
+
+    /// The events that were not read yet. A line that is not complete is read again; one that is
+    /// no event is passed over.
+    fn rest(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let mut bounded = std::io::Read::take(&mut self.reader, LONGEST);
+            match bounded.read_until(b'\n', &mut line) {
+                Ok(read) if line.ends_with(b"\n") => {
+                    self.read += read as u64;
+                    events.extend(serde_json::from_slice::<Event>(&line).ok());
+                }
+                Ok(_) | Err(_) => {
+                    let _ = self.reader.seek(SeekFrom::Start(self.read));
+                    return events;
+                }
+            }
+        }
+    }
+}
+
+/// Hears of changes beside the file, which need not be there yet.
+fn watch(path: &Path) -> Result<std::os::fd::OwnedFd> {
+    let doing = |cause: rustix::io::Errno| {
+        Error::os(format!("following {}; `spoke serve` writes it", path.display()), cause.into())
+    };
+    let directory: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
+    let inotify = inotify::init(CreateFlags::CLOEXEC).map_err(doing)?;
+    let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
+    inotify::add_watch(&inotify, &directory, flags).map_err(doing)?;
+    Ok(inotify)
+}
+
+fn wait(inotify: &std::os::fd::OwnedFd) -> Result<()> {
+    let mut buffer = [0; 4096];
+    match rustix::io::read(inotify, &mut buffer) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(cause) => Err(Error::os("following events", cause.into())),
+    }
+}

@@ -1,0 +1,107 @@
+//! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
+
+use model::{Attachment, Phase, PortMap, Reach, Result};
+use serde::Serialize;
+
+use super::args::{Output, PortsArgs};
+use super::output::{Shown, list};
+use super::ps::shortened;
+use super::table::Table;
+use super::{Answer, World};
+
+/// A published port and who has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct PublishedView {
+    host_port: u16,
+    protocol: String,
+    /// The host's address; null: all of them.
+    host_ip: Option<String>,
+    container_port: u16,
+    /// The container's address of the same family.
+    container_ip: Option<String>,
+    /// `any`, `lan` or `local`.
+    reach: &'static str,
+    name: String,
+    container: String,
+    runtime: String,
+    network: String,
+    backend: &'static str,
+}
+
+pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<Answer> {
+    let records = (world.engine)()?.attachments()?;
+    let mut rows: Vec<PublishedView> = records
+        .iter()
+        .filter(|record| matches!(record.phase, Phase::Attached(_)))
+        .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
+        .flat_map(|record| published(record, &records))
+        .collect();
+    rows.sort();
+    let listing = &wanted.listing;
+    let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
+    let table = |rows: &[PublishedView]| table(rows, listing.no_trunc);
+    Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
+}
+
+fn published(record: &Attachment, all: &[Attachment]) -> Vec<PublishedView> {
+    let Some(publish) = &record.wiring.publish else { return Vec::new() };
+    let of_same = all.iter().filter(|other| other.id == record.id);
+    let owner = of_same.clone().find_map(|layer| layer.owner.as_ref());
+    let name = owner.map_or_else(|| record.id.container.to_string(), ToString::to_string);
+    let view = |map: &PortMap| PublishedView {
+        host_port: map.host_port.get(),
+        protocol: map.protocol.to_string(),
+        host_ip: map.host.map(|host| host.to_string()),
+        container_port: map.container_port.get(),
+        container_ip: target(map, record),
+        reach: reach(publish.reach),
+        name: name.clone(),
+        container: record.id.container.to_string(),
+        runtime: record.runtime.to_string(),
+        network: record.id.network.to_string(),
+        backend: match publish.backend {
+            model::Backend::Nftables => "nftables",
+            model::Backend::Iptables => "iptables",
+        },
+    };
+    publish.ports.iter().map(view).collect()
+}
+
+/// Where the port leads: the container's first address of the family that it is for.
+fn target(map: &PortMap, record: &Attachment) -> Option<String> {
+    let fits = |address: &std::net::IpAddr| {
+        map.host.is_none_or(|host| host.is_ipv4() == address.is_ipv4())
+    };
+    let addresses = record.addresses.iter().map(|held| held.address.addr());
+    addresses.into_iter().find(fits).map(|address| address.to_string())
+}
+
+fn reach(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Any => "any",
+        Reach::Lan => "lan",
+        Reach::Local => "local",
+    }
+}
+
+fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
+    let headings = ["PORT", "HOST IP", "TO", "FROM", "NAME", "RUNTIME", "NETWORK"];
+    let mut table = Table::new(&headings);
+    for row in rows {
+        let is_id = row.name == row.container;
+        let to = row.container_ip.clone().unwrap_or_default();
+        table.row([
+            format!("{}/{}", row.host_port, row.protocol),
+            row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
+            match to.contains(':') {
+                true => format!("[{to}]:{}", row.container_port),
+                false => format!("{to}:{}", row.container_port),
+            },
+            row.reach.to_owned(),
+            if is_id { shortened(&row.name, no_trunc) } else { row.name.clone() },
+            row.runtime.clone(),
+            row.network.clone(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,63 @@
+//! What the daemon tells of the same things that the commands show.
+
+use std::collections::BTreeSet;
+
+use engine::{Engine, Finding, Mode};
+use model::Result;
+
+use super::usage::{self, Taken};
+use super::{World, doctor, findings};
+use crate::config::Config;
+use crate::serve::metrics::{Book, PoolUse};
+
+/// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
+pub(crate) fn clashes<'a>(
+    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    config: &Config,
+) -> Result<BTreeSet<String>> {
+    let world = world(engine, config);
+    let networks = engine()?.networks()?;
+    Ok(doctor::clashes(&world, &networks, &(world.facts)()?).into_iter().collect())
+}
+
+/// What the book says now.
+pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<Book> {
+    let engine = engine()?;
+    let networks = engine.networks()?;
+    let taken = Taken {
+        holders: engine.holders()?,
+        reservations: engine.reservations()?,
+        files: Vec::new(),
+    };
+    let pools = networks.iter().flat_map(|network| network.ipam.pools());
+    let pools = pools.map(|pool| usage::view(pool, &taken)).map(|view| PoolUse {
+        network: view.network,
+        pool: view.pool,
+        used: view.used,
+        free: view.free,
+    });
+    let (pools, attachments) = (pools.collect(), engine.attachments()?);
+    Ok(Book { pools, attachments, ports: engine.ports()?.len(), networks })
+}
+
+/// A finding's kind, and a sentence about it.
+pub(crate) fn finding(finding: &Finding) -> (&'static str, String) {
+    let view = findings::of_engine(finding, Mode::Mend);
+    (view.kind, format!("{}: {}", view.subject, view.why))
+}
+
+fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> World<'a> {
+    World {
+        engine,
+        facts: &crate::facts::gather,
+        root: "/".into(),
+        executable: std::path::PathBuf::new(),
+        store: Vec::new(),
+        backend: config.firewall.backend,
+        now: crate::host::now(),
+        socket: config.docker.socket.clone(),
+        events: config.events.path.clone(),
+        serve: &|| Ok(()),
+        systemctl: None,
+    }
+}

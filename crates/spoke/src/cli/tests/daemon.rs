@@ -1,0 +1,138 @@
+//! What belongs to the daemon: its units, its events, the ports that it publishes.
+
+use super::*;
+
+const UNITS: &str = "units";
+
+fn units(host: &Fixture, command: &str, more: &[&str]) -> (u8, String, String) {
+    let directory = host.path(UNITS).display().to_string();
+    let line = [&["docker", command, "--unit-dir", &directory], more].concat();
+    let (code, out, err) = host.try_spoke(&line);
+    let root = host.root.path().display().to_string();
+    (code, out.replace(&root, ""), err.replace(&root, ""))
+}
+
+#[test]
+fn units_come_and_go() {
+    let host = Fixture::new();
+    host.write("run/systemd/system/x", "");
+    let (code, out, err) = units(&host, "install", &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "wrote /units/spoke.socket\nwrote /units/spoke.service\n\
+         enabled spoke.socket and spoke.service\n"
+    );
+    let asked = ["daemon-reload", "enable --now spoke.socket spoke.service"];
+    assert_eq!(*host.asked.borrow(), asked);
+    let socket = std::fs::read_to_string(host.path("units/spoke.socket")).unwrap();
+    let plugin = host.path("run/docker/plugins/spoke.sock");
+    assert!(socket.contains(&format!("\nListenStream={}\n", plugin.display())), "{socket}");
+    assert!(socket.contains("\nBefore=docker.service\n"));
+    let service = std::fs::read_to_string(host.path("units/spoke.service")).unwrap();
+    assert!(service.contains("/spoke-binary serve\n"), "{service}");
+    assert!(!service.contains('@'));
+
+    assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
+    let (code, out, _) = units(&host, "status", &[]);
+    assert_eq!(code, 1, "nobody listens");
+    assert!(out.contains("spoke.socket") && out.contains("installed"), "{out}");
+    let (code, out, _) = units(&host, "uninstall", &[]);
+    assert_eq!((code, out.lines().count()), (0, 2));
+    assert_eq!(host.asked.borrow()[2], "disable --now spoke.socket spoke.service");
+    assert!(names(&host.path(UNITS)).is_empty());
+    assert_eq!(units(&host, "uninstall", &[]).0, 3);
+}
+
+#[test]
+fn units_of_others_stay() {
+    let host = Fixture::new();
+    host.write("units/spoke.service", "[Service]\nExecStart=/bin/true\n");
+    let (code, _, err) = units(&host, "install", &[]);
+    assert_eq!(code, 4);
+    assert!(err.contains("/units/spoke.service is somebody else's"), "{err}");
+    assert_eq!(names(&host.path(UNITS)), ["spoke.service"]);
+    std::fs::remove_file(host.path("units/spoke.service")).unwrap();
+
+    let (code, _, err) = units(&host, "install", &[]);
+    assert_eq!(code, 0);
+    assert!(err.contains("systemd does not run here"), "{err}");
+    let path = host.path("units/spoke.socket");
+    let changed = std::fs::read_to_string(&path).unwrap() + "Backlog=5\n";
+    std::fs::write(&path, changed).unwrap();
+    let (code, out, err) = units(&host, "uninstall", &[]);
+    assert_eq!((code, out.as_str()), (0, "removed /units/spoke.service\n"));
+    assert!(err.contains("changed by hand and stays"), "{err}");
+    assert_eq!(names(&host.path(UNITS)), ["spoke.socket"]);
+}
+
+#[test]
+fn a_managed_plugin() {
+    let host = Fixture::new();
+    let directory = host.path("plugin").display().to_string();
+    let (code, out, err) = host.try_spoke(&["docker", "plugin", &directory]);
+    assert_eq!((code, out.lines().count()), (0, 2), "{err}");
+    assert!(err.contains("docker plugin create spoke"), "{err}");
+    assert_eq!(std::fs::read_to_string(host.path("plugin/rootfs/spoke")).unwrap(), "the program");
+    let config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(host.path("plugin/config.json")).unwrap()).unwrap();
+    assert_eq!(config["interface"]["socket"], "spoke.sock");
+    assert_eq!(host.try_spoke(&["docker", "plugin", &directory]).0, 4, "it is not empty");
+    host.write("spoke-binary", "\x7fELF /lib64/ld-linux-x86-64.so.2");
+    let other = host.path("other").display().to_string();
+    assert_eq!(host.try_spoke(&["docker", "plugin", &other]).0, 2, "it would not start");
+}
+
+#[test]
+fn events_are_shown_in_order() {
+    let host = Fixture::new();
+    assert_eq!(host.spoke("events"), "TIME  EVENT  WHAT\n");
+    let line = |time: u64, event: &str| {
+        format!("{{\"time\":{time},\"event\":\"{event}\",\"message\":\"m{time}\"}}\n")
+    };
+    host.write("run/spoke/events.1", &line(1, "started"));
+    let torn = format!("{}garbage\n{}{{\"time\":4", line(2, "attached"), line(3, "clash"));
+    host.write("run/spoke/events", &torn);
+    assert_eq!(
+        host.spoke("events"),
+        "TIME                  EVENT     WHAT\n\
+         1970-01-01T00:00:01Z  started   m1\n\
+         1970-01-01T00:00:02Z  attached  m2\n\
+         1970-01-01T00:00:03Z  clash     m3\n"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("events --last 1 -o json")).unwrap();
+    assert_eq!(json[0]["event"], "clash");
+    assert_eq!(json.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn following_without_a_daemon_says_what_writes_events() {
+    let host = Fixture::new();
+    let (code, error) = host.refused("events -f");
+    assert!(error.contains("`spoke serve` writes it"), "{code} {error}");
+}
+
+#[test]
+fn ports_of_every_runtime() {
+    let host = Fixture::new();
+    host.spoke("network create --subnet 10.70.1.0/24 back");
+    host.attach("back", "4be1d7a0c3f24be1d7a0c3f24be1d7a0c3f2", Some("web"));
+    host.attach("back", "c2", None);
+    assert_eq!(
+        host.spoke("ports"),
+        "PORT      HOST IP  TO            FROM  NAME  RUNTIME  NETWORK\n\
+         8080/tcp  0.0.0.0  10.70.1.2:80  any   web   spoke    back\n"
+    );
+    assert_eq!(host.spoke("ports -q back"), "8080/tcp\n");
+    assert_eq!(host.spoke("ports nix -q"), "");
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("ports -o json")).unwrap();
+    assert_eq!(json[0]["container_ip"], "10.70.1.2");
+    assert_eq!(host.spoke("ports --format {{.HostPort}}>{{.Name}}"), "8080>web\n");
+}
+
+#[test]
+fn serve_runs_the_daemon() {
+    let host = Fixture::new();
+    assert_eq!(host.spoke("serve"), "");
+}

@@ -1,0 +1,224 @@
+//! What only the daemon reads: `[docker]`, `[metrics]`, `[events]` and `[log]`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use model::{Error, Result};
+use serde::Deserialize;
+
+/// How Docker Engines reach us, and we them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct DockerConfig {
+    /// Whether the plugin is served at all.
+    pub(crate) enabled: bool,
+    /// The plugin's socket; Docker finds it by this place, and calls the driver as the file is
+    /// called.
+    pub(crate) socket: PathBuf,
+    /// Whether networks belong to one host or to a swarm.
+    pub(crate) scope: Scope,
+    /// Whether Docker tells the MAC address with each request for an IP address.
+    pub(crate) requires_mac_address: bool,
+    /// The sockets of the Docker Engines that use the plugin.
+    pub(crate) api: Vec<PathBuf>,
+    /// Serve other hosts too.
+    pub(crate) tcp: Option<TcpConfig>,
+}
+
+/// What a network of the driver is to Docker (libnetwork's capability `Scope`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Scope {
+    /// It is known on its own host.
+    #[default]
+    Local,
+    /// It is known in the whole swarm.
+    Global,
+}
+
+/// The plugin over TCP. Both sides show a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TcpConfig {
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// Our certificate with its chain, PEM.
+    pub(crate) certificate: PathBuf,
+    /// Its private key, PEM.
+    pub(crate) key: PathBuf,
+    /// Who signs the certificates of those who may call, PEM.
+    pub(crate) client_ca: PathBuf,
+    /// A file to write by which a Docker Engine finds us.
+    pub(crate) spec: Option<SpecConfig>,
+}
+
+/// The file by which a Docker Engine finds a plugin over TLS (Docker's plugin discovery, `.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SpecConfig {
+    /// Where it is written, for example `/etc/docker/plugins/spoke.json`; Docker calls the driver as
+    /// the file is called.
+    pub(crate) path: PathBuf,
+    /// Who signs our certificate, for the engine to check.
+    pub(crate) ca: PathBuf,
+    /// The certificate that the engine shows.
+    pub(crate) certificate: PathBuf,
+    /// Its private key.
+    pub(crate) key: PathBuf,
+    /// The name in our certificate; the address where none is given.
+    pub(crate) host: Option<String>,
+}
+
+/// Where Prometheus fetches figures.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MetricsConfig {
+    /// Whether they are served at all.
+    pub(crate) enabled: bool,
+    /// The path of a unix socket, or an address and port.
+    pub(crate) listen: Listen,
+    /// Whether `listen` may be an address that other hosts reach.
+    pub(crate) expose: bool,
+}
+
+/// A unix socket or a TCP address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Listen {
+    /// A path.
+    Unix(PathBuf),
+    /// An address and port.
+    Tcp(SocketAddr),
+}
+
+/// Where the daemon writes what happens.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EventsConfig {
+    /// The file, as JSON lines.
+    pub(crate) path: PathBuf,
+}
+
+/// What the daemon says on standard error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LogConfig {
+    /// What is said.
+    pub(crate) level: Level,
+    /// How.
+    pub(crate) format: Format,
+}
+
+/// How much is said; each level says what those before it say too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Level {
+    /// What did not work.
+    Error,
+    /// What somebody should look at.
+    Warn,
+    /// What happens to networks and containers.
+    #[default]
+    Info,
+    /// Each call.
+    Debug,
+}
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Format {
+    /// For people: the sentence, then `key=value`.
+    #[default]
+    Text,
+    /// For programs: a JSON object.
+    Json,
+}
+
+impl Default for DockerConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            socket: "/run/docker/plugins/spoke.sock".into(),
+            scope: Scope::Local,
+            requires_mac_address: false,
+            api: vec!["/var/run/docker.sock".into()],
+            tcp: None,
+        }
+    }
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        let listen = Listen::Unix("/run/spoke/metrics.sock".into());
+        Self { enabled: true, listen, expose: false }
+    }
+}
+
+impl Default for EventsConfig {
+    fn default() -> Self {
+        Self { path: "/run/spoke/events".into() }
+    }
+}
+
+impl DockerConfig {
+    /// What Docker calls the driver: the name of the socket's file without `.sock`.
+    pub(crate) fn driver(&self) -> &str {
+        self.socket.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke")
+    }
+
+    /// Refuses what no daemon could serve.
+    pub(super) fn check(&self) -> Result<()> {
+        absolute("docker.socket", &self.socket)?;
+        self.api.iter().try_for_each(|path| absolute("docker.api", path))?;
+        let Some(tcp) = &self.tcp else { return Ok(()) };
+        absolute("docker.tcp.certificate", &tcp.certificate)?;
+        absolute("docker.tcp.key", &tcp.key)?;
+        absolute("docker.tcp.client_ca", &tcp.client_ca)?;
+        match &tcp.spec {
+            Some(spec) if spec.path.extension().is_none_or(|end| end != "json") => {
+                Err(Error::invalid(format!(
+                    "docker.tcp.spec.path {}: Docker only reads files that end in .json",
+                    spec.path.display()
+                )))
+            }
+            Some(spec) => absolute("docker.tcp.spec.path", &spec.path),
+            None => Ok(()),
+        }
+    }
+}
+
+impl MetricsConfig {
+    /// Refuses to tell strangers by mistake what runs on this host.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.listen {
+            Listen::Unix(path) => absolute("metrics.listen", path),
+            Listen::Tcp(address) if address.ip().is_loopback() || self.expose => Ok(()),
+            Listen::Tcp(address) => Err(Error::invalid(format!(
+                "metrics.listen {address} can be reached from other hosts, and the figures are not \
+                 protected; listen on 127.0.0.1 or a unix socket, or set metrics.expose = true"
+            ))),
+        }
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        if text.starts_with('/') {
+            return Ok(Listen::Unix(text.into()));
+        }
+        let address = text.parse().map_err(|_| {
+            Error::invalid(format!("{text:?} is neither an absolute path nor ADDRESS:PORT"))
+        })?;
+        Ok(Listen::Tcp(address))
+    }
+}
+
+pub(super) fn absolute(key: &str, path: &Path) -> Result<()> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{key} {}: give an absolute path", path.display()))),
+    }
+}

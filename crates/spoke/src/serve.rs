@@ -1,0 +1,290 @@
+//! `spoke serve`: what needs a long life. Docker's sockets, the watch over the packet filter and the
+//! subnets of this host, the reconcilers, the telling of what happens, and figures.
+//!
+//! Nothing of it is needed by the plugins and commands, which open the same book by themselves; and
+//! nothing is kept here that a restart would lose.
+
+mod backstage;
+mod guard;
+mod http;
+mod journal;
+mod log;
+pub(crate) mod metrics;
+mod notify;
+mod observe;
+mod reconcile;
+mod sockets;
+mod spec;
+mod story;
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use docker::server::{Limits, Listener, Server, Stopper};
+use engine::port::Prefix;
+use model::{Error, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config::{Config, Listen};
+use crate::event::{Event, What};
+use crate::world::World;
+use crate::worlds::Worlds;
+use crate::{cli, host};
+use backstage::Stage;
+use http::Door;
+use journal::Journal;
+use sockets::{Inherited, Made, Only};
+use spec::Spec;
+use story::Story;
+
+/// What a thread of ours needs, in bytes; only what it uses is taken.
+const STACK: usize = 512 << 10;
+
+/// How long the book's watch waits before it looks whether the daemon stops.
+const GLANCE: Duration = Duration::from_millis(500);
+
+/// What all threads of the daemon share.
+pub(crate) struct Daemon {
+    worlds: Worlds,
+    journal: Arc<Journal>,
+    stop: netlink::Stop,
+    stopped: (Mutex<bool>, Condvar),
+}
+
+/// Why the daemon ends.
+enum End {
+    /// It was told to.
+    Told,
+    /// Docker's server ended by itself.
+    Server(Result<()>),
+}
+
+/// What is listened at, and what goes with the daemon's end.
+struct Doors {
+    docker: Vec<Listener>,
+    metrics: Option<Door>,
+    _made: Vec<Made>,
+    _spec: Option<Spec>,
+}
+
+/// Serves until it is told to stop. Fails before anything is changed where the configuration
+/// cannot be served or somebody else serves already.
+pub(crate) fn run(config: Config) -> Result<()> {
+    let _only = Only::daemon(&config.store.runtime)?;
+    let doors = Doors::open(&config)?;
+    let signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|cause| Error::os("listening to signals", cause))?;
+    let daemon = Arc::new(Daemon::new(config)?);
+    daemon.raise();
+    let result = daemon.serve(doors, signals);
+    daemon.end();
+    result
+}
+
+impl Doors {
+    fn open(config: &Config) -> Result<Self> {
+        let inherited = Inherited::take()?;
+        let mut doors = Self { docker: Vec::new(), metrics: None, _made: Vec::new(), _spec: None };
+        if config.docker.enabled {
+            doors.open_docker(config, inherited)?;
+        }
+        if config.metrics.enabled {
+            doors.metrics = Some(match &config.metrics.listen {
+                Listen::Unix(path) => Door::Unix(doors.bind(path)?),
+                Listen::Tcp(address) => Door::Tcp(sockets::bind_tcp(*address)?),
+            });
+        }
+        Ok(doors)
+    }
+
+    fn open_docker(&mut self, config: &Config, inherited: Inherited) -> Result<()> {
+        self.docker.extend(inherited.unix.into_iter().map(Listener::Unix));
+        if self.docker.is_empty() {
+            let listener = self.bind(&config.docker.socket)?;
+            self.docker.push(Listener::Unix(listener));
+        }
+        let Some(tcp) = &config.docker.tcp else {
+            return match inherited.tcp.is_empty() {
+                true => Ok(()),
+                false => Err(Error::invalid(
+                    "a TCP socket was passed to this process, and [docker.tcp] does not say which \
+                     certificates to use",
+                )),
+            };
+        };
+        let tls = spec::tls(tcp)?;
+        let mut listeners = inherited.tcp;
+        if listeners.is_empty() {
+            listeners.push(sockets::bind_tcp(tcp.listen)?);
+        }
+        let listeners = listeners.into_iter().map(|tcp| Listener::Tls(tcp, tls.clone()));
+        self.docker.extend(listeners);
+        self._spec = tcp.spec.as_ref().map(|spec| Spec::write(spec, tcp)).transpose()?;
+        Ok(())
+    }
+
+    fn bind(&mut self, path: &std::path::Path) -> Result<std::os::unix::net::UnixListener> {
+        let (listener, made) = sockets::bind(path)?;
+        self._made.push(made);
+        Ok(listener)
+    }
+}
+
+impl Daemon {
+    fn new(config: Config) -> Result<Self> {
+        Ok(Self {
+            journal: Arc::new(Journal::new(&config)),
+            worlds: Worlds::new(config),
+            stop: netlink::Stop::new()?,
+            stopped: (Mutex::new(false), Condvar::new()),
+        })
+    }
+
+    /// Makes what a reboot or a flush took, before the first call is answered. Whatever cannot be
+    /// made must not keep the rest from working.
+    fn raise(&self) {
+        if let Err(error) = self.worlds.with(|world| world.engine().raise_networks()) {
+            self.journal.failed("making the networks of this host", &error);
+        }
+        if let Err(error) = self.worlds.with(World::restore) {
+            self.journal.failed("putting the packet filter back", &error);
+        }
+    }
+
+    fn serve(self: &Arc<Self>, doors: Doors, signals: Signals) -> Result<()> {
+        let (ended, end) = mpsc::channel();
+        self.listen(signals, ended.clone())?;
+        self.spawn("filter", guard::filter)?;
+        self.spawn("network", guard::network)?;
+        self.spawn("story", Self::follow_book)?;
+        self.spawn("reconcile", reconcile::book)?;
+        let stage = Stage(Arc::clone(self));
+        self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
+        if let Some(door) = doors.metrics {
+            self.spawn("metrics", move |daemon| door.serve(&|| daemon.figures()))?;
+        }
+        let (stopper, stop) = Stopper::pair();
+        let server = self.serve_docker(doors.docker, stop, ended)?;
+        let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
+        self.journal.tell(&Event::new(What::Started, host::now(), message));
+        notify::notify("READY=1");
+        let result = wait(&end);
+        notify::notify("STOPPING=1");
+        stopper.stop();
+        let _ = server.map(JoinHandle::join);
+        result
+    }
+
+    fn serve_docker(
+        self: &Arc<Self>,
+        listeners: Vec<Listener>,
+        stop: docker::server::Stop,
+        ended: Sender<End>,
+    ) -> Result<Option<JoinHandle<()>>> {
+        if listeners.is_empty() {
+            return Ok(None);
+        }
+        let server = Server {
+            plugin: self.plugin()?,
+            observe: Arc::new(observe::Calls(Arc::clone(&self.journal))),
+            limits: Limits::default(),
+        };
+        let serve = move |_: &Daemon| drop(ended.send(End::Server(server.run(listeners, stop))));
+        self.spawn("docker", serve).map(Some)
+    }
+
+    fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {
+        let wait = move |_: &Daemon| {
+            if signals.forever().next().is_some() {
+                let _ = ended.send(End::Told);
+            }
+        };
+        self.spawn("signals", wait).map(drop)
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        work: impl FnOnce(&Self) + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
+        let daemon = Arc::clone(self);
+        thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(STACK)
+            .spawn(move || work(&daemon))
+            .map_err(|cause| Error::os(format!("starting the thread {name}"), cause))
+    }
+
+    /// Lets every thread end. What they were about is resumed by whoever comes next, so nobody
+    /// waits for them.
+    fn end(&self) {
+        *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stopped.1.notify_all();
+        self.stop.stop();
+        self.journal.tell(&Event::new(What::Stopped, host::now(), "stopped"));
+    }
+
+    /// Waits for so long; `true` where the daemon stops.
+    fn sleep(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut stopped = self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*stopped {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.stopped.1.wait_timeout(stopped, left);
+            stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *stopped
+    }
+
+    /// Tells what any process does with the book.
+    fn follow_book(&self) {
+        while let Err(error) = self.follow_book_until_lost() {
+            self.journal.failed("watching the book", &error);
+            if self.sleep(Duration::from_secs(5)) {
+                return;
+            }
+        }
+    }
+
+    fn follow_book_until_lost(&self) -> Result<()> {
+        let store = crate::world::open_store(self.worlds.config())?;
+        let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
+        let mut story = Story::default();
+        // What is there already happened before.
+        for change in watch.wait(Duration::ZERO)? {
+            story.tell(&change, host::now());
+        }
+        while !self.sleep(Duration::ZERO) {
+            for change in watch.wait(GLANCE)? {
+                for event in story.tell(&change, host::now()) {
+                    self.journal.tell(&event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sentences about the networks of this host that have the same addresses.
+    fn clashes(&self) -> Result<BTreeSet<String>> {
+        self.worlds.with(|world| cli::clashes(&|| Ok(world.engine()), self.worlds.config()))
+    }
+
+    fn figures(&self) -> Result<String> {
+        let book = self.worlds.with(|world| cli::figures(&|| Ok(world.engine())))?;
+        self.journal.metrics.text(&book)
+    }
+}
+
+fn wait(end: &Receiver<End>) -> Result<()> {
+    match end.recv() {
+        Ok(End::Told) | Err(_) => Ok(()),
+        Ok(End::Server(result)) => result,
+    }
+}

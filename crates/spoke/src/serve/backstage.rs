@@ -1,0 +1,97 @@
+//! What stands behind the plugin for Docker: worlds for its calls, and a look into sandboxes.
+
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
+use docker::server::Plugin;
+use engine::Engine;
+use model::{Kind, Result, Timestamp};
+use netlink::{Links, Netns, Socket};
+
+use super::Daemon;
+use crate::config::{Config, Scope};
+use crate::host;
+
+/// Which ports the kernel chooses from, unless told otherwise (ip-sysctl.rst).
+const EPHEMERAL: (u16, u16) = (32_768, 60_999);
+
+/// Where it says so.
+const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// The daemon, as the plugin sees it.
+pub(super) struct Stage(pub(super) Arc<Daemon>);
+
+impl Daemon {
+    /// The plugin that Docker calls.
+    pub(super) fn plugin(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
+        let settings = settings(self.worlds.config());
+        Ok(Arc::new(Docker::new(Stage(Arc::clone(self)), settings)?))
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        scope: match config.docker.scope {
+            Scope::Local => docker::wire::Scope::Local,
+            Scope::Global => docker::wire::Scope::Global,
+        },
+        requires_mac: config.docker.requires_mac_address,
+        backend: config.firewall.backend,
+        ephemeral: ephemeral(&std::fs::read_to_string(RANGE).unwrap_or_default()),
+    }
+}
+
+/// The range that the kernel's own words say; its default where they say none.
+fn ephemeral(text: &str) -> RangeInclusive<NonZeroU16> {
+    let mut ends = text.split_whitespace().map(str::parse::<NonZeroU16>);
+    match (ends.next(), ends.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => first..=last,
+        _ => {
+            let port = |port| NonZeroU16::new(port).unwrap_or(NonZeroU16::MAX);
+            port(EPHEMERAL.0)..=port(EPHEMERAL.1)
+        }
+    }
+}
+
+impl Sandboxes for Stage {
+    fn look(&self, path: &Path) -> Result<Option<Within>> {
+        let sandbox = match Netns::open(path) {
+            Ok(sandbox) => sandbox,
+            Err(error) if error.kind() == Kind::Invalid => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let links = sandbox.enter(|| Socket::route()?.links(Links::default()))??;
+        let links = links.into_iter().map(|link| link.name).collect();
+        Ok(Some(Within { inode: sandbox.inode(), links }))
+    }
+}
+
+impl Backstage for Stage {
+    fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
+        self.0.worlds.with(|world| work(&world.engine()))
+    }
+
+    fn now(&self) -> Timestamp {
+        host::now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_kernels_range() {
+        let range = |text| {
+            let range = ephemeral(text);
+            (range.start().get(), range.end().get())
+        };
+        assert_eq!(range("40000\t50000\n"), (40_000, 50_000));
+        for bad in ["", "5", "9 3", "0 9", "a b"] {
+            assert_eq!(range(bad), EPHEMERAL, "{bad}");
+        }
+    }
+}

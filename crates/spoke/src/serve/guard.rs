@@ -1,0 +1,259 @@
+//! Watching what others do to this host: who takes away our packet filter gets it put back, and who
+//! makes a network on the addresses of another is reported.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use model::Result;
+use netlink::nft::{News, Object};
+use netlink::{Event as Change, Monitor, Wake};
+
+use super::Daemon;
+use crate::event::{Event, What};
+use crate::host;
+use crate::world::World;
+
+/// Changes that belong together come this close to each other.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// However many changes come, this long after the first it is time to act.
+const LATEST: Duration = Duration::from_millis(300);
+
+/// How often to look at what nobody tells of, such as the old iptables.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// When to look again after something that is mostly a container's ordinary end.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How long to wait before listening anew, when the kernel cannot be listened to.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What a change of the ruleset is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Loss {
+    /// Nothing.
+    None,
+    /// Perhaps something: elements of ours went, as they do when a container ends.
+    Perhaps,
+    /// A rule that lets our packets through somebody else's filter may have gone.
+    Passage,
+    /// Our table, or a part of it.
+    Table,
+}
+
+/// Puts the packet filter back whenever somebody takes it away, until the daemon stops.
+pub(super) fn filter(daemon: &Daemon) {
+    while let Err(error) = filter_until_lost(daemon) {
+        daemon.journal.failed("watching the packet filter", &error);
+        if daemon.sleep(AGAIN) {
+            return;
+        }
+        restore(daemon, Loss::Perhaps);
+    }
+}
+
+fn filter_until_lost(daemon: &Daemon) -> Result<()> {
+    let mut monitor = Monitor::ruleset()?;
+    let mut due = Instant::now() + SWEEP;
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        let loss = match monitor.wait(&daemon.stop, left)? {
+            Wake::Stopped => return Ok(()),
+            Wake::Quiet => Loss::Perhaps,
+            Wake::Lost => Loss::Table,
+            Wake::News(news) => match loss(&news) {
+                Loss::None => continue,
+                Loss::Perhaps => {
+                    due = due.min(Instant::now() + SOON);
+                    continue;
+                }
+                worse @ (Loss::Passage | Loss::Table) => worse,
+            },
+        };
+        let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
+        restore(daemon, loss.max(self::loss(&news)));
+        due = Instant::now() + SWEEP;
+    }
+}
+
+/// Hears the rest of what belongs together; nothing where the daemon stops.
+fn settle(monitor: &mut Monitor, daemon: &Daemon) -> Result<Option<BTreeSet<Change>>> {
+    let began = Instant::now();
+    let mut all = BTreeSet::new();
+    while began.elapsed() < LATEST {
+        match monitor.wait(&daemon.stop, TOGETHER)? {
+            Wake::Stopped => return Ok(None),
+            Wake::Quiet => break,
+            Wake::Lost => {}
+            Wake::News(mut news) => all.append(&mut news),
+        }
+    }
+    Ok(Some(all))
+}
+
+fn loss(news: &BTreeSet<Change>) -> Loss {
+    let of = |change: &Change| match change {
+        Change::Ruleset(news) => loss_by(news),
+        Change::Link { .. } | Change::Address | Change::Route => Loss::None,
+    };
+    news.iter().map(of).max().unwrap_or(Loss::None)
+}
+
+fn loss_by(news: &News) -> Loss {
+    let is_ours = news.table == TABLE;
+    match (news.gone, is_ours, news.object) {
+        (true, true, Object::Elements) => Loss::Perhaps,
+        (true, true, _) => Loss::Table,
+        // Docker's own way to begin anew is to make its chains again.
+        (_, false, Object::Chain | Object::Rule) if PASSAGES.contains(&news.chain.as_str()) => {
+            Loss::Passage
+        }
+        (_, _, _) => Loss::None,
+    }
+}
+
+/// The name of our table.
+const TABLE: &str = "spoke";
+
+/// Where others' filters let our packets through.
+const PASSAGES: [&str; 2] = ["DOCKER-USER", "FORWARD"];
+
+fn restore(daemon: &Daemon, loss: Loss) {
+    let began = Instant::now();
+    let restored = daemon.worlds.with(World::restore);
+    match (restored, loss) {
+        (Err(error), _) => daemon.journal.failed("putting the packet filter back", &error),
+        (Ok(()), Loss::Table) => {
+            daemon.journal.metrics.heal();
+            let message = format!(
+                "somebody took our packet filter away; it was put back within {} ms",
+                (TOGETHER + began.elapsed()).as_millis()
+            );
+            daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
+        }
+        (Ok(()), Loss::None | Loss::Perhaps | Loss::Passage) => {}
+    }
+}
+
+/// Compares the addresses of this host's networks whenever some change, until the daemon stops.
+pub(super) fn network(daemon: &Daemon) {
+    let mut clashes = Clashes::default();
+    while let Err(error) = network_until_lost(daemon, &mut clashes) {
+        daemon.journal.failed("watching this host's addresses", &error);
+        if daemon.sleep(AGAIN) {
+            return;
+        }
+    }
+}
+
+fn network_until_lost(daemon: &Daemon, clashes: &mut Clashes) -> Result<()> {
+    let mut monitor = Monitor::network()?;
+    loop {
+        clashes.compare(daemon);
+        if !is_changed(&mut monitor, daemon)? {
+            return Ok(());
+        }
+        if settle(&mut monitor, daemon)?.is_none() {
+            return Ok(());
+        }
+        if let Err(error) = daemon.worlds.with(World::refresh_lan) {
+            daemon.journal.failed("learning which subnets are connected", &error);
+        }
+    }
+}
+
+/// Waits for a change of addresses or routes; `false` where the daemon stops. Networks that only a
+/// file declares are looked at now and then.
+fn is_changed(monitor: &mut Monitor, daemon: &Daemon) -> Result<bool> {
+    loop {
+        match monitor.wait(&daemon.stop, SWEEP)? {
+            Wake::Stopped => return Ok(false),
+            Wake::Quiet | Wake::Lost => return Ok(true),
+            Wake::News(news) => {
+                if news.iter().any(|change| matches!(change, Change::Address | Change::Route)) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+/// The clashes that were told.
+#[derive(Debug, Default)]
+struct Clashes {
+    told: BTreeSet<String>,
+    failed: bool,
+}
+
+impl Clashes {
+    fn compare(&mut self, daemon: &Daemon) {
+        match daemon.clashes() {
+            Ok(found) => {
+                self.failed = false;
+                daemon.journal.metrics.clashes(found.len());
+                for event in self.changes(found) {
+                    daemon.journal.tell(&event);
+                }
+            }
+            Err(error) if !self.failed => {
+                self.failed = true;
+                daemon.journal.failed("comparing the subnets of this host's networks", &error);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn changes(&mut self, found: BTreeSet<String>) -> Vec<Event> {
+        let event = |what, sentence: &String| Event::new(what, host::now(), sentence.clone());
+        let over: Vec<Event> = self
+            .told
+            .difference(&found)
+            .map(|sentence| event(What::ClashOver, &format!("no longer: {sentence}")))
+            .collect();
+        let new = found.difference(&self.told).map(|sentence| event(What::Clash, sentence));
+        let events = new.chain(over).collect();
+        self.told = found;
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink::nft::Family;
+
+    use super::*;
+
+    fn news(gone: bool, object: Object, table: &str, chain: &str) -> News {
+        let (table, chain) = (table.to_owned(), chain.to_owned());
+        News { object, gone, family: Family::Inet, table, chain }
+    }
+
+    #[test]
+    fn knows_what_is_a_loss() {
+        for (change, expected) in [
+            (news(true, Object::Table, "spoke", ""), Loss::Table),
+            (news(true, Object::Rule, "spoke", "forward"), Loss::Table),
+            (news(true, Object::Elements, "spoke", ""), Loss::Perhaps),
+            (news(false, Object::Elements, "spoke", ""), Loss::None),
+            (news(false, Object::Table, "spoke", ""), Loss::None),
+            (news(false, Object::Rule, "filter", "DOCKER-USER"), Loss::Passage),
+            (news(true, Object::Chain, "filter", "FORWARD"), Loss::Passage),
+            (news(true, Object::Table, "firewalld", ""), Loss::None),
+        ] {
+            assert_eq!(loss_by(&change), expected, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn tells_each_clash_once() {
+        let mut clashes = Clashes::default();
+        let mut told = |found: &[&str]| -> Vec<String> {
+            let found = found.iter().map(|&one| one.to_owned()).collect();
+            let events = clashes.changes(found);
+            events.iter().map(|event| format!("{} {}", event.event.name(), event.message)).collect()
+        };
+        assert_eq!(told(&["a", "b"]), ["clash a", "clash b"]);
+        assert!(told(&["a", "b"]).is_empty());
+        assert_eq!(told(&["b", "c"]), ["clash c", "clash-over no longer: a"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Figures over HTTP, for those who may reach the socket: one request at a time, answered and
+//! closed. A scraper comes a few times a minute, so there is nothing here to be fast for.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use model::Result;
+
+/// A longer request is none of a scraper's.
+const LARGEST: usize = 8 << 10;
+
+/// How long a scraper may take to ask, and to read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What clients of OpenMetrics expect.
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Where scrapers connect.
+#[derive(Debug)]
+pub(super) enum Door {
+    /// A unix socket.
+    Unix(UnixListener),
+    /// A TCP address.
+    Tcp(TcpListener),
+}
+
+/// A connection of either kind.
+trait Connection: Read + Write {
+    /// Bounds both directions.
+    fn bound(&self, limit: Duration) -> std::io::Result<()>;
+}
+
+impl Connection for UnixStream {
+    fn bound(&self, limit: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(limit))?;
+        self.set_write_timeout(Some(limit))
+    }
+}
+
+impl Connection for TcpStream {
+    fn bound(&self, limit: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(limit))?;
+        self.set_write_timeout(Some(limit))
+    }
+}
+
+impl Door {
+    /// Answers scrapers with what `figures` says, for ever.
+    pub(super) fn serve(&self, figures: &dyn Fn() -> Result<String>) {
+        loop {
+            let connection: std::io::Result<Box<dyn Connection>> = match self {
+                Door::Unix(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as _),
+                Door::Tcp(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as _),
+            };
+            match connection {
+                // A scraper that went away is its own business.
+                Ok(mut connection) => drop(answer(&mut *connection, figures)),
+                // Out of files: those that are open close some time.
+                Err(_) => std::thread::sleep(PATIENCE),
+            }
+        }
+    }
+}
+
+fn answer(
+    connection: &mut dyn Connection,
+    figures: &dyn Fn() -> Result<String>,
+) -> std::io::Result<()> {
+    connection.bound(PATIENCE)?;
+    let Some(head) = head(connection)? else { return Ok(()) };
+    let reply = reply(&head, figures);
+    connection.write_all(reply.as_bytes())?;
+    connection.flush()
+}
+
+/// A request up to its empty line; nothing where it is too long or too slow.
+fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while head.len() < LARGEST && Instant::now() < deadline {
+        let read = connection.read(&mut buffer)?;
+        head.extend_from_slice(&buffer[..read]);
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            return Ok(Some(String::from_utf8_lossy(&head).into_owned()));
+        }
+        if read == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+fn reply(head: &str, figures: &dyn Fn() -> Result<String>) -> String {
+    let mut words = head.split(' ');
+    let (verb, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    match (verb, path) {
+        ("GET" | "HEAD", "/metrics") => match figures() {
+            Ok(text) if verb == "HEAD" => message("200 OK", METRICS, "", text.len()),
+            Ok(text) => message("200 OK", METRICS, &text, text.len()),
+            Err(error) => plain("500 Internal Server Error", &format!("{error}\n")),
+        },
+        ("GET", "/health") => match figures() {
+            Ok(_) => plain("200 OK", "ok\n"),
+            Err(error) => plain("503 Service Unavailable", &format!("{error}\n")),
+        },
+        ("GET" | "HEAD", _) => plain("404 Not Found", "there are /metrics and /health\n"),
+        (_, _) => plain("405 Method Not Allowed", "only GET\n"),
+    }
+}
+
+fn plain(status: &str, text: &str) -> String {
+    message(status, "text/plain; charset=utf-8", text, text.len())
+}
+
+fn message(status: &str, kind: &str, body: &str, length: usize) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Error;
+
+    use super::*;
+
+    fn ask(request: &str) -> String {
+        reply(request, &|| Ok("spoke_up 1\n# EOF\n".to_owned()))
+    }
+
+    #[test]
+    fn answers_scrapers() {
+        let metrics = ask("GET /metrics?x=1 HTTP/1.1\r\n\r\n");
+        assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n") && metrics.ends_with("# EOF\n"));
+        assert!(metrics.contains("Content-Length: 17\r\n"), "{metrics}");
+        assert!(ask("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+        assert!(ask("GET /health HTTP/1.0\r\n\r\n").contains("200 OK"));
+        assert!(ask("GET / HTTP/1.1\r\n\r\n").contains("404"));
+        assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").contains("405"));
+        assert!(ask("\r\n\r\n").contains("405"));
+        let sick = reply("GET /health HTTP/1.1\r\n\r\n", &|| Err(Error::try_again("busy")));
+        assert!(sick.contains("503") && sick.ends_with("busy\n"));
+    }
+
+    #[test]
+    fn gives_up_on_what_never_ends() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.bound(PATIENCE).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let _ = theirs.write_all(&[b'x'; LARGEST + 1]);
+            });
+            assert_eq!(head(&mut ours).unwrap(), None);
+        });
+    }
+}

@@ -1,0 +1,52 @@
+//! The one place where the daemon tells what happened: a line in the event file, a line in the log,
+//! and a figure.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::Error;
+
+use super::log::Log;
+use super::metrics::Metrics;
+use crate::config::{Config, Level};
+use crate::event::{Event, EventFile, What};
+use crate::host;
+
+/// Who hears of everything.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// For the operator.
+    pub(crate) log: Log,
+    /// For Prometheus.
+    pub(crate) metrics: Metrics,
+    events: EventFile,
+    /// Whether the event file could be written last time: its failure is told once.
+    writable: AtomicBool,
+}
+
+impl Journal {
+    /// As configured; nothing is written yet.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            log: Log::new(config.log),
+            metrics: Metrics::new(),
+            events: EventFile::new(config.events.path.clone()),
+            writable: AtomicBool::new(true),
+        }
+    }
+
+    /// Something happened.
+    pub(crate) fn tell(&self, event: &Event) {
+        self.log.say(event.event.level(), &event.message, &event.fields());
+        self.metrics.event(event.event);
+        let written = self.events.append(event);
+        let could = self.writable.swap(written.is_ok(), Ordering::Relaxed);
+        if let (Err(cause), true) = (written, could) {
+            self.log.say(Level::Error, &format!("events cannot be written: {cause}"), &[]);
+        }
+    }
+
+    /// Something did not work, and the daemon goes on.
+    pub(crate) fn failed(&self, doing: &str, error: &Error) {
+        self.tell(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
+    }
+}

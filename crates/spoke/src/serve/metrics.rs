@@ -1,0 +1,213 @@
+//! Figures for Prometheus. What only the daemon sees is counted when it happens; what stands in the
+//! book is counted when somebody asks, so that it cannot be wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::{Attachment, Error, Network, Result};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::event::What;
+
+/// Upper bounds of the buckets of durations, in seconds: around what a call costs, and around
+/// the fifteen seconds after which Docker gives up.
+const BUCKETS: [f64; 12] =
+    [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Makes a histogram for each set of labels.
+#[derive(Clone, Copy, Debug)]
+struct Buckets;
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(BUCKETS)
+    }
+}
+
+/// What is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    operations: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram, Buckets>,
+    findings: Family<Labels, Counter>,
+    heals: Counter,
+    clashes: Gauge,
+    events: Family<Labels, Counter>,
+}
+
+/// What the book says when figures are asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Book {
+    /// Every network.
+    pub(crate) networks: Vec<Network>,
+    /// Every record of every attachment.
+    pub(crate) attachments: Vec<Attachment>,
+    /// How full each pool is.
+    pub(crate) pools: Vec<PoolUse>,
+    /// How many host ports are taken.
+    pub(crate) ports: usize,
+}
+
+/// How full a pool is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolUse {
+    /// Its network.
+    pub(crate) network: String,
+    /// Its subnets.
+    pub(crate) pool: String,
+    /// How many addresses are held.
+    pub(crate) used: u64,
+    /// How many can still be handed out.
+    pub(crate) free: u64,
+}
+
+impl Metrics {
+    /// Nothing has happened yet.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("spoke");
+        let operations = Family::default();
+        let durations = Family::new_with_constructor(Buckets);
+        let (findings, events) = (Family::default(), Family::default());
+        let (heals, clashes) = (Counter::default(), Gauge::default());
+        let build = Family::<Labels, Gauge>::default();
+        build.get_or_create(&vec![("version", env!("CARGO_PKG_VERSION").to_owned())]).set(1);
+        registry.register("build_info", "The version that runs", build);
+        registry.register("operations", "Calls of runtimes, by how they went", operations.clone());
+        registry.register(
+            "operation_seconds",
+            "How long calls took, in seconds",
+            durations.clone(),
+        );
+        registry.register("findings", "What nobody knew any more", findings.clone());
+        registry.register("heals", "How often the packet filter was put back", heals.clone());
+        registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
+        registry.register("events", "What happened", events.clone());
+        Self { registry, operations, durations, findings, heals, clashes, events }
+    }
+
+    /// A call was answered.
+    pub(crate) fn operation(
+        &self,
+        frontend: &'static str,
+        operation: &str,
+        result: &str,
+        took: Duration,
+    ) {
+        let which = vec![("frontend", frontend.to_owned()), ("operation", operation.to_owned())];
+        self.durations.get_or_create(&which).observe(took.as_secs_f64());
+        let mut how = which;
+        how.push(("result", result.to_owned()));
+        self.operations.get_or_create(&how).inc();
+    }
+
+    /// The reconciler found something.
+    pub(crate) fn finding(&self, kind: &str, remedy: &str) {
+        let labels = vec![("kind", kind.to_owned()), ("remedy", remedy.to_owned())];
+        self.findings.get_or_create(&labels).inc();
+    }
+
+    /// The packet filter was put back.
+    pub(crate) fn heal(&self) {
+        self.heals.inc();
+    }
+
+    /// So many pairs of networks have the same addresses now.
+    pub(crate) fn clashes(&self, pairs: usize) {
+        self.clashes.set(i64::try_from(pairs).unwrap_or(i64::MAX));
+    }
+
+    /// Something happened.
+    pub(crate) fn event(&self, what: What) {
+        self.events.get_or_create(&vec![("event", what.name())]).inc();
+    }
+
+    /// Everything, as Prometheus reads it (OpenMetrics 1.0.0).
+    pub(crate) fn text(&self, book: &Book) -> Result<String> {
+        let failed = |cause| Error::bug("writing figures").because(cause);
+        let mut text = String::new();
+        encode(&mut text, &registry_of(book)).map_err(failed)?;
+        // The end mark of the first part would hide the second.
+        let end = text.strip_suffix("# EOF\n").map_or(text.len(), str::len);
+        text.truncate(end);
+        encode(&mut text, &self.registry).map_err(failed)?;
+        Ok(text)
+    }
+}
+
+/// What is counted in the book.
+fn registry_of(book: &Book) -> Registry {
+    let mut registry = Registry::with_prefix("spoke");
+    let (used, free) = (Family::default(), Family::default());
+    for pool in &book.pools {
+        let labels: Labels = vec![("network", pool.network.clone()), ("pool", pool.pool.clone())];
+        set(&used, &labels, pool.used);
+        set(&free, &labels, pool.free);
+    }
+    registry.register("pool_used", "Addresses of the pool that are held", used);
+    registry.register("pool_free", "Addresses of the pool that can be handed out", free);
+    let attachments = Family::default();
+    for (runtime, count) in by_runtime(&book.attachments) {
+        set(&attachments, &vec![("runtime", runtime)], count);
+    }
+    registry.register("attachments", "Interfaces of containers, by runtime", attachments);
+    let single = |value: usize| {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        gauge
+    };
+    registry.register("networks", "Networks that are known", single(book.networks.len()));
+    registry.register("ports", "Ports of the host that are published", single(book.ports));
+    registry
+}
+
+fn set(family: &Family<Labels, Gauge>, labels: &Labels, value: u64) {
+    family.get_or_create(labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// Attachments, however many records each has.
+fn by_runtime(attachments: &[Attachment]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for layers in attachments.chunk_by(|one, other| one.id == other.id) {
+        *counts.entry(layers[0].runtime.to_string()).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_reads() {
+        let metrics = Metrics::new();
+        metrics.operation("docker", "Join", "ok", Duration::from_millis(3));
+        metrics.operation("docker", "Join", "conflict", Duration::from_secs(60));
+        metrics.finding("attachment", "free");
+        metrics.heal();
+        metrics.clashes(2);
+        let pool = PoolUse { network: "n".into(), pool: "10.0.0.0/24".into(), used: 3, free: 250 };
+        let text = metrics.text(&Book { pools: vec![pool], ..Book::default() }).unwrap();
+        for line in [
+            r#"spoke_operations_total{frontend="docker",operation="Join",result="ok"} 1"#,
+            r#"spoke_operation_seconds_count{frontend="docker",operation="Join"} 2"#,
+            r#"spoke_operation_seconds_bucket{le="0.005",frontend="docker",operation="Join"} 1"#,
+            r#"spoke_findings_total{kind="attachment",remedy="free"} 1"#,
+            "spoke_heals_total 1",
+            "spoke_clashes 2",
+            r#"spoke_pool_free{network="n",pool="10.0.0.0/24"} 250"#,
+            "spoke_networks 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
+        }
+        assert_eq!(text.matches("# EOF").count(), 1);
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Freeing what nobody knows any more, from outside of every call.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use docker::reconcile::{Notice, Settings};
+use engine::{Finding, Mode, Remedy};
+
+use super::Daemon;
+use super::backstage::Stage;
+use crate::cli;
+use crate::config::Level;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How often the book is compared with the kernel.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Compares the book with the kernel now and then, until the daemon stops.
+pub(super) fn book(daemon: &Daemon) {
+    let mut told = BTreeSet::new();
+    while !daemon.sleep(PERIOD) {
+        match daemon.worlds.with(|world| world.engine().reconcile(Mode::Mend)) {
+            Ok(found) => tell(daemon, &found, &mut told),
+            Err(error) => daemon.journal.failed("freeing what nobody knows any more", &error),
+        }
+    }
+}
+
+/// Compares the book with what Docker's engines say is alive, until the daemon stops.
+pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
+    let config = &daemon.worlds.config().docker;
+    if !config.enabled || config.api.is_empty() {
+        return;
+    }
+    let settings = Settings {
+        engines: config.api.clone(),
+        driver: config.driver().to_owned(),
+        ..Settings::default()
+    };
+    let report = |notice: Notice| notice_of(daemon, &notice);
+    docker::reconcile::run(&settings, stage, &report, daemon.stop.as_fd());
+}
+
+fn notice_of(daemon: &Daemon, notice: &Notice) {
+    let say = |level| {
+        let fields = [("frontend", "docker".to_owned())];
+        daemon.journal.log.say(level, &notice.to_string(), &fields);
+    };
+    match notice {
+        Notice::Reached { .. } => say(Level::Info),
+        // Many hosts have no Docker, and dockerd restarts.
+        Notice::Lost { .. } => say(Level::Info),
+        Notice::Unclaimed { .. } => say(Level::Warn),
+        Notice::Reclaimed { finding, .. } => {
+            let (kind, _) = cli::finding(finding);
+            report(daemon, kind, finding.remedy, &notice.to_string());
+        }
+        Notice::Unknown { network, name } => {
+            let event = Event::new(What::Failed, host::now(), notice.to_string());
+            let name = name.as_ref().map_or_else(|| network.to_string(), ToString::to_string);
+            daemon.journal.tell(&Event { network: Some(name), ..event });
+        }
+        Notice::Failed(error) => daemon.journal.failed("reconciling with Docker", error),
+    }
+}
+
+/// Tells of what was freed, and once of what is kept in doubt.
+fn tell(daemon: &Daemon, found: &[Finding], told: &mut BTreeSet<String>) {
+    let mut doubtful = BTreeSet::new();
+    for finding in found {
+        let (kind, sentence) = cli::finding(finding);
+        let is_news = match finding.remedy {
+            Remedy::Free => true,
+            Remedy::Quarantine => {
+                doubtful.insert(sentence.clone());
+                !told.contains(&sentence)
+            }
+        };
+        if is_news {
+            report(daemon, kind, finding.remedy, &sentence);
+        }
+    }
+    *told = doubtful;
+}
+
+fn report(daemon: &Daemon, kind: &str, remedy: Remedy, sentence: &str) {
+    let (what, name, done) = match remedy {
+        Remedy::Free => (What::Freed, "free", "was freed"),
+        Remedy::Quarantine => (What::Quarantined, "quarantine", "is kept back"),
+    };
+    daemon.journal.metrics.finding(kind, name);
+    daemon.journal.tell(&Event::new(what, host::now(), format!("{kind} {sentence}: {done}")));
+}

@@ -1,0 +1,145 @@
+//! The plugin over TCP: its certificates, and the file by which a Docker Engine finds it.
+
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use docker::server::{Pem, Tls};
+use model::{Error, Result};
+use serde::Serialize;
+
+use crate::config::{SpecConfig, TcpConfig};
+
+/// A larger file holds no certificates.
+const LARGEST: u64 = 1 << 20;
+
+/// The file; removed when dropped, because an engine waits fifteen seconds for a plugin that is
+/// announced and does not answer.
+#[derive(Debug)]
+pub(super) struct Spec {
+    path: PathBuf,
+}
+
+/// Docker's plugin discovery, `.json`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Announcement<'a> {
+    name: &'a str,
+    addr: String,
+    #[serde(rename = "TLSConfig")]
+    tls: TlsFiles<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TlsFiles<'a> {
+    insecure_skip_verify: bool,
+    #[serde(rename = "CAFile")]
+    ca: &'a Path,
+    #[serde(rename = "CertFile")]
+    certificate: &'a Path,
+    #[serde(rename = "KeyFile")]
+    key: &'a Path,
+}
+
+/// Our side of TLS, as the configuration's files say.
+pub(super) fn tls(tcp: &TcpConfig) -> Result<Tls> {
+    Tls::mutual(&Pem {
+        certificates: read(&tcp.certificate)?,
+        key: read(&tcp.key)?,
+        client_authorities: read(&tcp.client_ca)?,
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let doing = || format!("reading {}", path.display());
+    let file = fs::metadata(path).map_err(|cause| Error::os(doing(), cause))?;
+    if file.len() > LARGEST {
+        return Err(Error::invalid("it is larger than 1 MiB").context(doing()));
+    }
+    fs::read(path).map_err(|cause| Error::os(doing(), cause))
+}
+
+impl Spec {
+    /// Announces the plugin.
+    pub(super) fn write(spec: &SpecConfig, tcp: &TcpConfig) -> Result<Self> {
+        let path = &spec.path;
+        let doing = || format!("writing {}", path.display());
+        let text = serde_json::to_vec_pretty(&announcement(spec, tcp))
+            .map_err(|cause| Error::bug(doing()).because(cause))?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|cause| Error::os(doing(), cause))?;
+        }
+        let new = path.with_extension("new");
+        let written = fs::OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o644)
+            .open(&new)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, &text))
+            .and_then(|()| fs::rename(&new, path));
+        written.map_err(|cause| Error::os(doing(), cause))?;
+        Ok(Self { path: path.clone() })
+    }
+}
+
+impl Drop for Spec {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn announcement<'a>(spec: &'a SpecConfig, tcp: &TcpConfig) -> Announcement<'a> {
+    let host = match &spec.host {
+        Some(host) => format!("{host}:{}", tcp.listen.port()),
+        None => tcp.listen.to_string(),
+    };
+    Announcement {
+        name: spec.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke"),
+        addr: format!("https://{host}"),
+        tls: TlsFiles {
+            insecure_skip_verify: false,
+            ca: &spec.ca,
+            certificate: &spec.certificate,
+            key: &spec.key,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn docker_reads_this() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plugins/net.json");
+        let spec = SpecConfig {
+            path: path.clone(),
+            ca: "/ca.pem".into(),
+            certificate: "/c.pem".into(),
+            key: "/k.pem".into(),
+            host: Some("node1".to_owned()),
+        };
+        let tcp = TcpConfig {
+            listen: "10.0.0.1:7000".parse().unwrap(),
+            certificate: "/x".into(),
+            key: "/y".into(),
+            client_ca: "/z".into(),
+            spec: None,
+        };
+        let written = Spec::write(&spec, &tcp).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "Name": "net", "Addr": "https://node1:7000",
+                "TLSConfig": {"InsecureSkipVerify": false, "CAFile": "/ca.pem",
+                              "CertFile": "/c.pem", "KeyFile": "/k.pem"}
+            })
+        );
+        drop(written);
+        assert!(!path.exists());
+    }
+}
