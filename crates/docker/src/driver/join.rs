@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use engine::{Engine, Joining};
 use model::{
-    Alias, Attachment, AttachmentId, EgressPolicy, Error, Family, Gateway, Handoff, IfName, Kind,
-    Network, Phase, Place, Publisher, Result, Sandbox, Sysctl,
+    Alias, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, Kind, Network, Phase,
+    Place, Publisher, Result, Sandbox, Sysctl,
 };
 
 use super::endpoint::{PLACEHOLDER, find, identity, unknown};
@@ -39,7 +39,7 @@ pub(super) fn join(
         (Handoff::Finish, Some(within)) => {
             finish(engine, &alias, &reserved, call, (sandboxes, within))?
         }
-        (Handoff::Finish, None) | (Handoff::Caller, _) => hand_over(engine, &id, call)?,
+        (Handoff::Finish, None) | (Handoff::Caller, _) => hand_over(engine, &reserved, call)?,
     };
     answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
 }
@@ -135,14 +135,14 @@ fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
 }
 
 /// The engine moves, names and addresses the interface: before 28.0 there is no sandbox yet.
-fn hand_over(engine: &Engine<'_>, id: &AttachmentId, call: &wire::Join) -> Result<Attachment> {
+fn hand_over(engine: &Engine<'_>, reserved: &Attachment, call: &wire::Join) -> Result<Attachment> {
     let joining = Joining {
         sandbox: Sandbox { path: call.sandbox.clone(), inode: 0 },
         handoff: Handoff::Caller,
-        name: None,
+        name: reserved.wiring.link.as_ref().and_then(|link| link.name.clone()),
         sysctls: Vec::new(),
     };
-    engine.join(id, &joining)
+    engine.join(&reserved.id, &joining)
 }
 
 fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joined> {

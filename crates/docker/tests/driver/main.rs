@@ -1,0 +1,8 @@
+//! The front end over the real engine and a store in memory, with a dataplane that only records.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod life;
+mod replay;
+mod rig;
+mod share;
