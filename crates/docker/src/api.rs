@@ -8,8 +8,6 @@ mod body;
 mod decode;
 mod events;
 mod http;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use std::fmt::Display;
 use std::io::BufReader;

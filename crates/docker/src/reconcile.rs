@@ -18,8 +18,6 @@ mod look;
 mod notice;
 mod pass;
 mod peer;
-#[cfg(test)]
-mod tests;
 mod wait;
 mod watch;
 

@@ -63,3 +63,35 @@ pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(AliasId, No
 fn is_ours(driver: &str, ours: &str) -> bool {
     driver == ours || driver.strip_prefix(ours).is_some_and(|rest| rest.starts_with(':'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_once_what_stays() {
+        let id = |id: &str| id.parse::<AliasId>().unwrap();
+        let unknown =
+            |name: &str| (id(name), Notice::Unknown { network: id(name), name: name.parse().ok() });
+        let (start, grace) = (Instant::now(), Duration::from_secs(30));
+        let mut doubts = Doubts::default();
+        let mut told = |at: u64, current: &[&str]| -> usize {
+            let current = current.iter().map(|name| unknown(name)).collect();
+            doubts.mature(current, start + Duration::from_secs(at), grace).len()
+        };
+        assert_eq!(told(0, &["a"]), 0);
+        assert_eq!(told(29, &["a", "b"]), 0);
+        assert_eq!(told(30, &["a", "b"]), 1);
+        assert_eq!(told(60, &["a"]), 0, "b went away, a was told");
+        assert_eq!(told(70, &["a", "b"]), 0);
+        assert_eq!(told(99, &["b"]), 0);
+        assert_eq!(told(100, &["b"]), 1);
+    }
+
+    #[test]
+    fn a_managed_plugin_has_a_tag() {
+        assert!(is_ours("spoke", "spoke") && is_ours("spoke:latest", "spoke"));
+        assert!(!is_ours("spoke2", "spoke") && !is_ours("bridge", "spoke"));
+        assert!(is_ours("example.org/spoke:1", "example.org/spoke:1"));
+    }
+}

@@ -88,3 +88,6 @@ fn is_told(lease: &HeldLease, look: &Look, live: &Live) -> bool {
         None => lease.subnet.space == Space::Host && !live.subnets.contains(&lease.subnet),
     }
 }
+
+#[cfg(test)]
+mod tests;
