@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod alias;
 mod common;
+mod endpoint;
+mod endpoint_crash;
+mod endpoint_ports;
+mod endpoint_world;
+mod heal;
 mod life;
 mod races;

@@ -1,0 +1,153 @@
+//! Networks under ids of runtimes: made, shared, forgotten.
+
+use super::common::request;
+use super::endpoint_world::*;
+use engine::Engine;
+use model::*;
+
+fn reserve(engine: &Engine<'_>, network: &Network, container: &str, last: u8, under: &str) {
+    engine.reserve(&both(network, container, last), &id(under)).unwrap();
+}
+
+#[test]
+fn the_last_id_takes_the_network_with_it() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        assert_eq!(engine.enroll(&alias("n", &network), &network).unwrap(), network);
+        assert_eq!(rig.calls(), ["up front"]);
+        engine.enroll(&alias("m", &network), &network).unwrap();
+        reserve(engine, &network, "a", 2, "n");
+        reserve(engine, &network, "b", 3, "m");
+        engine.withdraw(&id("n")).unwrap();
+        let left: Vec<_> = engine.attachments().unwrap().into_iter().map(|a| a.alias).collect();
+        assert_eq!(left, [Some(id("m"))], "only what was made under that id");
+        assert!(rig.kernel().bridges.contains(&network.name));
+        engine.withdraw(&id("m")).unwrap();
+        assert!(engine.networks().unwrap().is_empty() && engine.aliases().unwrap().is_empty());
+        assert!(rig.kernel().bridges.is_empty());
+    });
+}
+
+#[test]
+fn a_network_that_somebody_else_made_or_uses_stays() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = front();
+        network.runtime = Runtime::Spoke;
+        engine.create_network(&network).unwrap();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let refused = engine.remove_network(&network.name, false).unwrap_err();
+        assert!(refused.to_string().contains("docker knows"), "{refused}");
+        engine.withdraw(&id("n")).unwrap();
+        assert_eq!(engine.networks().unwrap(), std::slice::from_ref(&network));
+        engine.remove_network(&network.name, false).unwrap();
+
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let mut pod = request(&network, "pod");
+        pod.network.runtime = Runtime::Cni;
+        engine.attach(&pod).unwrap();
+        engine.withdraw(&id("n")).unwrap();
+        assert_eq!(engine.attachments().unwrap().len(), 1);
+        assert!(engine.declared(&network.name).unwrap().is_some());
+        engine.remove_network(&network.name, true).unwrap();
+        assert_eq!(rig.kernel(), Kernel::default());
+    });
+}
+
+#[test]
+fn an_id_stands_for_one_network() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (network, other) = (front(), docker("back", "10.1.0.0/29", "fd01::/125"));
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let error = engine.enroll(&alias("n", &other), &other).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+        assert_eq!(engine.networks().unwrap(), [network]);
+    });
+}
+
+#[test]
+fn an_overlapping_or_failing_network_leaves_nothing() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let overlapping = docker("back", "10.0.0.0/28", "fd01::/125");
+        let error = engine.enroll(&alias("m", &overlapping), &overlapping).unwrap_err();
+        assert!(error.to_string().contains("overlaps network front (docker)"), "{error}");
+        *rig.fails.lock().unwrap() = Some("up");
+        let other = docker("back", "10.1.0.0/29", "fd01::/125");
+        assert_eq!(engine.enroll(&alias("m", &other), &other).unwrap_err().kind(), Kind::Kernel);
+        assert_eq!(engine.networks().unwrap(), std::slice::from_ref(&network));
+        assert_eq!(engine.aliases().unwrap().len(), 1);
+        // Joining what is there fails alone.
+        assert!(engine.enroll(&alias("m", &network), &network).is_err());
+        assert_eq!(engine.aliases().unwrap().len(), 1);
+        assert!(engine.declared(&network.name).unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_network_is_found_by_what_people_call_it() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let title: NetworkName = "shop_default".parse().unwrap();
+        assert_eq!(engine.network(&title).unwrap_err().kind(), Kind::NotFound);
+        engine.set_title(&id("n"), &title).unwrap();
+        engine.set_title(&id("n"), &title).unwrap();
+        engine.set_title(&id("unknown"), &title).unwrap();
+        assert_eq!(engine.network(&title).unwrap(), network);
+        assert_eq!(engine.alias(&id("n")).unwrap().unwrap().title, Some(title));
+    });
+}
+
+#[test]
+fn a_configured_network_survives_a_reboot_once_it_has_an_id() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = front();
+        network.runtime = Runtime::Podman;
+        let pod = request(&network, "pod");
+        engine.attach(&pod).unwrap();
+        let known = engine.enroll(&alias("n", &network), &front()).unwrap();
+        assert_eq!(known, network, "as its configuration described it");
+    });
+    rig.reboot();
+    rig.with(|engine| {
+        assert!(engine.declared(&front().name).unwrap().is_some());
+        engine.raise_networks().unwrap();
+        assert!(rig.kernel().bridges.contains(&front().name));
+    });
+}
+
+#[test]
+fn ids_come_and_go_at_once() {
+    let rig = Rig::new();
+    let network = front();
+    std::thread::scope(|scope| {
+        for name in ["k", "l", "m", "n"] {
+            let (rig, network) = (&rig, &network);
+            scope.spawn(move || {
+                rig.with(|engine| {
+                    for _ in 0..50 {
+                        engine.withdraw(&id(name)).unwrap();
+                        engine.enroll(&alias(name, network), network).unwrap();
+                    }
+                });
+            });
+        }
+    });
+    rig.with(|engine| {
+        assert_eq!(engine.aliases().unwrap().len(), 4);
+        assert!(rig.kernel().bridges.contains(&network.name));
+        for name in ["k", "l", "m", "n"] {
+            engine.withdraw(&id(name)).unwrap();
+        }
+        assert!(engine.networks().unwrap().is_empty());
+    });
+    assert_eq!(rig.kernel(), Kernel::default());
+}

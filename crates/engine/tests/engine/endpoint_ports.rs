@@ -1,0 +1,213 @@
+//! Published ports: who serves them in each family, who is told no, and which number is free.
+
+use super::common::request;
+use super::endpoint_world::*;
+use engine::{Engine, Publishing, Siblings};
+use model::*;
+
+fn back() -> Network {
+    docker("back", "10.1.0.0/29", "fd01::/125")
+}
+
+fn show(ports: &[PortMap]) -> Vec<String> {
+    ports.iter().map(ToString::to_string).collect()
+}
+
+fn served(rig: &Rig) -> Vec<String> {
+    let of = |((_, port, host), id): ((Protocol, u16, std::net::IpAddr), AttachmentId)| {
+        format!("{host} {port} {}", id.container)
+    };
+    rig.kernel().ports.into_iter().map(of).collect()
+}
+
+/// An endpoint with an IPv4 address only.
+fn v4_only(engine: &Engine<'_>, sandbox: &str) -> AttachmentId {
+    let network = front();
+    engine.enroll(&alias("n", &network), &network).unwrap();
+    let made = engine.reserve(&endpoint(&network, "a", &["10.0.0.2/29"]), &id("n")).unwrap();
+    engine.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
+    made.id
+}
+
+#[test]
+fn docker_29_programs_two_endpoints_of_one_container() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let wanted = vec![map(Some("127.0.0.1"), 18080), map(None, 18081)];
+        let (a, b) = (v4_only(engine, "s"), up(engine, &back(), "b", "s"));
+        let plain = publishing(wanted.clone(), Siblings::TakeOver);
+        // The order of the recorded calls: the gateway of IPv4 again, then that of IPv6, marked.
+        engine.publish(&a, &plain).unwrap();
+        engine.publish(&a, &plain).unwrap();
+        let told = engine.publish(&b, &publishing(wanted, Siblings::GiveWay)).unwrap();
+        assert_eq!(show(&told), ["[::]:18081->80/tcp"]);
+        assert_eq!(served(&rig), ["127.0.0.1 18080 a", "0.0.0.0 18081 a", ":: 18081 b"]);
+        engine.unpublish(&b).unwrap();
+        engine.publish(&a, &plain).unwrap();
+        assert_eq!(served(&rig), ["127.0.0.1 18080 a", "0.0.0.0 18081 a"]);
+    });
+}
+
+#[test]
+fn the_last_call_wins_and_takes_exactly_what_it_serves() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "s"));
+        let two = publishing(vec![map(None, 80), map(None, 90)], Siblings::TakeOver);
+        let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
+        engine.publish(&a, &two).unwrap();
+        rig.calls();
+        engine.publish(&b, &one).unwrap();
+        let lost = "publish of a 0.0.0.0:80->80/tcp [::]:80->80/tcp";
+        let rest = "publish of a 0.0.0.0:90->80/tcp [::]:90->80/tcp";
+        let gained = "publish of b 0.0.0.0:80->80/tcp [::]:80->80/tcp";
+        let calls =
+            [format!("detach {lost}"), format!("restore {rest}"), format!("attach {gained}")];
+        assert_eq!(rig.calls(), calls);
+        assert_eq!(served(&rig), ["0.0.0.0 80 b", ":: 80 b", "0.0.0.0 90 a", ":: 90 a"]);
+        assert_eq!(engine.published(&a).unwrap().len(), 2);
+        // What it had taken over is not given back: Docker programs the other one again.
+        engine.unpublish(&b).unwrap();
+        assert_eq!(served(&rig), ["0.0.0.0 90 a", ":: 90 a"]);
+        engine.publish(&a, &two).unwrap();
+        assert_eq!(served(&rig).len(), 4);
+        assert_eq!(engine.ports().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn a_sibling_that_loses_everything_has_no_record_left() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "s"));
+        let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
+        engine.publish(&a, &one).unwrap();
+        engine.publish(&b, &one).unwrap();
+        assert!(engine.published(&a).unwrap().is_empty());
+        assert_eq!(engine.attachments().unwrap().len(), 3);
+        for id in [&b, &a] {
+            engine.leave(id).unwrap();
+            engine.remove(id).unwrap();
+        }
+        assert!(engine.ports().unwrap().is_empty() && served(&rig).is_empty());
+    });
+}
+
+#[test]
+fn siblings_that_take_from_each_other_do_not_wait_for_each_other() {
+    let rig = Rig::new();
+    let (a, b) = rig.with(|engine| (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "s")));
+    let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
+    std::thread::scope(|scope| {
+        for id in [&a, &b, &a, &b] {
+            let (rig, one) = (&rig, &one);
+            scope.spawn(move || {
+                rig.with(|engine| {
+                    for _ in 0..100 {
+                        assert_eq!(engine.publish(id, one).unwrap().len(), 2);
+                    }
+                });
+            });
+        }
+    });
+    rig.with(|engine| {
+        let claims: usize = engine.ports().unwrap().iter().map(|(.., claims)| claims.len()).sum();
+        assert_eq!((claims, served(&rig).len()), (2, 2));
+    });
+}
+
+#[test]
+fn a_port_of_another_container_is_refused_until_that_is_dead() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        // A pod of another runtime has it.
+        let mut pod = request(&back(), "pod");
+        pod.network.runtime = Runtime::Podman;
+        pod.wiring.publish =
+            Some(publishing(vec![map(Some("0.0.0.0"), 80)], Siblings::TakeOver).publish);
+        let pod = engine.attach(&pod).unwrap();
+        let wanted = publishing(vec![map(None, 80)], Siblings::TakeOver);
+        let error = engine.publish(&a, &wanted).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+        let said = error.to_string();
+        assert!(
+            said.contains("held by container pod") && said.contains("runtime podman"),
+            "{said}"
+        );
+        assert!(engine.published(&a).unwrap().is_empty());
+        rig.gone.lock().unwrap().insert(pod.id);
+        engine.publish(&a, &wanted).unwrap();
+        assert_eq!(served(&rig), ["0.0.0.0 80 a", ":: 80 a"]);
+    });
+}
+
+#[test]
+fn another_sandbox_is_no_sibling() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
+        let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
+        engine.publish(&a, &one).unwrap();
+        let error = engine.publish(&b, &one).unwrap_err();
+        assert!(error.to_string().contains("container a"), "{error}");
+        // Another address of the host is another port.
+        let one = |host| publishing(vec![map(Some(host), 81)], Siblings::TakeOver);
+        engine.publish(&a, &one("127.0.0.1")).unwrap();
+        engine.publish(&b, &one("127.0.0.2")).unwrap();
+        assert_eq!(served(&rig), ["127.0.0.1 81 a", "127.0.0.2 81 b"]);
+    });
+}
+
+#[test]
+fn what_replaces_keeps_what_stays_and_fails_whole() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        let of = |ports: &[u16]| {
+            let ports = ports.iter().map(|port| map(Some("0.0.0.0"), *port)).collect();
+            publishing(ports, Siblings::TakeOver)
+        };
+        engine.publish(&a, &of(&[80, 81])).unwrap();
+        rig.calls();
+        engine.publish(&a, &of(&[81, 82])).unwrap();
+        assert_eq!(rig.calls()[0], "detach publish of a 0.0.0.0:80->80/tcp");
+        assert_eq!(served(&rig), ["0.0.0.0 81 a", "0.0.0.0 82 a"]);
+        rig.listens.lock().unwrap().insert(83);
+        let error = engine.publish(&a, &of(&[82, 83])).unwrap_err();
+        assert!(error.to_string().contains("listens"), "{error}");
+        assert_eq!(served(&rig), ["0.0.0.0 81 a", "0.0.0.0 82 a"]);
+        assert_eq!(engine.ports().unwrap().len(), 2);
+        engine.publish(&a, &of(&[])).unwrap();
+        assert!(served(&rig).is_empty() && engine.ports().unwrap().is_empty());
+        assert_eq!(engine.attachments().unwrap().len(), 1);
+        let twice = publishing(vec![map(None, 80), map(Some("127.0.0.1"), 80)], Siblings::TakeOver);
+        assert_eq!(engine.publish(&a, &twice).unwrap_err().kind(), Kind::Conflict);
+    });
+}
+
+fn any(first: u16, last: u16) -> Publishing {
+    Publishing { open: vec![open(first, last)], ..publishing(Vec::new(), Siblings::TakeOver) }
+}
+
+#[test]
+fn a_number_is_chosen_and_kept() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
+        rig.listens.lock().unwrap().insert(32768);
+        let told = engine.publish(&a, &any(32768, 32770)).unwrap();
+        assert_eq!(show(&told), ["0.0.0.0:32769->80/tcp", "[::]:32769->80/tcp"]);
+        let told = engine.publish(&b, &any(32768, 32770)).unwrap();
+        assert_eq!(show(&told), ["0.0.0.0:32770->80/tcp", "[::]:32770->80/tcp"]);
+        rig.listens.lock().unwrap().clear();
+        let again = engine.publish(&b, &any(32768, 32770)).unwrap();
+        assert_eq!(again, told, "the same call gives the same number");
+        let two = Publishing {
+            open: vec![open(32768, 32769), open(32768, 32769)],
+            ..publishing(vec![map(None, 7)], Siblings::TakeOver)
+        };
+        assert_eq!(engine.publish(&b, &two).unwrap_err().kind(), Kind::Exhausted);
+        assert_eq!(engine.published(&b).unwrap(), told, "what it had it has");
+    });
+}

@@ -1,0 +1,403 @@
+//! A host whose power can be cut before any side effect, and whose threads take turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use engine::port::{
+    Driver, Host, Key, Occupied, Outcome, Prefix, Presence, Store, Stray, Turn, Txn, Versioned,
+};
+use engine::{Engine, Joining, OpenPort, Publishing, Request, Siblings};
+use model::*;
+use store::Memory;
+
+use super::common::{Directory, network, pool, request};
+
+/// What is in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    pub(crate) bridges: BTreeSet<NetworkName>,
+    pub(crate) links: BTreeMap<AttachmentId, Option<Sandbox>>,
+    pub(crate) ports: BTreeMap<(Protocol, u16, IpAddr), AttachmentId>,
+}
+
+#[derive(Default)]
+struct Turns {
+    held: Mutex<BTreeSet<AttachmentId>>,
+    given: Condvar,
+}
+
+struct Held(Arc<Turns>, AttachmentId);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.lock().unwrap().remove(&self.1);
+        self.0.given.notify_all();
+    }
+}
+
+pub(crate) struct Rig {
+    store: Memory,
+    ipam: Mutex<()>,
+    pub(crate) kernel: Mutex<Kernel>,
+    pub(crate) log: Mutex<Vec<String>>,
+    /// Ports on which a process listens.
+    pub(crate) listens: Mutex<BTreeSet<u16>>,
+    pub(crate) gone: Mutex<BTreeSet<AttachmentId>>,
+    pub(crate) fails: Mutex<Option<&'static str>>,
+    /// How many side effects happen before the process dies.
+    fuse: AtomicI64,
+    pid: Mutex<u32>,
+    pub(crate) now: Mutex<u64>,
+    turns: Arc<Turns>,
+}
+
+fn cut() -> Error {
+    Error::new(Kind::Kernel, "the power is cut")
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Memory::new(),
+            ipam: Mutex::default(),
+            kernel: Mutex::default(),
+            log: Mutex::default(),
+            listens: Mutex::default(),
+            gone: Mutex::default(),
+            fails: Mutex::default(),
+            fuse: AtomicI64::new(i64::MAX),
+            pid: Mutex::new(1),
+            now: Mutex::new(1_000),
+            turns: Arc::default(),
+        }
+    }
+
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
+        let directory = Directory::default();
+        work(&Engine::new(self, self, &directory, self))
+    }
+
+    /// The process dies before its side effect of this number, counted from 0.
+    pub(crate) fn die_before(&self, effect: i64) {
+        self.fuse.store(effect, Ordering::SeqCst);
+    }
+
+    /// Another process comes.
+    pub(crate) fn reborn(&self) {
+        *self.pid.lock().unwrap() += 1;
+        self.fuse.store(i64::MAX, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.fuse.load(Ordering::SeqCst) <= 0
+    }
+
+    pub(crate) fn reboot(&self) {
+        self.store.reboot();
+        *self.kernel.lock().unwrap() = Kernel::default();
+        self.reborn();
+    }
+
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.kernel.lock().unwrap().clone()
+    }
+
+    /// The dataplane's calls since the last look.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+
+    fn effect(&self, what: &str, id: &dyn std::fmt::Display) -> Result<()> {
+        if self.fuse.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            self.fuse.store(0, Ordering::SeqCst);
+            return Err(cut());
+        }
+        self.log.lock().unwrap().push(format!("{what} {id}"));
+        let _one_at_a_time = self.ipam.lock().unwrap();
+        Ok(())
+    }
+
+    fn failing(&self, what: &str) -> Result<()> {
+        match *self.fails.lock().unwrap() {
+            Some(fails) if fails == what => Err(Error::new(Kind::Kernel, "the dataplane fails")),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn install(&self, attachment: &Attachment) -> Result<()> {
+        let mut kernel = self.kernel.lock().unwrap();
+        for (key, map) in elements(attachment) {
+            let holder = kernel.ports.get(&key).filter(|holder| **holder != attachment.id);
+            if let Some(holder) = holder {
+                return Err(Error::conflict(format!("{map} leads to {holder}")));
+            }
+        }
+        for (key, _) in elements(attachment) {
+            kernel.ports.insert(key, attachment.id.clone());
+        }
+        Ok(())
+    }
+}
+
+fn elements(attachment: &Attachment) -> Vec<((Protocol, u16, IpAddr), PortMap)> {
+    let ports = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
+    let key = |map: &PortMap| (map.protocol, map.host_port.get(), map.host.unwrap());
+    ports.map(|map| (key(map), map.clone())).collect()
+}
+
+impl Driver for Rig {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        self.effect("attach", &label(attachment))?;
+        let listens = self.listens.lock().unwrap().clone();
+        for (_, map) in elements(attachment) {
+            if listens.contains(&map.host_port.get()) {
+                return Err(Error::conflict(format!("a process listens on {map}")));
+            }
+        }
+        if attachment.wiring.link.is_some() {
+            let (id, sandbox) = (attachment.id.clone(), attachment.sandbox.clone());
+            self.kernel.lock().unwrap().links.insert(id, sandbox);
+        }
+        self.failing("attach")?;
+        self.install(attachment)?;
+        Ok(Attached { addresses: attachment.addresses.clone(), ..Attached::default() })
+    }
+
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.effect("detach", &label(attachment))?;
+        self.failing("detach")?;
+        let mut kernel = self.kernel.lock().unwrap();
+        if attachment.wiring.link.is_some() {
+            kernel.links.remove(&attachment.id);
+        }
+        for (key, _) in elements(attachment) {
+            if kernel.ports.get(&key) == Some(&attachment.id) {
+                kernel.ports.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {
+        Ok(())
+    }
+
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        let gone = self.gone.lock().unwrap().contains(&attachment.id);
+        match !gone && self.kernel.lock().unwrap().links.contains_key(&attachment.id) {
+            true => Presence::Alive,
+            false => Presence::Gone,
+        }
+    }
+
+    fn restore(&self, attachment: &Attachment) -> Result<()> {
+        self.effect("restore", &label(attachment))?;
+        self.install(attachment)
+    }
+
+    fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        let octet = match attachment.addresses.first()?.address.addr() {
+            IpAddr::V4(v4) => v4.octets()[3],
+            IpAddr::V6(v6) => v6.octets()[15],
+        };
+        Some(Mac::local([0, 0, 0, 0, 0, octet]))
+    }
+
+    fn up(&self, network: &Network) -> Result<()> {
+        self.effect("up", &network.name)?;
+        self.failing("up")?;
+        self.kernel.lock().unwrap().bridges.insert(network.name.clone());
+        Ok(())
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        self.effect("remove", &network.name)?;
+        self.kernel.lock().unwrap().bridges.remove(&network.name);
+        Ok(())
+    }
+
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        Ok(Vec::new())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn label(attachment: &Attachment) -> String {
+    let ports: Vec<String> = elements(attachment).iter().map(|(_, map)| map.to_string()).collect();
+    let layer = format!("{:?}", attachment.layer).to_lowercase();
+    format!("{layer} of {} {}", attachment.id.container, ports.join(" ")).trim().to_owned()
+}
+
+impl Store for Rig {
+    fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        if self.is_dead() { Err(cut()) } else { self.store.get(key) }
+    }
+
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
+        if self.is_dead() { Err(cut()) } else { self.store.list(prefix) }
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        if self.fuse.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            self.fuse.store(0, Ordering::SeqCst);
+            return Err(cut());
+        }
+        self.store.commit(txn)
+    }
+}
+
+impl Host for Rig {
+    fn me(&self) -> Process {
+        Process { pid: *self.pid.lock().unwrap(), start: 1 }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(*self.now.lock().unwrap())
+    }
+
+    fn is_running(&self, process: &Process) -> bool {
+        process.pid >= *self.pid.lock().unwrap()
+    }
+
+    fn turn(&self, id: &AttachmentId) -> Turn {
+        let held = self.turns.held.lock().unwrap();
+        let mut held = self.turns.given.wait_while(held, |held| held.contains(id)).unwrap();
+        held.insert(id.clone());
+        Box::new(Held(self.turns.clone(), id.clone()))
+    }
+
+    fn occupied(&self) -> Result<Vec<Occupied>> {
+        Ok(Vec::new())
+    }
+
+    fn wait_for_end(&self, process: &Process, _: Duration) -> bool {
+        !self.is_running(process)
+    }
+}
+
+/// A network of Docker's, of both families.
+pub(crate) fn docker(name: &str, v4: &str, v6: &str) -> Network {
+    let mut pools = vec![pool(name, v4, Order::LowestFree)];
+    let mut second = pool(name, v6, Order::LowestFree);
+    second.id.index = 1;
+    pools.push(second);
+    let mut made = network(name, Ipam::Book { pools });
+    made.runtime = Runtime::Docker;
+    let name = format!("br-{name:.8}").parse().unwrap();
+    let bridge = Bridge {
+        name,
+        gateway: Gateway::Address,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+    };
+    let kind = LinkKind::Bridge(bridge);
+    made.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    made
+}
+
+pub(crate) fn front() -> Network {
+    docker("front", "10.0.0.0/29", "fd00::/125")
+}
+
+pub(crate) fn id(text: &str) -> AliasId {
+    text.parse().unwrap()
+}
+
+pub(crate) fn alias(text: &str, network: &Network) -> Alias {
+    Alias {
+        id: id(text),
+        network: network.name.clone(),
+        runtime: Runtime::Docker,
+        since: Timestamp(0),
+        title: None,
+        publisher: Publisher::Spoke,
+        handoff: Handoff::Finish,
+        publish_on: None,
+        prefix: None,
+    }
+}
+
+/// What Docker's CreateEndpoint asks for with our addresses.
+pub(crate) fn endpoint(network: &Network, container: &str, addresses: &[&str]) -> Request {
+    let mut asked = request(network, container);
+    asked.ifname = "eth".parse().unwrap();
+    let lease = |address: &&str| Lease {
+        space: Space::Host,
+        pool: None,
+        address: address.parse().unwrap(),
+        gateway: None,
+    };
+    asked.ipam = Ipam::Requested { leases: addresses.iter().map(lease).collect() };
+    asked
+}
+
+pub(crate) fn both(network: &Network, container: &str, last: u8) -> Request {
+    let prefix =
+        if network.name.as_str() == "front" { ("10.0.0", "fd00") } else { ("10.1.0", "fd01") };
+    let v4 = format!("{}.{last}/29", prefix.0);
+    let v6 = format!("{}::{last}/125", prefix.1);
+    endpoint(network, container, &[&v4, &v6])
+}
+
+pub(crate) fn joining(sandbox: &str, handoff: Handoff) -> Joining {
+    Joining {
+        sandbox: Sandbox { path: format!("/netns/{sandbox}").into(), inode: 7 },
+        handoff,
+        name: (handoff == Handoff::Finish).then(|| "eth0".parse().unwrap()),
+        sysctls: Vec::new(),
+    }
+}
+
+pub(crate) fn map(host: Option<&str>, host_port: u16) -> PortMap {
+    PortMap {
+        host: host.map(|host| host.parse().unwrap()),
+        host_port: host_port.try_into().unwrap(),
+        container_port: 80.try_into().unwrap(),
+        protocol: Protocol::Tcp,
+    }
+}
+
+pub(crate) fn publishing(ports: Vec<PortMap>, siblings: Siblings) -> Publishing {
+    let publish = Publish {
+        backend: Backend::Nftables,
+        ports,
+        reach: Reach::Any,
+        snat: true,
+        masquerade_all: false,
+        behind: None,
+        iptables: IptablesPublish::default(),
+    };
+    Publishing { publish, open: Vec::new(), siblings }
+}
+
+pub(crate) fn open(first: u16, last: u16) -> OpenPort {
+    OpenPort {
+        host: None,
+        among: first.try_into().unwrap()..=last.try_into().unwrap(),
+        container_port: 80.try_into().unwrap(),
+        protocol: Protocol::Tcp,
+    }
+}
+
+/// An enrolled network with a reserved and joined endpoint `container` in the sandbox `sandbox`.
+pub(crate) fn up(
+    engine: &Engine<'_>,
+    network: &Network,
+    container: &str,
+    sandbox: &str,
+) -> AttachmentId {
+    let known = alias(&format!("id-{}", network.name), network);
+    engine.enroll(&known, network).unwrap();
+    let last = container.as_bytes()[0] - b'a' + 2;
+    let asked = both(network, container, last);
+    let made = engine.reserve(&asked, &known.id).unwrap();
+    engine.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
+    made.id
+}

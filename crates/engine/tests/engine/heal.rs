@@ -1,0 +1,190 @@
+//! Putting back what was lost, and freeing what was forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::endpoint_world::*;
+use engine::{
+    AddressRequest, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
+    SubnetWish,
+};
+use model::*;
+
+const GRACE: Duration = Duration::from_secs(30);
+
+#[test]
+fn networks_come_back_after_a_reboot() {
+    let rig = Rig::new();
+    rig.with(|engine| drop(up(engine, &front(), "a", "s")));
+    rig.reboot();
+    rig.with(|engine| {
+        assert!(engine.attachments().unwrap().is_empty(), "the containers are gone");
+        engine.raise_networks().unwrap();
+        assert!(rig.kernel().bridges.contains(&front().name));
+        *rig.fails.lock().unwrap() = Some("up");
+        let error = engine.raise_networks().unwrap_err();
+        assert!(error.to_string().contains("making network front"), "{error}");
+    });
+}
+
+#[test]
+fn the_filter_comes_back() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        engine.publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        let before = rig.kernel();
+        rig.kernel.lock().unwrap().ports.clear();
+        rig.calls();
+        engine.restore().unwrap();
+        assert_eq!(rig.kernel(), before);
+        assert_eq!(rig.calls().len(), 2);
+    });
+}
+
+fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {
+    let endpoints = |names: &&[&str]| -> BTreeSet<ContainerId> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    };
+    let networks: BTreeMap<_, _> =
+        networks.iter().map(|(alias, known)| (id(alias), known.as_ref().map(endpoints))).collect();
+    Live { networks, ..Live::default() }
+}
+
+fn absent(engine: &Engine<'_>, live: &Live, mode: Mode) -> Vec<Garbage> {
+    let found = engine.reclaim_absent(Runtime::Docker, live, GRACE, mode).unwrap();
+    found.into_iter().map(|Finding { what, .. }| what).collect()
+}
+
+#[test]
+fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &front(), "b", "t"));
+        let knows_b = live(&[("id-front", Some(&["b"]))]);
+        let of_network = |what: &[Garbage]| -> Vec<AttachmentId> {
+            let id = |found: &Garbage| match found {
+                Garbage::Attachment(id) => Some(id.clone()),
+                _ => None,
+            };
+            what.iter().filter_map(id).collect()
+        };
+        assert!(absent(engine, &knows_b, Mode::DryRun).is_empty(), "they are young");
+        *rig.now.lock().unwrap() += 31;
+        assert_eq!(of_network(&absent(engine, &knows_b, Mode::DryRun)), std::slice::from_ref(&a));
+        assert_eq!(engine.attachments().unwrap().len(), 2);
+        assert!(of_network(&absent(engine, &live(&[("id-front", None)]), Mode::DryRun)).is_empty());
+        let either = knows_b.clone().or(&live(&[("id-front", Some(&["a"]))]));
+        assert!(of_network(&absent(engine, &either, Mode::DryRun)).is_empty());
+
+        engine.remove(&a).unwrap();
+        let nothing = live(&[]);
+        let found = absent(engine, &nothing, Mode::DryRun);
+        assert_eq!(of_network(&found), [b]);
+        assert!(found.contains(&Garbage::Alias(id("id-front"))));
+    });
+}
+
+#[test]
+fn what_other_runtimes_made_is_never_absent() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let pod = super::common::request(&super::common::book("10.9.0.0/29"), "pod");
+        engine.attach(&pod).unwrap();
+        *rig.now.lock().unwrap() += 1_000;
+        assert!(absent(engine, &Live::default(), Mode::Mend).is_empty());
+        assert_eq!(engine.attachments().unwrap().len(), 1);
+    });
+}
+
+fn subnet(engine: &Engine<'_>, net: &str) -> SubnetId {
+    let wanted = SubnetRequest {
+        space: Space::Host,
+        wish: SubnetWish::Exactly { net: net.parse().unwrap(), part: None },
+        network: None,
+        runtime: Runtime::Docker,
+        order: Order::LowestFree,
+        sticky: Sticky::No,
+        despite_others: false,
+    };
+    engine.request_subnet(&wanted).unwrap().id
+}
+
+fn address(engine: &Engine<'_>, subnet: &SubnetId, purpose: Purpose) -> std::net::IpAddr {
+    let wanted = AddressRequest { subnet: subnet.clone(), want: Want::Any, purpose, order: None };
+    engine.request_address(&wanted).unwrap().address.addr()
+}
+
+/// Docker's own bridge driver with our addresses: there is neither an id nor an endpoint of ours.
+#[test]
+fn forgotten_addresses_and_subnets_are_freed() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (kept, lost) = (subnet(engine, "10.7.0.0/24"), subnet(engine, "10.8.0.0/24"));
+        for id in [&kept, &lost] {
+            address(engine, id, Purpose::Gateway);
+        }
+        let lives = address(engine, &kept, Purpose::Container(None));
+        let dead = address(engine, &kept, Purpose::Container(None));
+        let with_it = address(engine, &lost, Purpose::Container(None));
+        let global = SubnetRequest {
+            space: Space::Global,
+            wish: SubnetWish::Exactly { net: "10.8.0.0/24".parse().unwrap(), part: None },
+            network: None,
+            runtime: Runtime::Docker,
+            order: Order::LowestFree,
+            sticky: Sticky::No,
+            despite_others: false,
+        };
+        engine.request_subnet(&global).unwrap();
+        let mut live = Live::default();
+        live.subnets.insert(kept.clone());
+        live.addresses.insert((Space::Host, lives));
+        assert!(absent(engine, &live, Mode::Mend).is_empty());
+        *rig.now.lock().unwrap() += 31;
+        let late = address(engine, &kept, Purpose::Container(None));
+        let found = absent(engine, &live, Mode::DryRun);
+        assert_eq!(absent(engine, &live, Mode::Mend), found);
+        let freed: Vec<std::net::IpAddr> = found
+            .iter()
+            .filter_map(|what| match what {
+                Garbage::Lease(lease) => Some(lease.address.addr()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(freed, [dead, with_it]);
+        assert_eq!(found[2..], [Garbage::Subnet(lost)]);
+        let held: Vec<_> =
+            engine.holders().unwrap().iter().map(|h| h.lease.address.addr()).collect();
+        assert_eq!(held, [lives, late]);
+        assert_eq!(engine.reservations().unwrap().len(), 1, "the gateway of what is kept");
+        assert_eq!(engine.subnets().unwrap().len(), 2);
+        assert!(absent(engine, &live, Mode::Mend).is_empty());
+    });
+}
+
+/// DeleteEndpoint, ReleaseAddress, ReleasePool and DeleteNetwork were all lost.
+#[test]
+fn a_whole_network_that_was_forgotten_goes() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let pool = subnet(engine, "10.7.0.0/24");
+        let of = engine.subnet(&pool).unwrap().unwrap();
+        let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
+        address(engine, &pool, Purpose::Gateway);
+        let leased = address(engine, &pool, Purpose::Container(None));
+        let known = alias("n", &network);
+        engine.enroll(&known, &network).unwrap();
+        let asked = endpoint(&network, "a", &[&format!("{leased}/24")]);
+        let made = engine.reserve(&asked, &known.id).unwrap();
+        engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        engine.publish(&made.id, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        *rig.now.lock().unwrap() += 31;
+        let found = absent(engine, &Live::default(), Mode::Mend);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(engine.attachments().unwrap().is_empty() && engine.holders().unwrap().is_empty());
+        assert!(engine.networks().unwrap().is_empty() && engine.aliases().unwrap().is_empty());
+        assert!(engine.subnets().unwrap().is_empty() && engine.reservations().unwrap().is_empty());
+        assert_eq!(rig.kernel(), Kernel::default());
+    });
+}
