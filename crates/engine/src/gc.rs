@@ -6,7 +6,7 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
-use crate::detach::Meaning;
+use crate::detach::{LAYERS, Meaning};
 use crate::endpoint::was_reserved;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
@@ -185,8 +185,12 @@ impl Engine<'_> {
     }
 
     pub(crate) fn has_record(&self, id: &AttachmentId) -> Result<bool> {
-        let members = self.records(&Prefix::AttachmentsOf(id.network.clone()))?;
-        Ok(members.iter().any(|read| read.value.id == *id))
+        for layer in LAYERS {
+            if self.record_of(id, layer)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn is_doubtful(&self, attachment: &Attachment) -> bool {

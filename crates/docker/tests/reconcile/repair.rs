@@ -1,0 +1,205 @@
+//! What is freed, what is not, and what is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docker::reconcile::Notice;
+use serde_json::json;
+
+use crate::fake::{Answer, Fake};
+use crate::rig::World;
+use crate::scene::*;
+
+const SUBNET: &str = "10.1.0.0/24";
+const LIVING: &str = "11111111aaaa";
+const LEAKED: &str = "22222222bbbb";
+
+fn is_reclaimed(notice: &Notice) -> bool {
+    matches!(notice, Notice::Reclaimed { .. })
+}
+
+fn names(world: &World) -> Vec<String> {
+    world.left().into_iter().filter(|left| !left.starts_with("link of")).collect()
+}
+
+/// A network with two endpoints, one of which Docker has forgotten.
+fn leak() -> (Arc<World>, Fake, serde_json::Value, [String; 2]) {
+    let world = Arc::new(World::default());
+    let pool = network(&world, "n1", SUBNET);
+    let addresses = [LIVING, LEAKED].map(|id| endpoint(&world, "n1", id, &pool));
+    let fake = Fake::new();
+    let network = listed("n1", "front", "spoke", &[SUBNET]);
+    list(&fake, &network, &[(LIVING, "web", &addresses[0])]);
+    (world, fake, network, addresses)
+}
+
+#[test]
+fn frees_what_the_engine_forgot_and_learns_the_names_of_the_rest() {
+    let (world, fake, _, addresses) = leak();
+    let reconciling = Reconciling::with(&world, &fake);
+    let told = reconciling.until(|notice| notice.to_string().contains(&addresses[1]));
+    assert!(matches!(told[0], Notice::Reached { .. }), "{:?}", told[0]);
+    assert!(told[1].to_string().contains(LEAKED), "{}", told[1]);
+    drop(reconciling);
+    let left = names(&world).join("\n");
+    assert!(left.contains(LIVING) && left.contains(&addresses[0]), "{left}");
+    assert!(!left.contains(LEAKED) && !left.contains(&addresses[1]), "{left}");
+    let engine = world.engine();
+    assert_eq!(engine.attachments().unwrap()[0].owner.as_ref().unwrap().as_str(), "web");
+    assert_eq!(engine.aliases().unwrap()[0].title.as_ref().unwrap().as_str(), "front");
+}
+
+#[test]
+fn frees_a_network_that_the_engine_forgot_with_everything_on_it() {
+    let (world, fake, ..) = leak();
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(is_reclaimed);
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    reconciling.until(|notice| notice.to_string().contains("subnet"));
+    drop(reconciling);
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
+#[test]
+fn takes_nothing_from_an_engine_that_is_not_asked() {
+    let (world, fake, ..) = leak();
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    settle(&fake);
+    assert_eq!(reconciling.told(), Vec::<String>::new());
+    assert_eq!(world.left(), before);
+}
+
+#[test]
+fn believes_a_container_that_still_says_it_is_there() {
+    let (world, fake, ..) = leak();
+    let networks = json!({"front": {"NetworkID": "n1", "EndpointID": LEAKED}});
+    let running = json!([{"Names": ["/late"], "NetworkSettings": {"Networks": networks}}]);
+    fake.answer("/containers/json", Answer::Chunks(running.to_string()));
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    fake.wait("/containers/json", 2);
+    drop(reconciling);
+    assert_eq!(world.left(), before);
+}
+
+#[test]
+fn believes_only_what_is_missing_all_the_time() {
+    let (world, fake, network, addresses) = leak();
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    let both = [(LIVING, "web", &*addresses[0]), (LEAKED, "late", &*addresses[1])];
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < GRACE * 4 {
+        list(&fake, &network, &both[..1]);
+        fake.wait("/networks/n1", 1);
+        list(&fake, &network, &both);
+        fake.wait("/networks/n1", 2);
+    }
+    drop(reconciling);
+    assert_eq!(world.left(), before);
+}
+
+#[test]
+fn frees_nothing_while_an_engine_does_not_answer_completely() {
+    let (world, fake, network, addresses) = leak();
+    let garbage = Answer::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"Id\":".to_vec());
+    fake.answer("/networks/n1", garbage);
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(|notice| matches!(notice, Notice::Lost { .. }));
+    fake.wait("/networks/n1", 2);
+    assert_eq!(world.left(), before);
+    list(&fake, &network, &[(LIVING, "web", &addresses[0])]);
+    let told = reconciling.until(is_reclaimed);
+    assert!(told.iter().any(|notice| matches!(notice, Notice::Reached { .. })));
+}
+
+#[test]
+fn frees_nothing_while_one_of_two_engines_is_silent() {
+    let (world, fake, ..) = leak();
+    let second = fake.socket.with_file_name("second.sock");
+    let sockets = [fake.socket.clone(), second.clone()];
+    let before = world.left();
+    let reconciling = Reconciling::begin(&world, &sockets, Duration::from_millis(50));
+    reconciling.until(|notice| matches!(notice, Notice::Lost { engine, .. } if *engine == second));
+    let other = Fake::at(&second);
+    reconciling
+        .until(|notice| matches!(notice, Notice::Reached { engine, .. } if *engine == second));
+    assert_eq!(world.left(), before);
+    reconciling.until(is_reclaimed);
+    drop(other);
+    reconciling.until(|notice| matches!(notice, Notice::Lost { engine, .. } if *engine == second));
+}
+
+#[test]
+fn knows_addresses_on_bridges_of_dockers() {
+    let world = Arc::new(World::default());
+    let pool = pool(&world, SUBNET);
+    let [used, leaked] = [(); 2].map(|()| address(&world, &pool));
+    let fake = Fake::new();
+    list(&fake, &listed("b1", "ours", "bridge", &[SUBNET]), &[("e1", "web", &used)]);
+    let reconciling = Reconciling::with(&world, &fake);
+    let told = reconciling.until(is_reclaimed);
+    assert!(told.last().unwrap().to_string().contains(&leaked));
+    settle(&fake);
+    assert!(names(&world).join("\n").contains(&used));
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    reconciling.until(|notice| notice.to_string().contains("subnet"));
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pool_that_came_to_no_network_is_freed() {
+    let world = Arc::new(World::default());
+    pool(&world, SUBNET);
+    let fake = Fake::new();
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(is_reclaimed);
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
+#[test]
+fn leaves_swarms_networks_to_swarm() {
+    let (world, fake, mut network, _) = leak();
+    network["Scope"] = json!("swarm");
+    fake.answer("/networks", Answer::Chunks(json!([network]).to_string()));
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    settle(&fake);
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    reconciling.until(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    settle(&fake);
+    assert_eq!(world.left(), before);
+}
+
+#[test]
+fn tells_of_networks_that_it_does_not_know_once() {
+    let world = Arc::new(World::default());
+    let fake = Fake::new();
+    list(&fake, &listed("n9", "lost", "spoke:latest", &["10.9.0.0/24"]), &[]);
+    let reconciling = Reconciling::with(&world, &fake);
+    let told = reconciling.until(|notice| matches!(notice, Notice::Unknown { .. }));
+    assert!(told.last().unwrap().to_string().contains("lost"));
+    settle(&fake);
+    assert_eq!(reconciling.told(), Vec::<String>::new());
+}
+
+#[test]
+fn looks_when_something_happens() {
+    let (world, fake, ..) = leak();
+    let sockets = std::slice::from_ref(&fake.socket);
+    let reconciling = Reconciling::begin(&world, sockets, Duration::from_secs(3600));
+    reconciling.until(is_reclaimed);
+    let title = || world.engine().aliases().unwrap()[0].title.clone().unwrap().to_string();
+    assert_eq!(title(), "front");
+    let renamed = listed("n1", "back", "spoke", &[SUBNET]);
+    list(&fake, &renamed, &[]);
+    fake.happen();
+    fake.wait("/networks/n1", 1);
+    fake.happen();
+    fake.wait("/networks", 1);
+    assert_eq!(title(), "back");
+}

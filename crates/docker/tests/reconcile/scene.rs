@@ -1,0 +1,196 @@
+//! A reconciler at work.
+
+use std::io::PipeWriter;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use docker::driver::{Backstage, Sandboxes, Within};
+use docker::reconcile::{Notice, Settings, run};
+use engine::port::{Granted, Host, Ipam, Occupied};
+use engine::{Engine, Members};
+use model::*;
+use serde_json::{Value, json};
+
+use crate::fake::{Answer, Fake};
+use crate::rig::World;
+
+/// Short, and yet several looks long.
+pub(crate) const GRACE: Duration = Duration::from_millis(300);
+
+/// The same host as the rig's, an hour later: everything is old.
+struct Later(Arc<World>);
+
+struct Hour;
+
+struct Nobody;
+
+impl Host for Hour {
+    fn me(&self) -> Process {
+        Process { pid: 1, start: 1 }
+    }
+    fn now(&self) -> Timestamp {
+        Timestamp(4_600)
+    }
+    fn is_running(&self, _: &Process) -> bool {
+        true
+    }
+    fn occupied(&self) -> Result<Vec<Occupied>> {
+        Ok(Vec::new())
+    }
+    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
+        true
+    }
+}
+
+impl Ipam for Nobody {
+    fn lease(&self, _: &Attachment) -> Result<Granted> {
+        Ok(Granted::Chosen)
+    }
+    fn release(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+    fn check(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+        Ok(())
+    }
+    fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+    fn remove(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Sandboxes for Later {
+    fn look(&self, _: &Path) -> Result<Option<Within>> {
+        Ok(None)
+    }
+}
+
+impl Backstage for Later {
+    fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
+        work(&Engine::new(&self.0.store, &*self.0, &Nobody, &Hour))
+    }
+    fn now(&self) -> Timestamp {
+        Hour.now()
+    }
+}
+
+/// A reconciler, until it is dropped.
+pub(crate) struct Reconciling {
+    notices: Receiver<Notice>,
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reconciling {
+    pub(crate) fn begin(world: &Arc<World>, engines: &[PathBuf], period: Duration) -> Self {
+        let settings =
+            Settings { engines: engines.to_vec(), grace: GRACE, period, ..Settings::default() };
+        let (told, notices) = channel();
+        let (stopped, stop) = std::io::pipe().unwrap();
+        let later = Later(Arc::clone(world));
+        let thread = std::thread::spawn(move || {
+            let told: Sender<Notice> = told;
+            let report = |notice: Notice| drop(told.send(notice));
+            run(&settings, &later, &report, stopped.as_fd());
+        });
+        Self { notices, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// One engine, looked at all the time.
+    pub(crate) fn with(world: &Arc<World>, fake: &Fake) -> Self {
+        Self::begin(world, std::slice::from_ref(&fake.socket), Duration::from_millis(50))
+    }
+
+    /// Waits for a notice, and gives those before it, too.
+    pub(crate) fn until(&self, is_it: impl Fn(&Notice) -> bool) -> Vec<Notice> {
+        let mut told = Vec::new();
+        while !told.last().is_some_and(&is_it) {
+            told.push(self.notices.recv_timeout(Duration::from_secs(30)).unwrap());
+        }
+        told
+    }
+
+    /// Everything that was told and not read yet.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.notices.try_iter().map(|notice| notice.to_string()).collect()
+    }
+}
+
+impl Drop for Reconciling {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+/// Looks enough for everything that will ever be believed to be believed.
+pub(crate) fn settle(fake: &Fake) {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < GRACE * 4 {
+        fake.wait("/networks", 1);
+    }
+}
+
+/// An entry of an engine's list of networks.
+pub(crate) fn listed(id: &str, name: &str, driver: &str, subnets: &[&str]) -> Value {
+    let configs: Vec<Value> = subnets.iter().map(|net| json!({"Subnet": net})).collect();
+    json!({"Id": id, "Name": name, "Driver": driver, "Scope": "local", "Containers": {},
+        "IPAM": {"Driver": "spoke", "Config": configs}})
+}
+
+/// Lets the engine list a network, with these endpoints: id, container's name and address.
+pub(crate) fn list(fake: &Fake, network: &Value, endpoints: &[(&str, &str, &str)]) {
+    let mut detail = network.clone();
+    for (id, name, address) in endpoints {
+        detail["Containers"][format!("container-{id}")] =
+            json!({"EndpointID": id, "Name": name, "IPv4Address": address, "IPv6Address": ""});
+    }
+    let id = network["Id"].as_str().unwrap();
+    fake.answer(&format!("/networks/{id}"), Answer::Length(detail.to_string()));
+    fake.answer("/networks", Answer::Chunks(json!([network]).to_string()));
+}
+
+/// Makes a network of one subnet as an engine does.
+pub(crate) fn network(world: &Arc<World>, id: &str, subnet: &str) -> Value {
+    let pool = pool(world, subnet);
+    let gateway = json!({"PoolID": pool, "Address": "",
+        "Options": {"RequestAddressType": "com.docker.network.gateway"}});
+    let gateway = world.call("IpamDriver.RequestAddress", &gateway).unwrap();
+    let data =
+        json!([{"AddressSpace": "spoke-local", "Pool": subnet, "Gateway": gateway["Address"]}]);
+    let create = json!({"NetworkID": id, "IPv4Data": data, "IPv6Data": [], "Options": {}});
+    world.call("NetworkDriver.CreateNetwork", &create).unwrap();
+    pool
+}
+
+pub(crate) fn pool(world: &Arc<World>, subnet: &str) -> Value {
+    let pool = json!({"AddressSpace": "spoke-local", "Pool": subnet, "Options": {}, "V6": false});
+    world.call("IpamDriver.RequestPool", &pool).unwrap()["PoolID"].clone()
+}
+
+pub(crate) fn address(world: &Arc<World>, pool: &Value) -> String {
+    let request = json!({"PoolID": pool, "Address": "", "Options": {}});
+    let given = world.call("IpamDriver.RequestAddress", &request).unwrap();
+    given["Address"].as_str().unwrap().to_owned()
+}
+
+/// Makes an endpoint, joined to a sandbox, and tells its address.
+pub(crate) fn endpoint(world: &Arc<World>, network: &str, id: &str, pool: &Value) -> String {
+    let address = address(world, pool);
+    let create = json!({"NetworkID": network, "EndpointID": id, "Options": {},
+        "Interface": {"Address": address, "AddressIPv6": "", "MacAddress": ""}});
+    world.call("NetworkDriver.CreateEndpoint", &create).unwrap();
+    let join = json!({"NetworkID": network, "EndpointID": id, "Options": {},
+        "SandboxKey": format!("/var/run/docker/netns/{id}")});
+    world.call("NetworkDriver.Join", &join).unwrap();
+    address
+}
