@@ -13,7 +13,8 @@ use model::{
     Sandbox, Sysctl, Tuning,
 };
 
-use crate::attach::{Draft, Inherited, RACES, Race, Tried, lost};
+use crate::attach::{RACES, lost};
+use crate::begin::{Draft, Inherited, Race, Tried};
 use crate::book::Read;
 use crate::detach::Meaning;
 use crate::port::{Expect, Presence, Txn};

@@ -8,6 +8,7 @@
 mod absent;
 mod alias;
 mod attach;
+mod begin;
 mod bind;
 mod book;
 mod check;

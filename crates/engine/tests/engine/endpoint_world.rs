@@ -49,10 +49,14 @@ pub(crate) struct Rig {
     pub(crate) fails: Mutex<Option<&'static str>>,
     /// How many side effects happen before the process dies.
     fuse: AtomicI64,
+    /// What happens once while something is being attached.
+    pub(crate) meanwhile: Mutex<Option<Meanwhile>>,
     pid: Mutex<u32>,
     pub(crate) now: Mutex<u64>,
     turns: Arc<Turns>,
 }
+
+pub(crate) type Meanwhile = Box<dyn FnOnce(&Rig) + Send>;
 
 fn cut() -> Error {
     Error::new(Kind::Kernel, "the power is cut")
@@ -69,6 +73,7 @@ impl Rig {
             gone: Mutex::default(),
             fails: Mutex::default(),
             fuse: AtomicI64::new(i64::MAX),
+            meanwhile: Mutex::default(),
             pid: Mutex::new(1),
             now: Mutex::new(1_000),
             turns: Arc::default(),
@@ -160,6 +165,10 @@ impl Driver for Rig {
         if attachment.wiring.link.is_some() {
             let (id, sandbox) = (attachment.id.clone(), attachment.sandbox.clone());
             self.kernel.lock().unwrap().links.insert(id, sandbox);
+        }
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile(self);
         }
         self.failing("attach")?;
         self.install(attachment)?;

@@ -6,6 +6,7 @@ mod alias;
 mod common;
 mod endpoint;
 mod endpoint_crash;
+mod endpoint_others;
 mod endpoint_ports;
 mod endpoint_world;
 mod heal;

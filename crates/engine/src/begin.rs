@@ -1,0 +1,275 @@
+//! The intent to attach: what is to be, committed before anything is made of it.
+
+use std::net::IpAddr;
+
+use model::{
+    Alias, Attachment, AttachmentId, Error, InterfaceAddress, Ipam, Kind, Layer, Lease, LinkKind,
+    Phase, Result,
+};
+
+use crate::attach::{RACES, held, lost};
+use crate::book::{Read, unchanged};
+use crate::choose::{Avoid, Choice};
+use crate::detach::Meaning;
+use crate::port::{Expect, Key, Outcome, Prefix, Presence, Record, Turn, Txn};
+use crate::{Engine, Request};
+
+impl Engine<'_> {
+    /// Commits the intent: the record, its leases and its ports, all or none.
+    pub(crate) fn begin(&self, request: &Request) -> Result<Begun> {
+        let draft = Draft { request, blank: self.blank(request), under: None };
+        let mut race = Race::default();
+        for _ in 0..RACES {
+            let turn = self.host.turn(&draft.blank.id);
+            let inherited = self.inherit(request)?;
+            match self.try_begin(&draft, inherited, &race.avoid) {
+                Ok(Tried::Done(begun)) => return Ok(Begun { turn: Some(turn), ..begun }),
+                tried => {
+                    drop(turn);
+                    self.recover(&draft, tried, &mut race)?;
+                }
+            }
+        }
+        Err(lost(&draft.blank))
+    }
+
+    /// After an intent that was not committed: an error, unless trying again may help. The caller
+    /// has no turn.
+    pub(crate) fn recover(
+        &self,
+        draft: &Draft<'_>,
+        tried: Result<Tried>,
+        race: &mut Race,
+    ) -> Result<()> {
+        match tried {
+            Ok(Tried::Done(_)) => Ok(()),
+            Ok(Tried::Lost(key)) => self.after_loss(draft, &key, &mut race.avoid),
+            // What was held when it was tried may be free by now.
+            Err(error) if error.kind() == Kind::Exhausted && !race.avoid.is_empty() => {
+                race.avoid.clear();
+                Ok(())
+            }
+            Err(error) if !race.reclaimed && self.reclaim(draft.request, &error)? => {
+                race.reclaimed = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn try_begin(
+        &self,
+        draft: &Draft<'_>,
+        inherited: Inherited,
+        avoid: &Avoid,
+    ) -> Result<Tried> {
+        let request = draft.request;
+        let mut attachment = draft.blank.clone();
+        let key = Key::Attachment(attachment.id.clone(), attachment.layer);
+        let mut txn = Txn::new().expect(key.clone(), inherited.expect);
+        let choice = match &inherited.record {
+            Some(old) => {
+                attachment.leases.clone_from(&old.leases);
+                txn = self.disclaim_ports(old, txn)?;
+                Choice::default()
+            }
+            None => {
+                let mut choice = self.choose(request, avoid)?;
+                if let Ipam::Requested { leases } = &request.ipam {
+                    choice.leases.clone_from(leases);
+                }
+                attachment.leases.clone_from(&choice.leases);
+                txn = match &request.ipam {
+                    Ipam::Requested { .. } => self.bind(&attachment, txn)?,
+                    _ => self.take(&attachment, &choice.leases, txn),
+                };
+                choice
+            }
+        };
+        attachment.addresses.extend(attachment.leases.iter().map(address_of));
+        if let Some(alias) = &draft.under {
+            let key = Key::Alias(alias.value.id.clone());
+            txn = txn.expect(key, unchanged(Some(alias)));
+            self.name_hardware(&mut attachment);
+        }
+        txn = self.claim_ports(&attachment, txn)?;
+        txn = choice.advance(txn);
+        if draft.under.is_none() {
+            txn = self.remember(request, &attachment, txn)?;
+        }
+        let attachment = Box::new(attachment);
+        txn = txn.put(key, Record::Attachment(attachment.clone()));
+        Ok(match self.store.commit(&txn)? {
+            Outcome::Done(revision) => {
+                let read = Read { value: attachment, revision };
+                Tried::Done(Begun { read, inherited: inherited.record, turn: None })
+            }
+            Outcome::Lost(key) => Tried::Lost(key),
+        })
+    }
+
+    /// Writes down the hardware address that the interface will have.
+    pub(crate) fn name_hardware(&self, attachment: &mut Attachment) {
+        let mac = self.driver.hardware_address(attachment);
+        if let Some(link) = &mut attachment.wiring.link {
+            link.mac = link.mac.or(mac);
+        }
+    }
+
+    fn blank(&self, request: &Request) -> Attachment {
+        let phase = Phase::Attaching { by: self.host.me() };
+        request.record(request.network.runtime, self.host.now(), phase)
+    }
+
+    /// What an earlier record of the same attachment leaves to this one.
+    fn inherit(&self, request: &Request) -> Result<Inherited> {
+        let Some(read) = self.record_of(&request.id(), request.layer)? else {
+            return Ok(Inherited { expect: Expect::Absent, record: None });
+        };
+        match &read.value.phase {
+            Phase::Attaching { by } if *by != self.host.me() && self.host.is_running(by) => {
+                Err(Error::try_again(format!(
+                    "{} is being attached by process {}",
+                    request.id(),
+                    by.pid
+                )))
+            }
+            Phase::Attaching { .. } if read.value.ipam == request.ipam && wants(request, &read) => {
+                Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })
+            }
+            Phase::Attached(_) if self.is_complete(request, &read.value) => {
+                Err(Error::conflict(format!(
+                    "interface {} of container {} already exists on network {}; delete it first",
+                    request.ifname, request.container, request.network.name
+                )))
+            }
+            Phase::Reserved
+            | Phase::Attaching { .. }
+            | Phase::Attached(_)
+            | Phase::Detaching { .. } => {
+                self.detach_record(read, Meaning::Judged)?;
+                Ok(Inherited { expect: Expect::Absent, record: None })
+            }
+        }
+    }
+
+    /// Whether an attached record stands in the way of attaching again. Links and addresses do,
+    /// while their container lives; loopback and the other layers are replaced, as the reference
+    /// plugins do.
+    fn is_complete(&self, request: &Request, record: &Attachment) -> bool {
+        let is_loopback =
+            record.wiring.link.as_ref().is_some_and(|link| link.kind == LinkKind::Loopback);
+        match request.layer {
+            Layer::Link | Layer::Address => {
+                !is_loopback && self.driver.presence(record) != Presence::Gone
+            }
+            Layer::Publish | Layer::Firewall | Layer::Tuning => false,
+        }
+    }
+
+    fn after_loss(&self, draft: &Draft<'_>, key: &Key, avoid: &mut Avoid) -> Result<()> {
+        let request = draft.request;
+        if matches!(request.ipam, Ipam::Requested { .. }) {
+            return Ok(());
+        }
+        if let Key::Lease(space, address) = key {
+            let exact =
+                request.wanted.contains(address) || matches!(request.ipam, Ipam::Fixed { .. });
+            if exact && let Some(read) = self.holder_of(space, *address)? {
+                let freed = match read.value.attachment() {
+                    Some(id) => self.free_if_gone(id)? || self.free_forgotten(id, draft)?,
+                    None => false,
+                };
+                return if freed { Ok(()) } else { Err(held(&read.value)) };
+            }
+            avoid.insert(*address);
+        }
+        Ok(())
+    }
+
+    /// Frees a reserved attachment whose address its runtime hands out anew, under the same id of
+    /// a network: it has forgotten to delete it.
+    fn free_forgotten(&self, id: &AttachmentId, draft: &Draft<'_>) -> Result<bool> {
+        let Some(alias) = &draft.under else { return Ok(false) };
+        let _turn = self.host.turn(id);
+        match self.record_of(id, Layer::Link)? {
+            Some(read)
+                if read.value.phase == Phase::Reserved
+                    && read.value.alias.as_ref() == Some(&alias.value.id) =>
+            {
+                self.detach_record(read, Meaning::Judged)
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// After a refusal: frees what provably dead containers hold. `true` if trying again may help.
+    fn reclaim(&self, request: &Request, error: &Error) -> Result<bool> {
+        match error.kind() {
+            Kind::Exhausted => {
+                let prefix = Prefix::AttachmentsOf(request.network.name.clone());
+                let mut freed = false;
+                for read in self.records(&prefix)? {
+                    freed |= self.free_if_gone(&read.value.id)?;
+                }
+                Ok(freed)
+            }
+            Kind::Conflict => match self.port_holder(&self.blank(request))? {
+                Some(holder) => self.free_if_gone(&holder),
+                None => Ok(false),
+            },
+            Kind::Invalid
+            | Kind::Unsupported
+            | Kind::NotFound
+            | Kind::TryAgain
+            | Kind::Denied
+            | Kind::Kernel
+            | Kind::Bug => Ok(false),
+        }
+    }
+}
+
+/// What is to be committed, as far as it is the same at every try.
+pub(crate) struct Draft<'r> {
+    pub(crate) request: &'r Request,
+    /// The record without any lease.
+    pub(crate) blank: Attachment,
+    /// The id of the network under which the attachment is made; it must stay as it is.
+    pub(crate) under: Option<Read<Alias>>,
+}
+
+/// What was learned from lost races.
+#[derive(Default)]
+pub(crate) struct Race {
+    pub(crate) avoid: Avoid,
+    reclaimed: bool,
+}
+
+/// A committed intent.
+pub(crate) struct Begun {
+    pub(crate) read: Read<Box<Attachment>>,
+    /// What a dead process had begun for the same attachment, to be undone first.
+    pub(crate) inherited: Option<Box<Attachment>>,
+    /// Ours until the attachment is complete.
+    #[expect(dead_code, reason = "it is held, not looked at")]
+    turn: Option<Turn>,
+}
+
+pub(crate) enum Tried {
+    Done(Begun),
+    Lost(Key),
+}
+
+pub(crate) struct Inherited {
+    pub(crate) expect: Expect,
+    pub(crate) record: Option<Box<Attachment>>,
+}
+
+fn wants(request: &Request, read: &Read<Box<Attachment>>) -> bool {
+    let leased: Vec<IpAddr> = read.value.leases.iter().map(|lease| lease.address.addr()).collect();
+    request.wanted.iter().all(|wanted| leased.contains(wanted))
+}
+
+pub(crate) fn address_of(lease: &Lease) -> InterfaceAddress {
+    InterfaceAddress { address: lease.address, gateway: lease.gateway, interface: None }
+}
