@@ -76,7 +76,7 @@ impl Driver for Linux {
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
-        let sandbox = attachment.sandbox.as_ref().and_then(|sandbox| open(sandbox).ok());
+        let sandbox = left(attachment);
         let tuned = match &attachment.wiring.tuning {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
             None => Ok(()),
@@ -317,6 +317,16 @@ fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
         Handoff::Finish => attachment.sandbox.as_ref().map(open).transpose(),
         Handoff::Caller => Ok(None),
     }
+}
+
+/// The container's namespace, where it is still there and something is to be undone in it: a pair
+/// goes by its host's end.
+fn left(attachment: &Attachment) -> Option<Netns> {
+    let inside = attachment.wiring.tuning.is_some()
+        || attachment.runtime == Runtime::Reference
+        || attachment.wiring.link.as_ref().is_some_and(|link| link.kind == LinkKind::Loopback);
+    let sandbox = attachment.sandbox.as_ref().filter(|_| inside)?;
+    open(sandbox).ok()
 }
 
 /// Opens the namespace that the record means; another one at its path is none.

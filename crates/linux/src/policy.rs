@@ -109,10 +109,7 @@ impl Policy {
 
     /// Makes our table's chains what they should be.
     pub(crate) fn mend(&self) -> Result<()> {
-        self.with(|socket| match filter::verify_ruleset(socket) {
-            Err(error) if error.kind() == Kind::NotFound => filter::reload(socket),
-            verified => verified,
-        })
+        self.if_there(filter::mend)
     }
 
     /// Lets the subnets that the host is connected to now reach the ports for the LAN.

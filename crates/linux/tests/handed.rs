@@ -142,6 +142,44 @@ fn we_complete_what_docker_lets_us() {
 }
 
 #[test]
+fn a_worker_takes_its_driver_along() {
+    fn sendable<T: Send>(_: &T) {}
+    sendable(&Linux::new(Life::Long));
+}
+
+/// As Docker Engine 29 programs a container on two networks: one serves IPv4, the other IPv6.
+#[test]
+fn two_attachments_share_a_port_by_family() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        let ports = |network: &str, address: &str| {
+            let mut ports = attachment("one", bridge(), address, &one.sandbox);
+            ports.id.network = network.parse().unwrap();
+            ports.layer = Layer::Publish;
+            let behind = Some("br0".parse().unwrap());
+            let publish = Some(Publish { behind, ..published(8080) });
+            ports.wiring = Wiring { publish, ..Wiring::default() };
+            ports
+        };
+        run("ip link add br0 up type bridge");
+        let (v4, v6) = (ports("a", "10.88.0.2/24"), ports("b", "fd00:88::2/64"));
+        linux.attach(&v4).unwrap();
+        linux.attach(&v6).unwrap();
+        let other = ports("b", "10.88.0.3/24");
+        assert_eq!(linux.attach(&other).unwrap_err().kind(), Kind::Conflict);
+        linux.detach(&v4).unwrap();
+        linux.attach(&other).unwrap();
+        linux.check(&v6, &Attached::default()).unwrap();
+        linux.check(&other, &Attached::default()).unwrap();
+        linux.detach(&other).unwrap();
+        linux.check(&v6, &Attached::default()).unwrap();
+        linux.detach(&v6).unwrap();
+        assert!(!run("nft list ruleset").contains("8080"));
+    });
+}
+
+#[test]
 fn only_ports_of_bridges_are_handed_over() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
@@ -286,6 +324,12 @@ fn all_that_others_flushed_is_restored() {
             lines
         };
         assert_eq!(sorted(&run("nft list ruleset | grep -v counter")), sorted(&before));
+
+        // Where there is no table, nothing is made for nobody.
+        let bare = Container::new();
+        let within = Netns::open(&bare.sandbox.path).unwrap();
+        within.enter(|| Linux::new(Life::Long).mend().unwrap()).unwrap();
+        assert_eq!(bare.run("nft list ruleset"), "");
 
         // A firewall that reloads takes rules only; what is there costs no change.
         run("nft flush chain inet spoke prerouting; nft flush chain ip filter DOCKER-USER");

@@ -134,6 +134,21 @@ pub fn reload(socket: &mut Socket) -> Result<()> {
     Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
 }
 
+/// Makes the chains what they should be, where there is a table; the elements stay. One that is
+/// missing is made with the first elements ([`ensure`]).
+///
+/// # Errors
+/// As [`ensure`].
+pub fn mend(socket: &mut Socket) -> Result<()> {
+    if !nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name) {
+        return Ok(());
+    }
+    match verify(socket) {
+        Err(error) if error.kind() == Kind::NotFound => reload(socket),
+        verified => verified,
+    }
+}
+
 /// Whether the chains and their rules are there as this program makes them.
 ///
 /// # Errors
