@@ -35,11 +35,13 @@ pub(super) fn join(
     let network = engine.network(&alias.network)?;
     let id = identity(&alias.network, &call.at)?;
     let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
-    let joined = match (alias.handoff, sandboxes.look(&call.sandbox)?) {
-        (Handoff::Finish, Some(within)) => {
-            finish(engine, &alias, &reserved, call, (sandboxes, within))?
-        }
-        (Handoff::Finish, None) | (Handoff::Caller, _) => hand_over(engine, &reserved, call)?,
+    let within = match is_ours(&alias, &reserved) {
+        true => sandboxes.look(&call.sandbox)?,
+        false => None,
+    };
+    let joined = match within {
+        Some(within) => finish(engine, &alias, &reserved, call, (sandboxes, within))?,
+        None => hand_over(engine, &reserved, call)?,
     };
     answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
 }
@@ -50,6 +52,13 @@ pub(super) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
         engine.leave(&id)?;
     }
     Ok(Answer::Done {})
+}
+
+/// Whether the interface is ours to complete: because the network says so, or because it must have
+/// a name that Docker gives only to interfaces of its own drivers.
+fn is_ours(alias: &Alias, reserved: &Attachment) -> bool {
+    let named = reserved.wiring.link.as_ref().is_some_and(|link| link.name.is_some());
+    alias.handoff == Handoff::Finish || named
 }
 
 /// We make the interface in the sandbox. Where its name is ours to choose, another Join may take

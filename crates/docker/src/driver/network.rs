@@ -103,10 +103,19 @@ fn alias(
         since: circumstances.now,
         title: None,
         publisher: wish.publisher.unwrap_or(Publisher::Spoke),
-        // Engines from 28 on say whether there is IPv4, and have made the sandbox when they join.
-        handoff: if call.options.ipv4.is_some() { Handoff::Finish } else { Handoff::Caller },
+        handoff: handoff(wish, call),
         publish_on: wish.publish_on,
         prefix: wish.prefix.clone(),
+    }
+}
+
+/// Docker's own networks do not see in a sandbox which names ours took, and fail there on the next:
+/// so the interface is Docker's to complete unless a person knows better. Engines from 28 on say
+/// whether there is IPv4, and only they have a sandbox yet when they join.
+fn handoff(wish: &NetworkWish, call: &wire::CreateNetwork) -> Handoff {
+    match call.options.ipv4 {
+        Some(_) => wish.handoff.unwrap_or(Handoff::Caller),
+        None => Handoff::Caller,
     }
 }
 

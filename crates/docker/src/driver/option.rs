@@ -4,7 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use model::{
-    EgressPolicy, Error, Gateway, IfName, IngressPolicy, Mtu, NetworkName, Publisher, Reach, Result,
+    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NetworkName, Publisher,
+    Reach, Result,
 };
 
 use super::text::{Texts, choice, truth};
@@ -15,6 +16,7 @@ const MTU: &[&str] = &["mtu", "com.docker.network.driver.mtu"];
 const ISOLATION: &[&str] = &["isolation"];
 const PUBLISH: &[&str] = &["publish"];
 const PORTS: &[&str] = &["ports"];
+const INTERFACES: &[&str] = &["interfaces"];
 const NETWORK: &[&str] = &["network"];
 const GATEWAY: &[&str] = &["gateway"];
 const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
@@ -34,6 +36,7 @@ const KEYS: &[&[&str]] = &[
     ISOLATION,
     PUBLISH,
     PORTS,
+    INTERFACES,
     NETWORK,
     GATEWAY,
     MASQUERADE,
@@ -62,6 +65,7 @@ pub(crate) struct NetworkWish {
     pub(crate) egress: EgressPolicy,
     pub(crate) reach: Option<Reach>,
     pub(crate) publisher: Option<Publisher>,
+    pub(crate) handoff: Option<Handoff>,
     pub(crate) network: Option<NetworkName>,
     pub(crate) route: Option<DefaultRoute>,
     pub(crate) masquerade: Option<bool>,
@@ -99,6 +103,11 @@ impl NetworkWish {
         refuse_later(&texts)?;
         texts.refuse_unknown(KEYS)?;
         let mode = mode(&texts, options)?;
+        let (publisher, handoff) = (publisher(&texts, mode)?, handoff(&texts)?);
+        if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
+            // Docker would call its own interface in the container as we call ours.
+            return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
+        }
         let egress = match options.internal {
             true => EgressPolicy::Internal,
             false => EgressPolicy::Open,
@@ -115,7 +124,8 @@ impl NetworkWish {
                 "any, lan or local",
                 choice(&[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)]),
             )?,
-            publisher: publisher(&texts, mode)?,
+            publisher,
+            handoff,
             network: texts.parsed(NETWORK)?,
             route: route(&texts, mode, egress)?,
             masquerade: masquerade(&texts, mode)?,
@@ -200,6 +210,11 @@ fn publisher(texts: &Texts<'_>, mode: Mode) -> Result<Option<Publisher>> {
         (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
         (Mode::Nat | Mode::Isolated, said) => Ok(said),
     }
+}
+
+fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
+    let words = [("docker", Handoff::Caller), ("spoke", Handoff::Finish)];
+    texts.one(INTERFACES, "docker or spoke", choice(&words))
 }
 
 fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {

@@ -93,7 +93,7 @@ fn take_down(world: &Arc<World>, address: &str) {
 
 #[test]
 fn every_call_can_be_repeated_by_another_process() {
-    let (world, address) = made(&json!({}), false, &json!({}));
+    let (world, address) = made(&json!({"interfaces": "spoke"}), false, &json!({}));
     open(&world, &["lo"]);
     let joined = world.twice("NetworkDriver.Join", &join());
     assert_eq!(joined, json!({"Gateway": "10.1.0.1"}));
@@ -106,7 +106,7 @@ fn every_call_can_be_repeated_by_another_process() {
 }
 
 #[test]
-fn where_there_is_a_namespace_we_finish_the_interface() {
+fn an_interface_with_a_name_of_its_own_is_ours_to_finish() {
     let options = json!({"com.docker.network.endpoint.ifname": "web7",
         "com.docker.network.endpoint.sysctls": "net.ipv4.conf.ifname.log_martians=1"});
     let (world, address) = made(&json!({}), false, &options);
@@ -125,7 +125,7 @@ fn where_there_is_a_namespace_we_finish_the_interface() {
 
 #[test]
 fn the_lowest_free_name_is_taken_and_again_when_somebody_was_faster() {
-    let (world, address) = made(&json!({}), false, &json!({}));
+    let (world, address) = made(&json!({"interfaces": "spoke"}), false, &json!({}));
     open(&world, &["lo", "eth0", "eth2"]);
     world.kernel.lock().unwrap().rival = Some((SANDBOX.to_owned(), "eth1".parse().unwrap()));
     world.twice("NetworkDriver.Join", &join());
@@ -136,7 +136,8 @@ fn the_lowest_free_name_is_taken_and_again_when_somebody_was_faster() {
 
 #[test]
 fn names_begin_as_the_network_says() {
-    let generic = json!({"com.docker.network.container_iface_prefix": "net"});
+    let generic = json!({"interfaces": "spoke",
+        "com.docker.network.container_iface_prefix": "net"});
     let (world, address) = made(&generic, false, &json!({}));
     let joined = world.twice("NetworkDriver.Join", &join());
     assert_eq!(joined["InterfaceName"]["DstPrefix"], "net");
@@ -158,12 +159,23 @@ fn without_a_namespace_docker_moves_the_interface() {
     take_down(&world, &address);
 }
 
+/// Docker counts only its own interfaces when it names the next one.
+#[test]
+fn docker_names_interfaces_that_nobody_named() {
+    let (world, address) = made(&json!({}), false, &json!({}));
+    open(&world, &["lo"]);
+    let joined = world.twice("NetworkDriver.Join", &join());
+    assert_eq!(joined["InterfaceName"]["DstPrefix"], "eth");
+    take_down(&world, &address);
+}
+
 #[test]
 fn engines_before_28_always_move_the_interface() {
     let world = Arc::new(World::default());
     let subnet = pool(&world, "10.1.0.0/16", &json!({}));
     let gateway = gateway(&world, &subnet);
-    let mut call = create(&[(&subnet, Some(gateway))], &json!({}), false);
+    let generic = json!({"interfaces": "spoke"});
+    let mut call = create(&[(&subnet, Some(gateway))], &generic, false);
     call["Options"].as_object_mut().unwrap().remove("com.docker.network.enable_ipv4");
     world.twice("NetworkDriver.CreateNetwork", &call);
     let address = address(&world, &subnet, "");
@@ -172,6 +184,12 @@ fn engines_before_28_always_move_the_interface() {
     let joined = world.twice("NetworkDriver.Join", &join());
     assert_eq!(joined["InterfaceName"]["DstPrefix"], "eth");
     take_down(&world, &address);
+}
+
+pub(crate) fn without_interface(mut joined: Value) -> Value {
+    let interface = joined.as_object_mut().unwrap().remove("InterfaceName");
+    assert!(interface.is_some(), "{joined}");
+    joined
 }
 
 /// What Join says about the default route, by what the network was created with.
@@ -190,8 +208,7 @@ fn the_default_route_is_as_the_options_say() {
         ),
     ] {
         let (world, address) = made(&generic, internal, &json!({}));
-        open(&world, &["lo"]);
-        assert_eq!(world.twice("NetworkDriver.Join", &join()), expected, "{generic}");
+        assert_eq!(without_interface(world.twice("NetworkDriver.Join", &join())), expected);
         take_down(&world, &address);
     }
 }
@@ -304,7 +321,7 @@ fn ports_of_some_networks_are_not_ours() {
 
 #[test]
 fn operational_info_says_what_there_is() {
-    let (world, address) = made(&json!({}), false, &json!({}));
+    let (world, address) = made(&json!({"interfaces": "spoke"}), false, &json!({}));
     open(&world, &["lo"]);
     world.twice("NetworkDriver.Join", &join());
     program(&world, &json!([{"Proto": 6, "Port": 80, "HostPort": 8080}])).unwrap();

@@ -6,3 +6,4 @@ mod life;
 mod replay;
 mod rig;
 mod share;
+mod storm;

@@ -34,6 +34,7 @@ fn understands_our_own_keys() {
         ("isolation", "container"),
         ("publish", "lan"),
         ("ports", "docker"),
+        ("interfaces", "docker"),
         ("network", "front"),
         ("gateway", "address"),
         ("masquerade", "true"),
@@ -46,6 +47,9 @@ fn understands_our_own_keys() {
     assert_eq!(wish.ingress, Some(IngressPolicy::Isolated));
     assert_eq!(wish.reach, Some(Reach::Lan));
     assert_eq!(wish.publisher, Some(Publisher::Runtime));
+    assert_eq!(wish.handoff, Some(Handoff::Caller));
+    let wish_of = |text| read(&[("interfaces", text)]).unwrap().handoff;
+    assert_eq!((wish_of("spoke"), wish_of("")), (Some(Handoff::Finish), None));
     assert_eq!(wish.network.as_ref().map(NetworkName::as_str), Some("front"));
     assert_eq!(wish.default_route(), DefaultRoute::Nowhere);
     assert!(wish.masquerades());
@@ -147,11 +151,12 @@ fn names_what_is_wrong() {
         (vec![("masquerade", "true"), (&masquerade, "false")], vec!["masquerade=true", "=false"]),
         (vec![("isolation", "container"), (&icc, "true")], vec!["isolation=container", "icc=true"]),
         (vec![("isolation", "none"), (&icc, "false")], vec!["isolation=none", "icc=false"]),
+        (vec![("ports", "docker"), ("interfaces", "spoke")], vec!["ports=docker", "interfaces="]),
         (vec![("ports", "docker"), (&mode, "routed")], vec!["ports=docker", "=routed"]),
         (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
         (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
         (vec![(&mode, "nat-unprotected")], vec!["nat-unprotected", "nat, routed or isolated"]),
-    ] as [(Vec<(&str, &str)>, Vec<&str>); 17]
+    ] as [(Vec<(&str, &str)>, Vec<&str>); 18]
     {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");
