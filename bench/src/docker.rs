@@ -62,12 +62,13 @@ impl Part {
 
     /// Measures it, in this process.
     pub(crate) fn work(self, args: &Args) -> Result<()> {
-        match self {
+        let done = match self {
             Self::Docker20 => engines::run(Release::V20_10, args),
             Self::Docker28 => engines::run(Release::V28_5, args),
             Self::Protocol => protocol::run(args),
             Self::Memory => memory::run(args),
-        }
+        };
+        done.or_else(|error| line::fault(&error.context(self.name())))
     }
 
     /// Starts a process that measures it, and notes what it says.

@@ -1,4 +1,4 @@
-//! What a part says to the benchmark that started it: one JSON array a line.
+//! What a part says to the benchmark that started it: one JSON value a line.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -24,6 +24,11 @@ pub(super) fn remark(text: impl Display) -> Result<()> {
     print(&json!(text.to_string()))
 }
 
+/// Says that there is nothing more to come, and why.
+pub(super) fn fault(error: &Error) -> Result<()> {
+    print(&json!({ "fault": error.to_string() }))
+}
+
 fn print(value: &Value) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{value}")
@@ -36,6 +41,9 @@ pub(super) fn note(line: &str, book: &mut Book) {
     let said = serde_json::from_str(line).unwrap_or_default();
     if let Value::String(remark) = &said {
         return crate::note(remark);
+    }
+    if let Some(fault) = said["fault"].as_str() {
+        return book.fault("Docker", &Error::new(Kind::Kernel, fault));
     }
     let text = |at: usize| said[at].as_str().unwrap_or_default();
     let place = Place { case: text(0), verb: text(1), who: text(2), unit: text(3) };

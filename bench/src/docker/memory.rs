@@ -21,6 +21,8 @@ pub(super) const OURS: &str = "ours";
 /// A bridge has no more than 1023 ports.
 const NETWORKS: usize = 2;
 const LANES: usize = 4;
+/// Made by an engine that has not made it yet.
+const SANDBOX: &str = "/var/run/docker/netns/0123456789ab";
 
 /// With so many endpoints.
 pub(super) fn resident(endpoints: usize) -> String {
@@ -39,7 +41,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     remark(format!("memory: {count} endpoints"))?;
     let mut held = Vec::new();
     for (number, network) in (0..count).zip(networks.iter().cycle()) {
-        let endpoint = network.endpoint(number, "");
+        let endpoint = network.endpoint(number, SANDBOX);
         let address = endpoint.begin(&mut to)?;
         held.push((endpoint, address));
     }
@@ -65,7 +67,7 @@ fn grow(daemon: &Daemon, networks: &[Network], args: &Args) -> Result<()> {
                         let mut to = daemon.connect()?;
                         for number in 0..rounds / 10 / LANES {
                             let number = 10_000 * (lane + 1) + number;
-                            network.endpoint(number, "").live(&mut to)?;
+                            network.endpoint(number, SANDBOX).live(&mut to)?;
                         }
                         Ok(())
                     })

@@ -13,14 +13,17 @@ use super::client::{once, request};
 use super::daemon::{Daemon, Engine, LIFE, Network};
 use super::line::{remark, say};
 use crate::args::Args;
+use crate::contender::{BOTH, Contender};
+use crate::floor::Floor;
 use crate::samples::Place;
 use crate::stats::Summary;
+use crate::world::{self, Host, namespace};
 
 /// The cases.
 pub(super) const KEPT: &str = "Activate, connection kept";
 pub(super) const NEW: &str = "Activate, connection new";
 pub(super) const CROWD: &str = "Activate, 16 clients, new";
-/// Who asks for nothing is as fast as this socket can be.
+/// What the socket, or the kernel's links, cost whoever uses them.
 const FLOOR: &str = "floor";
 pub(super) const OURS: &str = "ours";
 pub(super) const RATE: &str = "rate";
@@ -45,6 +48,7 @@ pub(super) fn endpoint(engine: Engine) -> &'static str {
 
 /// Measures.
 pub(super) fn run(args: &Args) -> Result<()> {
+    world::enter()?;
     let daemon = Daemon::start();
     let floor = floor()?;
     let sockets = [(FLOOR, floor.as_path()), (OURS, &daemon.socket())];
@@ -65,16 +69,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
     held(&daemon, args)
 }
 
-/// Answers every request with the same, as fast as a thread per connection can.
+/// Answers every request with the same, without looking at it.
 fn floor() -> Result<PathBuf> {
     let socket = std::env::temp_dir().join(format!("spoke-bench-{}.floor", std::process::id()));
-    let listener =
-        UnixListener::bind(&socket).map_err(|error| Error::os("making a socket", error))?;
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || echo(stream));
-        }
-    });
+    let failed = |error| Error::os("making a socket", error);
+    let listener = UnixListener::bind(&socket).map_err(failed)?;
+    for _ in 0..CLIENTS {
+        let listener = listener.try_clone().map_err(failed)?;
+        thread::spawn(move || listener.incoming().flatten().for_each(echo));
+    }
     Ok(socket)
 }
 
@@ -134,7 +137,7 @@ fn crowd(socket: &Path) -> Result<f64> {
     Ok((CLIENTS * EACH) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Both ways of giving a container its interface, in turn.
+/// Both ways of giving a container its interface, in turn with the kernel's part of it.
 fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
     let mut to = daemon.connect()?;
     let netns = daemon.netns("finished");
@@ -145,28 +148,36 @@ fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
     {
         turns.push((engine, Network::create(&mut to, octet, engine)?, sandbox));
     }
-    let rounds = args.either(30, 200);
-    let warmup = 5;
-    for round in 0..warmup + rounds {
+    let host = Host::new("endpoint-floor")?;
+    let mut floor = Floor::new(&host, &namespace("endpoint-floor")?, "eth0", 73, false)?;
+    let warmup: usize = 5;
+    for round in 0..warmup + args.either(30, 200) {
+        let number = round.checked_sub(warmup);
         for (engine, network, sandbox) in &turns {
+            let links = BOTH.iter().map(|verb| Ok(floor.run(verb)?.wall.as_secs_f64() * 1e3));
+            let links = links.sum::<Result<f64>>();
             let lived = network.endpoint(round, sandbox).live(&mut to);
-            let Some(round) = round.checked_sub(warmup) else { continue };
-            let place = |verb| Place { case: endpoint(*engine), verb, who: OURS, unit: "ms" };
-            match lived {
-                Ok(took) => {
-                    for (call, took) in LIFE.into_iter().zip(took) {
-                        say(place(call), round, Ok(took))?;
-                    }
-                    say(place(ALL_FOUR), round, Ok(took.iter().sum()))?;
-                }
-                Err(error) => {
-                    say(place(ALL_FOUR), round, Err(error))?;
-                    to = daemon.connect()?;
-                }
+            if lived.is_err() {
+                to = daemon.connect()?;
+            }
+            if let Some(round) = number {
+                let case = endpoint(*engine);
+                say(Place { case, verb: ALL_FOUR, who: FLOOR, unit: "ms" }, round, links)?;
+                life(case, round, lived)?;
             }
         }
     }
     Ok(())
+}
+
+fn life(case: &str, round: usize, lived: Result<[f64; 4]>) -> Result<()> {
+    let place = |verb| Place { case, verb, who: OURS, unit: "ms" };
+    let took = match lived {
+        Ok(took) => took,
+        Err(error) => return say(place(ALL_FOUR), round, Err(error)),
+    };
+    say(place(ALL_FOUR), round, Ok(took.iter().sum()))?;
+    LIFE.into_iter().zip(took).try_for_each(|(call, took)| say(place(call), round, Ok(took)))
 }
 
 /// One address more, with more and more of them held.
