@@ -37,4 +37,6 @@ pub use free::{Occupancy, check_subnet};
 pub use gc::{Finding, Garbage, Mode, Remedy};
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
-pub use subnet::{AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetWish};
+pub use subnet::{
+    AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetWish, name_of as subnet_name,
+};

@@ -7,6 +7,8 @@ mod handout;
 mod place;
 mod room;
 
+pub use handout::name_of;
+
 use model::{
     Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, SubnetId,
     Want,

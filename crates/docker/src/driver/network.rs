@@ -129,7 +129,8 @@ fn name(
     let subnet = blocks.iter().find_map(|block| block.subnet.as_ref());
     match (&wish.network, subnet, blocks.first()) {
         (Some(name), Some(subnet), _) if subnet.network != *name => {
-            let is_named = subnet.network != name_after(&subnet.id.net)?
+            let minted = name_after(subnet.id.net)?;
+            let is_named = !subnet.network.as_str().starts_with(minted.as_str())
                 || known(engine, &subnet.network)?.is_some();
             match is_named {
                 true => Err(Error::invalid(format!(
@@ -142,7 +143,7 @@ fn name(
         }
         (Some(name), _, _) => Ok(name.clone()),
         (None, Some(subnet), _) => Ok(subnet.network.clone()),
-        (None, None, Some(block)) => name_after(&block.net),
+        (None, None, Some(block)) => name_after(block.net),
         (None, None, None) => format!("docker-{}", short(id.as_str())).parse(),
     }
 }

@@ -2,8 +2,8 @@
 
 use model::{
     Backend, Bridge, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam, Link,
-    LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Sticky, Timestamp,
-    Wiring,
+    LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Space, Sticky,
+    SubnetId, Timestamp, Wiring,
 };
 
 use super::block::{Block, pools};
@@ -104,15 +104,15 @@ pub(crate) fn publish(backend: Backend) -> Publish {
 }
 
 /// The name of a network that nobody named: `docker-10.1.0.0-16`.
-pub(crate) fn name_after(subnet: &IpNet) -> Result<NetworkName> {
-    format!("docker-{subnet}").replace(['/', ':'], "-").parse()
+pub(crate) fn name_after(net: IpNet) -> Result<NetworkName> {
+    engine::subnet_name(&SubnetId { space: Space::Host, net, part: None }, Runtime::Docker)
 }
 
 /// `sp-` and the network's name; where nobody named that, what is particular to its subnet
 /// (`sp-172-18`); a hash of the name where it is too long.
 fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
     if let Some(IpNet::V4(net)) = subnet
-        && name_after(&IpNet::V4(net))? == *network
+        && name_after(IpNet::V4(net))? == *network
         && net.prefix_len() <= 24
     {
         let octets = net.network().octets();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn unnamed_networks_have_the_name_of_their_subnet() {
-        let name = |net: &str| name_after(&net.parse().unwrap()).unwrap().to_string();
+        let name = |net: &str| name_after(net.parse().unwrap()).unwrap().to_string();
         assert_eq!(name("10.1.0.0/16"), "docker-10.1.0.0-16");
         assert_eq!(name("fd88::/64"), "docker-fd88---64");
     }

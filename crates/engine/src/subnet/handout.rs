@@ -362,8 +362,8 @@ fn nets(network: &Network) -> impl Iterator<Item = IpNet> {
     pools.flat_map(|pool| &pool.ranges).map(|range| range.subnet.trunc())
 }
 
-/// What is made of a subnet alone.
-pub(super) fn name_of(id: &SubnetId, runtime: Runtime) -> Result<NetworkName> {
+/// What a network of one subnet is called that nobody named: `docker-10.1.0.0-16`.
+pub fn name_of(id: &SubnetId, runtime: Runtime) -> Result<NetworkName> {
     let space = match id.space {
         Space::Global => "-global",
         Space::Host | Space::Network(_) => "",
