@@ -109,14 +109,15 @@ impl<'a> Held<'a> {
     /// Writes the note, moves the files, takes the note back. One change needs no note: a file
     /// is replaced or removed in one step.
     pub(super) fn happen(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
+        let durable = steps.iter().any(|step| step.durable);
         if let Err(error) = self.announce(steps, revision) {
             // Where the note cannot be taken back it may be complete, and then needs the files.
-            self.calm().map_err(unfinished)?;
+            self.calm(durable).map_err(unfinished)?;
             self.abandon(steps);
             return Err(error);
         }
         self.apply(steps).map_err(unfinished)?;
-        if steps.len() > 1 { self.calm().map_err(unfinished) } else { Ok(()) }
+        if steps.len() > 1 { self.calm(durable).map_err(unfinished) } else { Ok(()) }
     }
 
     fn announce(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
@@ -144,10 +145,11 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Takes the notes back, the durable half's first: that of this boot may speak of it. That has
-    /// to reach the disk before the names of the prepared files are used again.
-    fn calm(&self) -> Result<()> {
-        for half in [&self.durable, &self.boot].into_iter().flatten() {
+    /// Takes the notes back, the durable half's first where it has one: that of this boot may speak
+    /// of it. That has to reach the disk before the names of the prepared files are used again.
+    fn calm(&self, durable: bool) -> Result<()> {
+        let durable = self.durable.as_ref().filter(|_| durable);
+        for half in [durable, self.boot.as_ref()].into_iter().flatten() {
             let calm = Header { sequence: half.header.sequence, state: State::Calm };
             half.open.announce(&calm.encode(), true)?;
         }
@@ -194,7 +196,7 @@ impl<'a> Held<'a> {
                 self.replay(open.journal(length, checksum)?)?;
             }
         }
-        self.calm()?;
+        self.calm(true)?;
         for half in [&mut self.boot, &mut self.durable].into_iter().flatten() {
             half.header.state = State::Calm;
         }
