@@ -79,7 +79,7 @@ fn an_empty_store_holds_nothing() {
 fn each_kind_of_record_comes_back() {
     each(|subject| {
         let (name, other) = ("podman".parse::<model::NetworkName>().unwrap(), "host".parse());
-        let records = vec![
+        let mut records = vec![
             (Key::Network(name.clone()), network("podman")),
             (Key::Configured(name.clone()), network("podman")),
             (attachment_key("podman", "c1"), attachment("podman", "c1")),
@@ -92,7 +92,17 @@ fn each_kind_of_record_comes_back() {
             (port_key(80), port("c1")),
             (reservation_key("10.0.0.9"), reservation("10.0.0.9")),
             (sticky_key("default/web-0"), sticky(&["10.0.0.1", "2001:db8::1"])),
+            (alias_key("4be1d7a0c3f2"), alias("4be1d7a0c3f2", "podman")),
+            (lease_key("10.0.0.2"), requested("10.0.0.2")),
         ];
+        let subnets = [
+            subnet_id(Space::Host, "10.1.0.0/16", None),
+            subnet_id(Space::Host, "10.1.0.0/16", Some("10.1.4.0/24")),
+            subnet_id(Space::Global, "10.1.0.0/16", None),
+            subnet_id(Space::Host, "fd00::/64", Some("fd00::100/120")),
+        ];
+        let subnets = subnets.iter().zip(1..);
+        records.extend(subnets.map(|(id, n)| (Key::Subnet(id.clone()), subnet(id, n))));
         for (key, record) in &records {
             done(subject.store(), Txn::new().put(key.clone(), record.clone()));
         }
@@ -189,16 +199,46 @@ fn a_revision_never_comes_again() {
     });
 }
 
+/// Of two that were written at the same time, the later can tell.
+#[test]
+fn durable_revisions_ascend() {
+    each(|subject| {
+        let mut last = None;
+        for round in 0..6 {
+            done(subject.store(), Txn::new().put(cursor_key(0), cursor(round)));
+            let id = subnet_id(Space::Host, &format!("10.{round}.0.0/16"), None);
+            let name = format!("n{round}").parse().unwrap();
+            for (key, record) in [
+                (Key::Subnet(id.clone()), subnet(&id, 1)),
+                (Key::Network(name), network(&format!("n{round}"))),
+            ] {
+                done(subject.store(), Txn::new().put(key.clone(), record));
+                let revision = get(subject.store(), &key).unwrap().revision;
+                assert!(last < Some(revision), "{key:?}");
+                last = Some(revision);
+                subject.reopen();
+            }
+            subject.reboot();
+        }
+    });
+}
+
 #[test]
 fn a_reboot_voids_what_is_not_durable() {
     each(|subject| {
+        let handed_out = subnet_id(Space::Host, "10.1.0.0/16", None);
         let txn = Txn::new()
             .put(lease_key("10.0.0.1"), lease("10.0.0.1", "c1"))
             .put(attachment_key("n", "c1"), attachment("n", "c1"))
             .put(Key::Network("n".parse().unwrap()), network("n"))
-            .put(sticky_key("o"), sticky(&["10.0.0.1"]));
+            .put(sticky_key("o"), sticky(&["10.0.0.1"]))
+            .put(alias_key("a"), alias("a", "n"))
+            .put(Key::Subnet(handed_out.clone()), subnet(&handed_out, 2));
         let revision = done(subject.store(), txn);
         subject.reboot();
+        for key in [Key::Subnet(handed_out.clone()), alias_key("a")] {
+            assert_eq!(get(subject.store(), &key).unwrap().revision, revision);
+        }
         let store = subject.store();
         assert_eq!(get(store, &lease_key("10.0.0.1")), None);
         assert_eq!(store.list(&Prefix::Attachments).unwrap(), Vec::new());
@@ -253,6 +293,8 @@ fn every_prefix() -> Vec<Prefix> {
         Prefix::Ports,
         Prefix::Reservations,
         Prefix::StickyOf("podman".parse().unwrap()),
+        Prefix::Subnets,
+        Prefix::Aliases,
     ]
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
-    Attachment, AttachmentId, Claim, Cursor, Dns, Holder, Ipam, Layer, Lease, Network, Phase,
-    PoolId, Process, Protocol, Reservation, Runtime, Space, Tenant, Timestamp, Wiring,
+    Alias, Attachment, AttachmentId, Claim, Cursor, Dns, Handoff, Holder, Ipam, Layer, Lease,
+    Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation, Runtime, Space,
+    Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -44,6 +45,16 @@ pub(crate) fn lease(address: &str, container: &str) -> Record {
         since: Timestamp(1_700_000_000),
         owner: Some("default/web-0".parse().unwrap()),
         quarantined: None,
+    })
+}
+
+/// A lease that goes with a request and not with an attachment.
+pub(crate) fn requested(address: &str) -> Record {
+    let Record::Lease(holder) = lease(address, "c") else { panic!("not a lease") };
+    let subnet = subnet_id(Space::Host, "10.0.0.0/16", Some("10.0.0.0/24"));
+    Record::Lease(Holder {
+        tenant: Tenant::Request { subnet, user: Some(id("podman", "c")) },
+        ..holder
     })
 }
 
@@ -106,6 +117,41 @@ pub(crate) fn sticky_key(owner: &str) -> Key {
 
 pub(crate) fn sticky(addresses: &[&str]) -> Record {
     Record::Sticky(addresses.iter().map(|address| address.parse().unwrap()).collect())
+}
+
+/// Of a host's or a cluster's subnet, written `10.1.0.0/16`, or of a part of it.
+pub(crate) fn subnet_id(space: Space, net: &str, part: Option<&str>) -> SubnetId {
+    SubnetId { space, net: net.parse().unwrap(), part: part.map(|part| part.parse().unwrap()) }
+}
+
+pub(crate) fn subnet(id: &SubnetId, references: u32) -> Record {
+    Record::Subnet(Subnet {
+        id: id.clone(),
+        network: "docker-10.1.0.0-16".parse().unwrap(),
+        runtime: Runtime::Docker,
+        since: Timestamp(1),
+        references,
+        order: Order::LowestFree,
+        sticky: Sticky::Name,
+    })
+}
+
+pub(crate) fn alias_key(id: &str) -> Key {
+    Key::Alias(id.parse().unwrap())
+}
+
+pub(crate) fn alias(id: &str, network: &str) -> Record {
+    Record::Alias(Alias {
+        id: id.parse().unwrap(),
+        network: network.parse().unwrap(),
+        runtime: Runtime::Docker,
+        since: Timestamp(1),
+        title: Some("front".parse().unwrap()),
+        publisher: Publisher::Runtime,
+        handoff: Handoff::Caller,
+        publish_on: Some("192.0.2.1".parse().unwrap()),
+        prefix: Some("eth".parse().unwrap()),
+    })
 }
 
 pub(crate) fn reservation_key(address: &str) -> Key {
