@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use model::{Layer, Reservation, Result, Subnet, SubnetId, Tenant};
+use model::{Kind, Layer, Reservation, Result, Subnet, SubnetId, Tenant};
 
 use super::place::Place;
 use super::{AUXILIARY, GATEWAY};
@@ -17,13 +17,15 @@ const NAMES: usize = 1024;
 /// Every so many addresses of a pool the names are counted: a power of two.
 const COUNTED: u8 = 64;
 
-/// So many names are forgotten at once.
+/// One in so many is forgotten at once, so that not every request of a full network counts them.
 const FORGOTTEN: usize = 16;
 
 impl Engine<'_> {
     /// Frees what is provably nobody's in the place. Whether that was anything.
     pub(super) fn make_room(&self, place: &Place) -> Result<bool> {
-        if self.forget_learned(place, FORGOTTEN)? > 0 {
+        let learned = self.learned(place)?;
+        let some = learned.len() / FORGOTTEN + 1;
+        if self.forget_learned(place, learned, some)? > 0 {
             return Ok(true);
         }
         let mut is_freed = false;
@@ -42,25 +44,32 @@ impl Engine<'_> {
         if last % COUNTED != 0 {
             return Ok(());
         }
-        let known = self.learned(place)?.len();
-        self.forget_learned(place, known.saturating_sub(NAMES)).map(|_| ())
+        let learned = self.learned(place)?;
+        let too_many = learned.len().saturating_sub(NAMES);
+        self.forget_learned(place, learned, too_many).map(|_| ())
     }
 
     /// Forgets up to `count` learned addresses that nobody holds, those learned longest ago first.
-    fn forget_learned(&self, place: &Place, count: usize) -> Result<usize> {
-        let mut learned = match count {
-            0 => return Ok(0),
-            _ => self.learned(place)?,
-        };
+    fn forget_learned(
+        &self,
+        place: &Place,
+        mut learned: Vec<Read<Reservation>>,
+        count: usize,
+    ) -> Result<usize> {
         learned.sort_by_key(|read| read.revision);
         let mut forgotten = Vec::new();
         for Read { value, .. } in learned {
-            if self.holder_of(&value.space, value.address)?.is_none() {
-                self.unreserve_address(&value.space, value.address)?;
-                forgotten.push(value.address);
-            }
             if forgotten.len() == count {
                 break;
+            }
+            if self.holder_of(&value.space, value.address)?.is_some() {
+                continue;
+            }
+            match self.unreserve_address(&value.space, value.address) {
+                Ok(()) => forgotten.push(value.address),
+                // Somebody else is making room.
+                Err(error) if error.kind() == Kind::TryAgain => {}
+                Err(error) => return Err(error),
             }
         }
         let txn = self.note_freed(&place.pool, &forgotten, Txn::new())?;

@@ -12,3 +12,7 @@ mod endpoint_world;
 mod heal;
 mod life;
 mod races;
+mod subnet;
+mod subnet_address;
+mod subnet_many;
+mod subnet_rig;
