@@ -12,7 +12,7 @@ use model::{
 use crate::Engine;
 use crate::book::Read;
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
-use crate::port::Prefix;
+use crate::port::{Prefix, Presence};
 
 /// What a runtime says is alive. Whatever it does not say is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Engine<'_> {
     /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
     /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays,
     /// and so does what is agreed among hosts ([`Space::Global`]): one of them does not know who
-    /// uses it. Goes on after an error and reports them all.
+    /// uses it. A network that is not known stays while a container on it lives. Goes on after an error and reports them all.
     ///
     /// What a runtime says is never quite true while it works: give [`Live::or`] of two
     /// observations, and a `grace` that reaches back before the first.
@@ -90,8 +90,8 @@ impl Engine<'_> {
         };
         let opaque = of(&|alias| matches!(live.networks.get(&alias.id), Some(None)));
         let known = of(&|alias| live.networks.contains_key(&alias.id));
-        let dead = BTreeSet::new();
-        Ok(Search { runtime, live, before, opaque, known, dead, found: Vec::new() })
+        let (peopled, dead) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Search { runtime, live, before, opaque, known, peopled, dead, found: Vec::new() })
     }
 
     fn find_attachments(&self, search: &mut Search<'_>) -> Result<()> {
@@ -101,7 +101,13 @@ impl Engine<'_> {
             let forgotten = search.is_old(*runtime, *since)
                 && !search.live.has(alias, &id.container)
                 && !self.is_being_attached(&read.value);
-            if forgotten && search.dead.insert(id.clone()) {
+            if !forgotten {
+                continue;
+            }
+            let known = search.live.networks.contains_key(alias);
+            if !known && self.presence(&read.value) == Presence::Alive {
+                search.peopled.insert(alias.clone());
+            } else if search.dead.insert(id.clone()) {
                 search.found.push(Found::Attachment(read));
             }
         }
@@ -136,7 +142,8 @@ impl Engine<'_> {
     fn find_aliases(&self, search: &mut Search<'_>) -> Result<()> {
         for alias in self.aliases()? {
             let known = search.live.networks.contains_key(&alias.id);
-            if !known && search.is_old(alias.runtime, alias.since) {
+            let peopled = search.peopled.contains(&alias.id);
+            if !known && !peopled && search.is_old(alias.runtime, alias.since) {
                 search.found.push(Found::Alias(alias.id));
             }
         }
@@ -222,6 +229,9 @@ struct Search<'l> {
     opaque: BTreeSet<NetworkName>,
     /// Networks that the runtime knows.
     known: BTreeSet<NetworkName>,
+    /// Networks that it does not know, with a container on them that is proved to live: no runtime
+    /// removes such a network, so it must be another one's that was not asked.
+    peopled: BTreeSet<AliasId>,
     dead: BTreeSet<AttachmentId>,
     found: Vec<Found>,
 }

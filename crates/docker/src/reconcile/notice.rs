@@ -83,18 +83,18 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What was found, for a sentence.
+/// Which one it is, for a sentence; the finding says what kind of thing.
 struct Named<'a>(&'a Garbage);
 
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Garbage::Attachment(id) | Garbage::Doubtful(id) | Garbage::Unfinished(id) => id.fmt(f),
-            Garbage::Lease(lease) => write!(f, "address {}", lease.address),
-            Garbage::Port(claim) => write!(f, "a port of {}", claim.holder),
+            Garbage::Lease(lease) => lease.address.fmt(f),
+            Garbage::Port(claim) => claim.holder.fmt(f),
             Garbage::Stray(stray) => write!(f, "{stray:?}"),
-            Garbage::Alias(id) => write!(f, "Docker's network {id}"),
-            Garbage::Subnet(id) => write!(f, "subnet {id}"),
+            Garbage::Alias(id) => id.fmt(f),
+            Garbage::Subnet(id) => id.fmt(f),
         }
     }
 }

@@ -80,6 +80,10 @@ fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
         engine.remove(&a).unwrap();
         let nothing = live(&[]);
         let found = absent(engine, &nothing, Mode::DryRun);
+        assert!(of_network(&found).is_empty(), "b lives, and the network with it");
+        assert!(!found.contains(&Garbage::Alias(id("id-front"))));
+        rig.gone.lock().unwrap().insert(b.clone());
+        let found = absent(engine, &nothing, Mode::DryRun);
         assert_eq!(of_network(&found), [b]);
         assert!(found.contains(&Garbage::Alias(id("id-front"))));
     });
@@ -180,6 +184,9 @@ fn a_whole_network_that_was_forgotten_goes() {
         engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
         engine.publish(&made.id, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
         *rig.now.lock().unwrap() += 31;
+        // A network with a living container is another runtime's.
+        assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
+        rig.gone.lock().unwrap().insert(made.id);
         let found = absent(engine, &Live::default(), Mode::Mend);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(engine.attachments().unwrap().is_empty() && engine.holders().unwrap().is_empty());
