@@ -2,6 +2,28 @@
 //!
 //! Nothing here does input or output or remembers anything: what a call needs is in the book, so
 //! that it can be repeated, by another thread or after a restart.
+//!
+//! `docker network create -d spoke -o KEY=VALUE`; in parentheses what Docker's bridge driver calls it:
+//!
+//! | key | value | otherwise |
+//! |---|---|---|
+//! | `bridge` (`com.docker.network.bridge.name`) | a device; one that exists is used and stays | named after the network |
+//! | `mtu` (`com.docker.network.driver.mtu`) | bytes | the kernel's |
+//! | `isolation` | `none`, `network` (not reached from other networks), `container` (nor from its own; `….bridge.enable_icc=false`) | `network` |
+//! | `publish` | from where ports are reached: `any`, `lan`, `local` | `any` |
+//! | `ports` | who publishes them: `spoke`, or `docker` through `docker_gwbridge` | `spoke` |
+//! | `interfaces` | who completes interfaces: `docker`, or `spoke` inside the container (28 and later) | `docker`, those with a name of their own aside |
+//! | `network` | the network to join or make, by its name in Spoke | named after its subnet |
+//! | `gateway` | the bridge is the `default` route, only has the `address`, or `none` | `default`; `address` with `--internal` |
+//! | `masquerade` (`….bridge.enable_ip_masquerade`) | `true`, `false` | `true` if it is the default route |
+//! | `hairpin`, `promiscuous` | `true`, `false` | `true`, `false` |
+//!
+//! Of Docker's own there are also `….bridge.gateway_mode_ipv4` and `_ipv6` (`nat`, `routed`,
+//! `isolated`), `….bridge.inhibit_ipv4`, `….bridge.host_binding_ipv4` and
+//! `com.docker.network.container_iface_prefix`.
+//!
+//! `--ipam-opt`: `network` (whose subnet to share, or under which name to make one), `sticky` (`mac`,
+//! `name`), `order` (`lowest`, `serial`), `overlap` (`allow`).
 
 mod block;
 mod endpoint;

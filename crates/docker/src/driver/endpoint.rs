@@ -69,12 +69,13 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
     tell("addresses", list(addresses.collect()));
     if let model::Phase::Attached(attached) = &attachment.phase {
-        let names = |place: Place| {
-            let of = attached.interfaces.iter().filter(|interface| interface.place == place);
-            list(of.map(|interface| interface.name.to_string()).collect())
+        let bridge = link.and_then(bridge_name);
+        let name = |place: Place| {
+            let mut of = attached.interfaces.iter().filter(|interface| interface.place == place);
+            of.find(|interface| Some(&interface.name) != bridge).map(|i| i.name.to_string())
         };
-        tell("interface", names(Place::Sandbox));
-        tell("host interface", names(Place::Host));
+        tell("interface", name(Place::Sandbox));
+        tell("host interface", name(Place::Host));
     }
     let ports = engine.published(&id)?;
     tell("ports", list(ports.iter().map(ToString::to_string).collect()));
