@@ -346,6 +346,59 @@ fn all_that_others_flushed_is_restored() {
     });
 }
 
+/// What dockerd 20.10 to 28 leaves in iptables, with one network of its own.
+const DOCKER: &str = "
+    iptables-nft -P FORWARD DROP
+    for c in DOCKER DOCKER-USER DOCKER-ISOLATION-STAGE-1 DOCKER-ISOLATION-STAGE-2; do
+        iptables-nft -N $c
+    done
+    iptables-nft -A FORWARD -j DOCKER-USER
+    iptables-nft -A FORWARD -j DOCKER-ISOLATION-STAGE-1
+    iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+    iptables-nft -A FORWARD -o docker0 -j DOCKER
+    iptables-nft -A FORWARD -i docker0 -j ACCEPT
+    iptables-nft -A DOCKER-USER -j RETURN
+    iptables-nft -A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
+    iptables-nft -A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
+    iptables-nft -t raw -A PREROUTING -d 172.17.0.2 ! -i docker0 -j DROP
+    sysctl -qw net.bridge.bridge-nf-call-iptables=1";
+
+#[test]
+fn dockers_own_rules_do_not_cut_our_networks() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        run(&format!("ip link add docker0 up type bridge; {DOCKER}"));
+        let (one, other) = (Container::new(), Container::new());
+        let mut first = attachment("one", bridge(), "10.88.0.2/24", &one.sandbox);
+        first.wiring.firewall = Some(firewall());
+        linux.attach(&first).unwrap();
+        let far = LinkKind::Bridge(Bridge { name: "br1".parse().unwrap(), ..plain_bridge() });
+        let mut second = attachment("other", far, "10.89.0.2/24", &other.sandbox);
+        second.wiring.firewall = Some(firewall());
+        linux.attach(&second).unwrap();
+        let third = Container::new();
+        let mut neighbour = attachment("third", bridge(), "10.88.0.3/24", &third.sandbox);
+        neighbour.wiring.firewall = Some(firewall());
+        linux.attach(&neighbour).unwrap();
+        one.run("ping -c1 -W2 10.88.0.3; ping -c1 -W2 10.89.0.2");
+        // As dockerd does when it starts again.
+        run("iptables-nft -F; iptables-nft -X; iptables-nft -t raw -F");
+        run(DOCKER);
+        for living in [&first, &second, &neighbour] {
+            linux.restore(living).unwrap();
+        }
+        one.run("ping -c1 -W2 10.88.0.3; ping -c1 -W2 10.89.0.2");
+        other.run("ping -c1 -W2 10.88.0.2");
+    });
+}
+
+fn plain_bridge() -> Bridge {
+    match bridge() {
+        LinkKind::Bridge(bridge) => bridge,
+        LinkKind::Ptp(_) | LinkKind::Loopback => unreachable!(),
+    }
+}
+
 #[test]
 fn ports_for_the_lan_follow_the_hosts_addresses() {
     isolated(|| {

@@ -184,3 +184,87 @@ fn ptp_routes_everything_through_the_host() {
     after: route 10.1.0.2/32 via - on vethc636e6306dc src -
     ");
 }
+
+#[test]
+fn what_the_runtime_completes_has_no_steps_in_the_sandbox() {
+    let mut handed = attachment(bridge(Gateway::Default), vec![address("10.1.0.3/24", None)]);
+    handed.handoff = Handoff::Caller;
+    handed.runtime = Runtime::Docker;
+    let plan = attach(&handed, &there(&["10.1.0.1/24"])).unwrap();
+    insta::assert_snapshot!(lines(&plan), @r"
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
+    host: sysctl net/ipv4/ip_forward = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer vetcc636e6306dc f6:9d:1d:c9:76:92
+    ");
+    assert!(plan.attached.routes.is_empty());
+    let last = plan.attached.interfaces.last().unwrap();
+    assert_eq!((last.name.as_str(), last.place), ("vetcc636e6306dc", model::Place::Host));
+}
+
+#[test]
+fn docker_chooses_the_default_route() {
+    let mut ours = attachment(bridge(Gateway::Default), vec![address("10.1.0.3/24", None)]);
+    let Some(link) = &mut ours.wiring.link else { unreachable!() };
+    link.name = Some("web7".parse().unwrap());
+    ours.runtime = Runtime::Docker;
+    // Another subnet of the network, or whatever else the bridge has.
+    let plan = attach(&ours, &there(&["10.9.0.1/24", "10.1.0.1/24"])).unwrap();
+    insta::assert_snapshot!(lines(&plan), @r"
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
+    host: sysctl net/ipv4/ip_forward = 1
+    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer web7 f6:9d:1d:c9:76:92
+    sandbox: address 10.1.0.3/24 on web7
+    sandbox: up web7
+    sandbox: sysctl net/ipv4/conf/web7/arp_notify = 1
+    ");
+}
+
+fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
+    let link = Link { kind: bridge(gateway), name: None, mac: None, mtu: Mtu::new(1400) };
+    Network {
+        name: "front".parse().unwrap(),
+        runtime: Runtime::Docker,
+        since: Timestamp(0),
+        wiring: Wiring { link: Some(link), ..Wiring::default() },
+        ipam,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }
+}
+
+#[test]
+fn a_network_comes_up_with_a_gateway_on_each_subnet() {
+    let range = |subnet: &str, gateway: Option<&str>| {
+        let subnet: IpNet = subnet.parse().unwrap();
+        let gateway = gateway.map(|gateway| gateway.parse().unwrap());
+        model::Range::new(subnet, subnet.network(), subnet.network(), gateway).unwrap()
+    };
+    let pools = vec![model::Pool {
+        id: model::PoolId { network: "front".parse().unwrap(), index: 0 },
+        space: model::Space::Host,
+        ranges: vec![range("10.1.0.0/24", None), range("10.2.0.0/31", Some("10.2.0.0"))],
+        order: model::Order::LowestFree,
+    }];
+    let front = network_of(Ipam::Book { pools: pools.clone() }, Gateway::Default);
+    let plan = |network: &Network, facts: &Facts| {
+        lines(&Plan { host: up(network, facts).unwrap(), ..Plan::default() })
+    };
+    insta::assert_snapshot!(plan(&front, &Facts::default()), @r"
+    host: bridge cni0 16:d5:c9:f9:b7:b0 mtu 1400
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
+    host: gateway 10.1.0.1/24 on cni0
+    host: gateway 10.2.0.0/31 on cni0
+    host: sysctl net/ipv4/ip_forward = 1
+    ");
+    insta::assert_snapshot!(plan(&front, &there(&["10.1.0.1/24", "10.9.0.1/24"])), @r"
+    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
+    host: gateway 10.2.0.0/31 on cni0
+    host: sysctl net/ipv4/ip_forward = 1
+    ");
+    let switch = network_of(Ipam::Book { pools }, Gateway::None);
+    insta::assert_snapshot!(
+        plan(&switch, &there(&[])),
+        @"host: sysctl net/ipv6/conf/cni0/accept_ra = 0"
+    );
+}
