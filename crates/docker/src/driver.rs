@@ -12,11 +12,15 @@
 //! | `isolation` | `none`, `network` (not reached from other networks), `container` (nor from its own; `….bridge.enable_icc=false`) | `network` |
 //! | `publish` | from where ports are reached: `any`, `lan`, `local` | `any` |
 //! | `ports` | who publishes them: `spoke`, or `docker` through `docker_gwbridge` | `spoke` |
-//! | `interfaces` | who completes interfaces: `docker`, or `spoke` inside the container (28 and later) | `docker`, those with a name of their own aside |
+//! | `interfaces` | who completes interfaces: `docker`, or `spoke` inside the container (28 and later) | `docker`, except those with `com.docker.network.endpoint.ifname` |
 //! | `network` | the network to join or make, by its name in Spoke | named after its subnet |
 //! | `gateway` | the bridge is the `default` route, only has the `address`, or `none` | `default`; `address` with `--internal` |
 //! | `masquerade` (`….bridge.enable_ip_masquerade`) | `true`, `false` | `true` if it is the default route |
 //! | `hairpin`, `promiscuous` | `true`, `false` | `true`, `false` |
+//!
+//! Docker numbers interfaces without regard to those that Spoke completed: on a network with
+//! `interfaces=spoke` whose containers are on Docker's own networks too, give them another
+//! `com.docker.network.container_iface_prefix` than Docker's `eth`.
 //!
 //! Of Docker's own there are also `….bridge.gateway_mode_ipv4` and `_ipv6` (`nat`, `routed`,
 //! `isolated`), `….bridge.inhibit_ipv4`, `….bridge.host_binding_ipv4` and
