@@ -111,7 +111,13 @@ impl Engine<'_> {
     }
 
     fn claim_subnet(&self, request: &SubnetRequest) -> Result<Option<Subnet>> {
-        let taken = self.occupancy(request)?;
+        let wish = match request.wish {
+            SubnetWish::Exactly { net, part } => {
+                Some(SubnetId { space: request.space.clone(), net, part })
+            }
+            SubnetWish::Any { .. } => None,
+        };
+        let taken = self.subnets_taken(&request.space, wish.as_ref(), request.despite_others)?;
         let (net, part) = match request.wish {
             SubnetWish::Exactly { net, part } => {
                 check_subnet(&net)?;
@@ -176,28 +182,33 @@ impl Engine<'_> {
             .any(|read| nets(&read.value).any(|net| overlap(&net, &id.net))))
     }
 
-    /// Who has what in the space of the request.
-    fn occupancy(&self, request: &SubnetRequest) -> Result<Occupancy> {
-        let wish = match request.wish {
-            SubnetWish::Exactly { net, part } => {
-                Some(SubnetId { space: request.space.clone(), net, part })
-            }
-            SubnetWish::Any { .. } => None,
-        };
+    /// Who has which subnets of this host. Those that somebody outside of the book uses are only
+    /// avoided.
+    pub fn occupancy(&self) -> Result<Occupancy> {
+        self.subnets_taken(&Space::Host, None, true)
+    }
+
+    /// What keeps others out of the space: all but parts beside the wish.
+    fn subnets_taken(
+        &self,
+        space: &Space,
+        wish: Option<&SubnetId>,
+        despite_others: bool,
+    ) -> Result<Occupancy> {
         let mut occupancy = Occupancy { site: self.host.site(), ..Occupancy::default() };
         let subnets = self.subnets_in(&Prefix::Subnets)?;
         for Read { value: other, .. } in &subnets {
-            let is_beside = wish.as_ref().is_some_and(|wish| coexist(wish, &other.id));
-            if other.id.space == request.space && !is_beside {
+            let is_beside = wish.is_some_and(|wish| coexist(wish, &other.id));
+            if other.id.space == *space && !is_beside {
                 let by = format!("{} network {}", other.runtime, other.network);
                 occupancy.refused.push(Occupied { net: other.id.net, by });
             }
         }
-        if request.space != Space::Host {
+        if *space != Space::Host {
             return Ok(occupancy);
         }
         for network in self.networks_in_use()? {
-            if wish.as_ref().is_some_and(|wish| is_spoken_for(&network, wish, &subnets)) {
+            if wish.is_some_and(|wish| is_spoken_for(&network, wish, &subnets)) {
                 continue;
             }
             let by = format!("{} network {}", network.runtime, network.name);
@@ -205,7 +216,7 @@ impl Engine<'_> {
             occupancy.refused.extend(nets(&network).map(occupied));
         }
         let others = self.host.occupied()?;
-        match request.despite_others {
+        match despite_others {
             false => occupancy.refused.extend(others),
             true => occupancy.avoided.extend(others.into_iter().map(|other| other.net)),
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use cni::list::{self, Declared};
-use model::{IpNet, LinkKind, Network};
+use model::{IpNet, LinkKind, Network, overlap};
 
 use super::World;
 use super::facts::{HostFacts, HostRoute};
@@ -45,7 +45,7 @@ impl fmt::Display for Owner {
 
 impl fmt::Display for Claimed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} network {})", self.subnet, self.owner, self.network)
+        write!(f, "{} ({})", self.subnet, self.holder())
     }
 }
 
@@ -56,6 +56,11 @@ impl Claimed {
                 || (self.owner != Owner::Docker && other.owner != Owner::Docker));
         let by_device = self.device.is_some() && self.device == other.device;
         by_name || by_device
+    }
+
+    /// Who claims it.
+    pub(super) fn holder(&self) -> String {
+        format!("{} network {}", self.owner, self.network)
     }
 
     /// The command that removes the network.
@@ -142,11 +147,6 @@ fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
     list::declared(directory).into_iter().flat_map(claims_of).collect()
 }
 
-/// Whether the two share an address.
-pub(super) fn overlap(one: &IpNet, other: &IpNet) -> bool {
-    one.contains(other) || other.contains(one)
-}
-
 /// Pairs of different networks whose subnets overlap.
 pub(super) fn clashes(claims: &[Claimed]) -> Vec<(&Claimed, &Claimed)> {
     let mut pairs = Vec::new();
@@ -166,14 +166,17 @@ pub(super) fn hidden_routes<'a>(
     facts: &'a HostFacts,
 ) -> Vec<&'a HostRoute> {
     let is_hidden = |route: &&HostRoute| {
-        let is_default = route.dst.prefix_len() == 0;
-        let is_one_host = route.dst.prefix_len() == route.dst.max_prefix_len();
-        !is_default
-            && !is_one_host
-            && own_device != Some(route.device.as_str())
-            && overlap(&route.dst, subnet)
+        own_device != Some(route.device.as_str()) && overlap(&route.dst, subnet)
     };
-    facts.routes.iter().filter(is_hidden).collect()
+    routed(facts).filter(is_hidden).collect()
+}
+
+/// Routes of this host to subnets.
+pub(super) fn routed(facts: &HostFacts) -> impl Iterator<Item = &HostRoute> {
+    facts.routes.iter().filter(|route| {
+        let length = route.dst.prefix_len();
+        length > 0 && length < route.dst.max_prefix_len()
+    })
 }
 
 #[cfg(test)]

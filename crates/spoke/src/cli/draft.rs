@@ -1,23 +1,19 @@
 //! From what `network create` was told to a network.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use engine::port::Occupied;
+use engine::{Occupancy, check_subnet};
 use model::{
     Backend, Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind,
     Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
+    hosts_of,
 };
 
 use super::args::{CreateArgs, DriverName};
-use super::claims::{Claimed, claims, hidden_routes, overlap};
+use super::claims::{claims, routed};
 use super::facts::HostFacts;
-use super::usage::{address, bits};
 use super::{World, claims};
-
-/// Where subnets are taken from when none is given, and how large one is.
-const BLOCK: (u32, u32, u8) = (0x0ac8_0000, 256, 24);
-
-/// How many free subnets an error proposes.
-const PROPOSED: usize = 3;
 
 /// The network that `wanted` describes.
 pub(super) fn network(
@@ -29,10 +25,10 @@ pub(super) fn network(
     if known.iter().any(|network| network.name == wanted.name) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
-    let claims = claims(world, known, facts);
+    let taken = taken(world, known, facts)?;
     let subnets = match wanted.subnets.as_slice() {
-        [] => vec![free_subnets(&claims, facts).next().ok_or_else(block_is_full)?],
-        given => checked(given, &claims, facts)?,
+        [] => vec![taken.choose(Family::V4, None)?],
+        given => checked(given, &taken)?,
     };
     let pools = pools(wanted, &subnets)?;
     let kind = kind(wanted, known, facts)?;
@@ -121,21 +117,20 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
     }
 }
 
+/// Who has which subnets. What would hide a route of this host is not proposed.
+fn taken(world: &World, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
+    let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
+    let mut taken = (world.engine)()?.occupancy()?;
+    let of_networks = claims(world, known, facts).into_iter().map(occupied);
+    taken.refused = of_networks.chain(taken.refused).collect();
+    taken.avoided.extend(routed(facts).map(|route| route.dst));
+    Ok(taken)
+}
+
 /// Subnets as they were given, if a network can have them.
-fn checked(given: &[IpNet], claims: &[Claimed], facts: &HostFacts) -> Result<Vec<IpNet>> {
+fn checked(given: &[IpNet], taken: &Occupancy) -> Result<Vec<IpNet>> {
     for (at, subnet) in given.iter().enumerate() {
-        if *subnet != subnet.trunc() {
-            return Err(Error::invalid(format!(
-                "subnet {subnet} has host bits set; the subnet is {}",
-                subnet.trunc()
-            )));
-        }
-        if !is_for_hosts(subnet) {
-            return Err(Error::invalid(format!(
-                "subnet {subnet} holds addresses that no host may have: loopback, link-local, \
-                 multicast or reserved ones"
-            )));
-        }
+        check_subnet(subnet)?;
         if subnet.max_prefix_len() - subnet.prefix_len() < 2 {
             return Err(Error::invalid(format!(
                 "subnet {subnet} is too small: it needs 4 addresses"
@@ -146,51 +141,9 @@ fn checked(given: &[IpNet], claims: &[Claimed], facts: &HostFacts) -> Result<Vec
                 "subnet {subnet}: a network has one subnet of each address family"
             )));
         }
-        if let Some(claim) = claims.iter().find(|claim| overlap(&claim.subnet, subnet)) {
-            let free: Vec<String> =
-                free_subnets(claims, facts).take(PROPOSED).map(|net| net.to_string()).collect();
-            return Err(Error::conflict(format!(
-                "subnet {subnet} overlaps {claim}; attach to that network, or pick one of: {}",
-                free.join(", ")
-            )));
-        }
+        taken.refuse_overlap(subnet)?;
     }
     Ok(given.to_vec())
-}
-
-/// Without the addresses that RFC 6890 keeps from ordinary hosts.
-fn is_for_hosts(subnet: &IpNet) -> bool {
-    const SPECIAL: [(IpAddr, u8); 7] = [
-        (IpAddr::V4(Ipv4Addr::new(0, 0, 0, 0)), 8),
-        (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
-        (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
-        (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 3),
-        (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 127),
-        (IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10),
-        (IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
-    ];
-    let mut special = SPECIAL.iter().filter_map(|(ip, length)| IpNet::new(*ip, *length).ok());
-    !special.any(|special| overlap(&special, subnet))
-}
-
-/// Those of the block that no network claims and no route leads to.
-fn free_subnets<'a>(
-    claims: &'a [Claimed],
-    facts: &'a HostFacts,
-) -> impl Iterator<Item = IpNet> + 'a {
-    let (base, count, prefix) = BLOCK;
-    let subnet = move |index: u32| {
-        let start = base + (index << (32 - prefix));
-        model::Ipv4Net::new(start.into(), prefix).ok().map(IpNet::V4)
-    };
-    (0..count).filter_map(subnet).filter(|subnet| {
-        claims.iter().all(|claim| !overlap(&claim.subnet, subnet))
-            && hidden_routes(subnet, None, facts).is_empty()
-    })
-}
-
-fn block_is_full() -> Error {
-    Error::exhausted("no /24 of 10.200.0.0/16 is free on this host; give one with --subnet")
 }
 
 /// One pool for each subnet, with its gateway and part.
@@ -219,44 +172,16 @@ fn pools(wanted: &CreateArgs, subnets: &[IpNet]) -> Result<Vec<Pool>> {
 fn range(wanted: &CreateArgs, subnet: IpNet) -> Result<Range> {
     let gateways: Vec<&IpAddr> = wanted.gateways.iter().filter(|ip| subnet.contains(*ip)).collect();
     let parts: Vec<&IpNet> = wanted.ranges.iter().filter(|part| subnet.contains(*part)).collect();
-    let (lowest, highest) = usable(subnet);
+    let (lowest, highest) = hosts_of(&subnet);
     let gateway = match gateways.as_slice() {
         [] => lowest,
         &[&only] if (lowest..=highest).contains(&only) => only,
         [only] => return Err(Error::invalid(format!("gateway {only} is no host of {subnet}"))),
         [..] => return Err(Error::invalid(format!("subnet {subnet} has two gateways"))),
     };
-    let (first, last) = match parts.as_slice() {
-        [] => (lowest, highest),
-        [only] => (only.network().max(lowest), only.broadcast().min(highest)),
-        [..] => return Err(Error::invalid(format!("subnet {subnet} has two IP ranges"))),
-    };
-    Range::new(subnet, first, last, Some(gateway))
-}
-
-/// The first and last address that a host may have: never the subnet's own, never IPv4's
-/// broadcast address.
-fn usable(subnet: IpNet) -> (IpAddr, IpAddr) {
-    let (network, broadcast) = (subnet.network(), subnet.broadcast());
-    let last = match broadcast {
-        IpAddr::V4(_) => address(bits(broadcast).saturating_sub(1), broadcast),
-        IpAddr::V6(_) => broadcast,
-    };
-    (address(bits(network).saturating_add(1), network), last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_of_a_subnet() {
-        let usable = |subnet: &str| {
-            let (first, last) = usable(subnet.parse().unwrap());
-            format!("{first}-{last}")
-        };
-        assert_eq!(usable("10.0.0.0/24"), "10.0.0.1-10.0.0.254");
-        assert_eq!(usable("fd00::/126"), "fd00::1-fd00::3");
-        assert_eq!(usable("255.255.255.252/30"), "255.255.255.253-255.255.255.254");
+    match parts.as_slice() {
+        [] => Range::of_hosts(subnet, None, Some(gateway)),
+        &[&only] => Range::of_hosts(subnet, Some(only), Some(gateway)),
+        [..] => Err(Error::invalid(format!("subnet {subnet} has two IP ranges"))),
     }
 }
