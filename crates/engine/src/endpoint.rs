@@ -38,7 +38,7 @@ impl Engine<'_> {
     /// of its network. Nothing is made in the kernel. Repeating it gives the same record; with other
     /// addresses it is a [`model::Kind::Conflict`]. The record's link tells its hardware address.
     pub fn reserve(&self, request: &Request, alias: &AliasId) -> Result<Attachment> {
-        let draft = self.draft(request, alias)?;
+        let mut draft = self.draft(request, alias)?;
         let mut race = Race::default();
         for _ in 0..RACES {
             let turn = self.host.turn(&draft.blank.id);
@@ -51,6 +51,8 @@ impl Engine<'_> {
                 tried => {
                     drop(turn);
                     self.recover(&draft, tried, &mut race)?;
+                    // What was lost may be the id's record: it was told what its runtime calls it.
+                    draft = self.draft(request, alias)?;
                 }
             }
         }

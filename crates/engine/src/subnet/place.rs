@@ -79,6 +79,11 @@ impl Place {
         self.own.iter().find_map(|range| range.gateway)
     }
 
+    /// What the pool is called before its network is made.
+    pub(super) fn provisional_id(&self) -> Result<PoolId> {
+        Ok(provisional(&self.subnet)?.id)
+    }
+
     pub(super) fn full(&self) -> Error {
         let name = &self.subnet.network;
         Error::exhausted(format!(

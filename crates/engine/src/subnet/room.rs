@@ -93,13 +93,12 @@ impl Engine<'_> {
         let place = self.place(subnet.clone())?;
         self.clear_leases(&place)?;
         self.clear_reservations(&place)?;
-        match place.network {
-            // Its cursor is in use.
-            Some(_) => Ok(()),
-            None => {
-                let key = Key::Cursor(place.pool.id.clone());
-                self.store.commit(&Txn::new().delete(key)).map(|_| ())
-            }
+        // Addresses were requested before the network was made, or made of several subnets.
+        let before = place.provisional_id()?;
+        let is_in_use = place.network.as_ref().is_some_and(|made| made.name == before.network);
+        match is_in_use {
+            true => Ok(()),
+            false => self.store.commit(&Txn::new().delete(Key::Cursor(before))).map(|_| ()),
         }
     }
 
