@@ -93,9 +93,14 @@ impl Engine<'_> {
 
     /// Says who has a port, and through which runtime.
     pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
-        let records = LAYERS.iter().map(|layer| self.record_of(holder, *layer));
-        let known = records.filter_map(|read| read.ok().flatten()).next();
-        let runtime = known.map(|read| format!(" (runtime {})", read.value.runtime));
+        let records =
+            LAYERS.iter().filter_map(|layer| self.record_of(holder, *layer).ok().flatten());
+        let records: Vec<_> = records.map(|read| read.value).collect();
+        let name = records.iter().find_map(|record| record.owner.as_ref());
+        let runtime = records.first().map(|record| match name {
+            Some(name) => format!(" ({} container {name})", record.runtime),
+            None => format!(" (runtime {})", record.runtime),
+        });
         Error::conflict(format!(
             "host port {}/{} ({map}) is held by {holder}{}; `spoke ports` lists all",
             map.host_port,
