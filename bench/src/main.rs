@@ -67,6 +67,7 @@ fn bench(args: &Args) -> Result<()> {
         }
     }
     world::enter()?;
+    world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
     let sections: [Section; 6] =

@@ -33,6 +33,12 @@ pub(crate) fn enter() -> Result<()> {
         make(Path::new(dir))?;
         attach(Some("tmpfs"), dir, Some("tmpfs"), none, Some("mode=755"))?;
     }
+    Ok(())
+}
+
+/// Becomes the parent of what programs leave running, so that it can be accounted for. Not where
+/// there are worlds within: their processes would wait for us to bury them, and we for their end.
+pub(crate) fn adopt_orphans() -> Result<()> {
     set_child_subreaper(true).map_err(|errno| failed("becoming the parent of orphans", errno))
 }
 

@@ -1,6 +1,7 @@
 //! `spoke serve` in a private world, called as libnetwork calls it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use model::{Error, Result};
 use serde_json::{Value, json};
@@ -63,32 +64,65 @@ pub(super) enum Engine {
 pub(super) struct Network {
     id: String,
     /// Its pool, in the words of the address source.
-    pub(super) pool: String,
+    pool: String,
+    gateway: String,
 }
+
+/// The calls for a network that comes and goes, in this order.
+pub(super) const COMES: [&str; 3] = ["RequestPool", "RequestAddress", "CreateNetwork"];
+pub(super) const GOES: [&str; 3] = ["ReleaseAddress", "ReleasePool", "DeleteNetwork"];
 
 impl Network {
     /// 10.`octet`.0.0/16, made as an engine makes it.
     pub(super) fn create(to: &mut Connection, octet: u8, engine: Engine) -> Result<Self> {
+        Self::timed(to, octet, engine).map(|(network, _)| network)
+    }
+
+    /// The same, with the milliseconds of each call.
+    pub(super) fn timed(
+        to: &mut Connection,
+        octet: u8,
+        engine: Engine,
+    ) -> Result<(Self, [f64; 3])> {
         let wanted = format!("10.{octet}.0.0/16");
         let request = json!({
             "AddressSpace": SPACE, "Pool": wanted, "SubPool": "", "Options": {}, "V6": false,
         });
-        let answer = to.call("IpamDriver.RequestPool", &request)?;
-        let network = Self { id: format!("{octet:064x}"), pool: text(&answer["PoolID"]) };
+        let (answer, pooled) = to.timed("IpamDriver.RequestPool", &request.to_string())?;
+        let pool = text(&answer["PoolID"]);
+        let mut network = Self { id: format!("{octet:064x}"), pool, gateway: String::new() };
         let kind = json!({ "RequestAddressType": "com.docker.network.gateway" });
-        let gateway = network.request_address(to, &kind)?;
+        let request = network.address_request(&kind);
+        let (answer, addressed) = to.timed("IpamDriver.RequestAddress", &request)?;
+        network.gateway = text(&answer["Address"]);
         let mut options = json!({
             "com.docker.network.enable_ipv6": false, "com.docker.network.generic": {},
         });
         if engine == Engine::ShowsNamespace {
             options["com.docker.network.enable_ipv4"] = json!(true);
         }
-        let data = json!([{ "AddressSpace": SPACE, "Gateway": gateway, "Pool": wanted }]);
+        let data = json!([{ "AddressSpace": SPACE, "Gateway": network.gateway, "Pool": wanted }]);
         let request = json!({
             "NetworkID": network.id, "Options": options, "IPv4Data": data, "IPv6Data": [],
         });
-        to.call("NetworkDriver.CreateNetwork", &request)?;
-        Ok(network)
+        let (_, created) = to.timed("NetworkDriver.CreateNetwork", &request.to_string())?;
+        Ok((network, [pooled, addressed, created].map(millis)))
+    }
+
+    /// Ends it as an engine does; the milliseconds of each call.
+    pub(super) fn delete(self, to: &mut Connection) -> Result<[f64; 3]> {
+        let address = self.gateway.split('/').next().unwrap_or_default();
+        let bodies = [
+            json!({ "PoolID": self.pool, "Address": address }),
+            json!({ "PoolID": self.pool }),
+            json!({ "NetworkID": self.id }),
+        ];
+        let mut took = [0.0; 3];
+        for ((took, call), body) in took.iter_mut().zip(GOES).zip(bodies) {
+            let driver = if call == "DeleteNetwork" { "NetworkDriver" } else { "IpamDriver" };
+            *took = millis(to.timed(&format!("{driver}.{call}"), &body.to_string())?.1);
+        }
+        Ok(took)
     }
 
     /// What [`Network::request_address`] sends.
@@ -146,7 +180,7 @@ impl Endpoint<'_> {
             _ => {}
         }
         let (_, took) = to.timed(&format!("NetworkDriver.{call}"), &body.to_string())?;
-        Ok(took.as_secs_f64() * 1e3)
+        Ok(millis(took))
     }
 
     /// All of its life with an address of its own: what each step took.
@@ -176,6 +210,10 @@ impl Endpoint<'_> {
         }
         self.network.release_address(to, address)
     }
+}
+
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
 }
 
 fn text(value: &Value) -> String {

@@ -13,7 +13,7 @@ use crate::samples::Place;
 /// The cases.
 pub(super) const START: &str = "resident after its start";
 /// A round is RequestAddress, CreateEndpoint, Join, Leave, DeleteEndpoint, ReleaseAddress.
-pub(super) const GROWTH: &str = "growth over endpoints' lives";
+pub(super) const LIVES: &str = "resident, endpoints come and go";
 pub(super) const SIZE: &str = "size";
 pub(super) const FILES: &str = "open files";
 pub(super) const THREADS: &str = "threads";
@@ -21,6 +21,8 @@ pub(super) const OURS: &str = "ours";
 /// A bridge has no more than 1023 ports.
 const NETWORKS: usize = 2;
 const LANES: usize = 4;
+/// Of all rounds; the first half is what the second is compared with.
+pub(super) const TENTHS: usize = 10;
 /// Made by an engine that has not made it yet.
 const SANDBOX: &str = "/var/run/docker/netns/0123456789ab";
 
@@ -52,35 +54,24 @@ pub(super) fn run(args: &Args) -> Result<()> {
     grow(&daemon, &networks, args)
 }
 
-/// Tenths of all rounds, and how it differs after each from what it was after the first.
+/// What it has after each tenth of all rounds.
 fn grow(daemon: &Daemon, networks: &[Network], args: &Args) -> Result<()> {
     let rounds = args.either(1_000, 10_000);
     remark(format!("memory: {rounds} rounds"))?;
-    let mut first = None;
-    for tenth in 0..=10 {
+    for tenth in 0..TENTHS {
+        let lane = |lane: usize, network: &Network| {
+            let mut to = daemon.connect()?;
+            let numbers = (lane..rounds / TENTHS).step_by(LANES);
+            let mut numbers = numbers.map(|number| 10_000 + number);
+            numbers.try_for_each(|number| network.endpoint(number, SANDBOX).live(&mut to).map(drop))
+        };
         thread::scope(|scope| {
-            let lanes: Vec<_> = (0..LANES).zip(networks.iter().cycle()).collect();
-            let lanes: Vec<_> = lanes
-                .into_iter()
-                .map(|(lane, network)| {
-                    scope.spawn(move || {
-                        let mut to = daemon.connect()?;
-                        for number in 0..rounds / 10 / LANES {
-                            let number = 10_000 * (lane + 1) + number;
-                            network.endpoint(number, SANDBOX).live(&mut to)?;
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
+            let lanes = (0..LANES).zip(networks.iter().cycle());
+            let lanes = lanes.map(|(number, network)| scope.spawn(move || lane(number, network)));
             let ended = |_| Error::bug("a client ended early");
-            lanes.into_iter().try_for_each(|lane| lane.join().map_err(ended)?)
+            lanes.collect::<Vec<_>>().into_iter().try_for_each(|lane| lane.join().map_err(ended)?)
         })?;
-        let now = State::of(daemon)?;
-        match &first {
-            None => first = Some(now),
-            Some(first) => now.since(first).say(GROWTH, tenth)?,
-        }
+        State::of(daemon)?.say(LIVES, tenth)?;
     }
     Ok(())
 }
@@ -105,14 +96,6 @@ impl State {
         };
         let files = fs::read_dir(format!("{process}/fd")).map_err(failed)?.count() as f64;
         Ok(Self { resident: field("VmRSS:")?, files, threads: field("Threads:")? })
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            resident: self.resident - before.resident,
-            files: self.files - before.files,
-            threads: self.threads - before.threads,
-        }
     }
 
     fn say(&self, case: &str, round: usize) -> Result<()> {

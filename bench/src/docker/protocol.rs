@@ -10,7 +10,7 @@ use model::{Error, Result};
 use serde_json::json;
 
 use super::client::{once, request};
-use super::daemon::{Daemon, Engine, LIFE, Network};
+use super::daemon::{COMES, Daemon, Engine, GOES, LIFE, Network};
 use super::line::{remark, say};
 use crate::args::Args;
 use crate::contender::{BOTH, Contender};
@@ -23,6 +23,8 @@ use crate::world::{self, Host, namespace};
 pub(super) const KEPT: &str = "Activate, connection kept";
 pub(super) const NEW: &str = "Activate, connection new";
 pub(super) const CROWD: &str = "Activate, 16 clients, new";
+const COMING: &str = "network comes";
+const GOING: &str = "network goes";
 /// What the socket, or the kernel's links, cost whoever uses them.
 const FLOOR: &str = "floor";
 pub(super) const OURS: &str = "ours";
@@ -63,6 +65,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     }
     let _ = std::fs::remove_file(&floor);
+    remark("protocol: networks")?;
+    networks(&daemon, args)?;
     remark("protocol: endpoints")?;
     endpoints(&daemon, args)?;
     remark("protocol: addresses")?;
@@ -135,6 +139,23 @@ fn crowd(socket: &Path) -> Result<f64> {
         clients.into_iter().try_for_each(|client| client.join().map_err(ended)?)
     })?;
     Ok((CLIENTS * EACH) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Networks without containers: what an engine's `network create` and `network rm` make us do.
+fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
+    let mut to = daemon.connect()?;
+    for round in 0..args.either(10, 40) {
+        let (network, came) = Network::timed(&mut to, 74, Engine::Moves)?;
+        let went = network.delete(&mut to)?;
+        for (case, calls, took) in [(COMING, COMES, came), (GOING, GOES, went)] {
+            let place = |verb| Place { case, verb, who: OURS, unit: "ms" };
+            say(place("all three"), round, Ok(took.iter().sum()))?;
+            for (call, took) in calls.into_iter().zip(took) {
+                say(place(call), round, Ok(took))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Both ways of giving a container its interface, in turn with the kernel's part of it.

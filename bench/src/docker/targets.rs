@@ -7,7 +7,7 @@ use super::{engines, memory, protocol};
 use crate::stats::{Book, Summary};
 use crate::targets::{Side, Verdict, at_most};
 
-/// Growth that is none: what an allocator keeps varies by some pages.
+/// Growth that is none, in KiB: what an allocator keeps varies by some pages.
 const NOISE: f64 = 256.0;
 
 /// All of them.
@@ -73,14 +73,18 @@ fn size(book: &Book) -> Vec<Verdict> {
     let large = memory::resident(1_000);
     let resident = of(&large, memory::SIZE).and_then(|one| one.summary());
     let mut verdicts = vec![at_most(format!("{large}, KiB"), 20.0 * 1024.0, resident)];
-    // The last round's: growth adds up.
-    let last = |verb| {
-        let (_, last) = of(memory::GROWTH, verb)?.values.last_key_value()?;
-        Some(Summary { median: *last, low: *last, high: *last })
+    // Workers come and go: halves are compared, not moments.
+    let growth = |verb| {
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        for (tenth, value) in &of(memory::LIVES, verb)?.values {
+            if *tenth < memory::TENTHS / 2 { &mut early } else { &mut late }.push(*value);
+        }
+        let growth = Summary::of(late)?.median - Summary::of(early)?.median;
+        Some(Summary { median: growth, low: growth, high: growth })
     };
-    for (verb, target) in [(memory::SIZE, NOISE), (memory::FILES, 0.0), (memory::THREADS, 0.0)] {
-        let what = format!("{}, last: {verb}", memory::GROWTH);
-        verdicts.push(at_most(what, target, last(verb)));
+    for (verb, target) in [(memory::SIZE, NOISE), (memory::FILES, 4.0), (memory::THREADS, 2.0)] {
+        let what = format!("{}, growth of its second half: {verb}", memory::LIVES);
+        verdicts.push(at_most(what, target, growth(verb)));
     }
     verdicts
 }
