@@ -105,6 +105,8 @@ impl Engine<'_> {
     pub(crate) fn find(&self, search: &Search, cursor: Option<&Cursor>) -> Result<Option<Found>> {
         let mut tried = 0_usize;
         let mut listed: Option<Avoid> = None;
+        // Nobody looked whether those are free.
+        let mut passed_over = false;
         for Stretch { first, last, from } in search.stretches(cursor) {
             let mut candidate = Some(first);
             while let Some(address) = candidate {
@@ -112,8 +114,11 @@ impl Engine<'_> {
                     listed = Some(self.held_in(&search.pool.space)?);
                 }
                 tried += 1;
-                let admitted = !search.pool.is_gateway(address) && !search.avoid.contains(&address);
-                if admitted && self.is_free(&search.pool.space, address, listed.as_ref())? {
+                let is_avoided = search.avoid.contains(&address);
+                passed_over |= is_avoided;
+                let is_admitted = !is_avoided && !search.pool.is_gateway(address);
+                if is_admitted && self.is_free(&search.pool.space, address, listed.as_ref())? {
+                    let from = if passed_over { address } else { from };
                     return Ok(Some(Found { address, from }));
                 }
                 candidate = next_address(address).filter(|next| *next <= last);

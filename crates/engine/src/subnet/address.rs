@@ -146,14 +146,7 @@ impl Engine<'_> {
             txn = self.keep(&place.subnet.network, owner, std::slice::from_ref(&lease), txn)?;
         }
         match self.store.commit(&txn)? {
-            Outcome::Lost(key) => {
-                if let (Key::Lease(_, lost) | Key::Reservation(_, lost), Want::Any) =
-                    (key, request.want)
-                {
-                    avoid.insert(lost);
-                }
-                Ok(None)
-            }
+            Outcome::Lost(_) => Ok(None),
             Outcome::Done(_) => {
                 if owner.is_some() && reserved.is_none() {
                     self.forget_oldest(place, address)?;

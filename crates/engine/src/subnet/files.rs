@@ -10,7 +10,7 @@ use model::{
 
 use super::AddressRequest;
 use super::place::Place;
-use crate::port::{Granted, Key, Prefix, Txn};
+use crate::port::{Granted, Key, Outcome, Prefix, Txn};
 use crate::search::Avoid;
 use crate::{Engine, Members};
 
@@ -33,12 +33,22 @@ impl Engine<'_> {
             }
             Err(error) => error,
         };
-        let key = Key::Lease(lease.space.clone(), lease.address.addr());
-        self.store.commit(&Txn::new().delete(key))?;
+        self.ungrant(place, &lease)?;
         match (request.want, refused.kind()) {
             (Want::Any, model::Kind::Conflict) => Ok(None),
             (_, _) => Err(refused),
         }
+    }
+
+    /// Undoes a grant that nobody was told of.
+    fn ungrant(&self, place: &Place, lease: &Lease) -> Result<()> {
+        let address = lease.address.addr();
+        let granted = Txn::new().delete(Key::Lease(lease.space.clone(), address));
+        let noted = self.note_freed(&place.pool, &[address], granted.clone())?;
+        if let Outcome::Lost(_) = self.store.commit(&noted)? {
+            self.store.commit(&granted)?;
+        }
+        Ok(())
     }
 
     /// Removes the file of a requested address.

@@ -329,3 +329,18 @@ fn files_of_others_are_claimed_and_respected() {
     let kept = rig.directory.kept.borrow();
     assert!(kept.iter().any(|(container, _)| container.as_str() == "requested-10.88.0.3"));
 }
+
+#[test]
+fn what_was_only_passed_over_is_not_forgotten() {
+    let store = Memory::new();
+    let rig = Rig::new(&store);
+    let pools = vec![pool("podman", "10.88.0.0/29", Order::LowestFree)];
+    let podman = network("podman", Ipam::HostLocal { pools, directory: "/n/podman".into() });
+    rig.engine().create_network(&podman).unwrap();
+    let shared = for_network("podman", exactly("10.88.0.0/29"));
+    let id = rig.engine().request_subnet(&shared).unwrap().id;
+    rig.directory.held.borrow_mut().insert("10.88.0.2".parse().unwrap());
+    assert_eq!(rig.any(&id), "10.88.0.3/29");
+    rig.directory.held.borrow_mut().clear();
+    assert_eq!(rig.any(&id), "10.88.0.2/29");
+}
