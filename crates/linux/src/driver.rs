@@ -45,12 +45,13 @@ impl Linux {
     }
 
     /// Lets the subnets that the host is connected to now, and no others, reach the ports that are
-    /// published for the LAN. For when addresses or routes of the host have changed.
+    /// published for the LAN. For when addresses or routes of the host have changed; a table that is
+    /// missing is not made.
     ///
     /// # Errors
     /// As [`Linux::mend`].
     pub fn refresh_lan(&self) -> Result<()> {
-        self.policy.refresh_lan()
+        self.policy.relearn_lan()
     }
 }
 

@@ -18,7 +18,9 @@ pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;
 pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
 pub use lan::set_lan;
 pub(crate) use ruleset::TABLE;
-pub use ruleset::{ensure, mend, reload, unload, unload_unowned, verify as verify_ruleset};
+pub use ruleset::{
+    ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,
+};
 pub use shared::{forget_bridge, make_internal};
 
 #[cfg(test)]

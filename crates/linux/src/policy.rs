@@ -118,6 +118,14 @@ impl Policy {
         self.with(|socket| filter::set_lan(socket, &subnets))
     }
 
+    /// The same where there is our table: on any other host nobody has ports for the LAN.
+    pub(crate) fn relearn_lan(&self) -> Result<()> {
+        match self.if_there(filter::is_loaded)? {
+            true => self.refresh_lan(),
+            false => Ok(()),
+        }
+    }
+
     /// Lets nothing pass between the containers of this bridge and anything else.
     pub(crate) fn make_internal(&self, bridge: &IfName) -> Result<()> {
         self.with(|socket| filter::make_internal(socket, bridge))

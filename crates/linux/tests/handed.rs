@@ -328,7 +328,8 @@ fn all_that_others_flushed_is_restored() {
         // Where there is no table, nothing is made for nobody.
         let bare = Container::new();
         let within = Netns::open(&bare.sandbox.path).unwrap();
-        within.enter(|| Linux::new(Life::Long).mend().unwrap()).unwrap();
+        let bare_linux = || Linux::new(Life::Long);
+        within.enter(|| bare_linux().mend().and(bare_linux().refresh_lan()).unwrap()).unwrap();
         assert_eq!(bare.run("nft list ruleset"), "");
 
         // A firewall that reloads takes rules only; what is there costs no change.

@@ -134,13 +134,21 @@ pub fn reload(socket: &mut Socket) -> Result<()> {
     Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
 }
 
+/// Whether there is a table of this name, whatever is in it.
+///
+/// # Errors
+/// As [`nft::tables`].
+pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
+    Ok(nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name))
+}
+
 /// Makes the chains what they should be, where there is a table; the elements stay. One that is
 /// missing is made with the first elements ([`ensure`]).
 ///
 /// # Errors
 /// As [`ensure`].
 pub fn mend(socket: &mut Socket) -> Result<()> {
-    if !nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name) {
+    if !is_loaded(socket)? {
         return Ok(());
     }
     match verify(socket) {
