@@ -151,6 +151,7 @@ mod tests {
             ("[metrics]\nlisten = \"here\"", "ADDRESS:PORT"),
             ("[docker]\nsocket = \"spoke.sock\"", "absolute"),
             ("[docker]\nscope = \"world\"", "world"),
+            ("[docker]\ngrace_seconds = 0", "between 1 and 86400"),
             ("[log]\nlevel = \"loud\"", "loud"),
             ("[events]\npath = \"events\"", "absolute"),
         ] {

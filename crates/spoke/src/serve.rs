@@ -35,10 +35,12 @@ use crate::world::World;
 use crate::worlds::Worlds;
 use crate::{cli, host};
 use backstage::Stage;
+use guard::Ears;
 use http::Door;
 use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
+use store::Watch;
 use story::Story;
 
 /// What a thread of ours needs, in bytes; only what it uses is taken.
@@ -79,8 +81,9 @@ pub(crate) fn run(config: Config) -> Result<()> {
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|cause| Error::os("listening to signals", cause))?;
     let daemon = Arc::new(Daemon::new(config)?);
+    let ears = Ears::open()?;
     daemon.raise();
-    let result = daemon.serve(doors, signals);
+    let result = daemon.serve(doors, ears, signals);
     daemon.end();
     result
 }
@@ -155,12 +158,14 @@ impl Daemon {
         }
     }
 
-    fn serve(self: &Arc<Self>, doors: Doors, signals: Signals) -> Result<()> {
+    fn serve(self: &Arc<Self>, doors: Doors, ears: Ears, signals: Signals) -> Result<()> {
         let (ended, end) = mpsc::channel();
         self.listen(signals, ended.clone())?;
-        self.spawn("filter", guard::filter)?;
-        self.spawn("network", guard::network)?;
-        self.spawn("story", Self::follow_book)?;
+        let (ruleset, network) = ears.split();
+        self.spawn("filter", |daemon| guard::filter(daemon, ruleset))?;
+        self.spawn("network", |daemon| guard::network(daemon, network))?;
+        let (watch, story) = self.open_book()?;
+        self.spawn("story", |daemon| daemon.follow_book(watch, story))?;
         self.spawn("reconcile", reconcile::book)?;
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
@@ -243,24 +248,32 @@ impl Daemon {
         *stopped
     }
 
+    /// What is heard of the book from now on; what is there already happened before.
+    fn open_book(&self) -> Result<(Watch, Story)> {
+        let store = crate::world::open_store(self.worlds.config())?;
+        let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
+        let mut story = Story::default();
+        for change in watch.wait(Duration::ZERO)? {
+            story.tell(&change, host::now());
+        }
+        Ok((watch, story))
+    }
+
     /// Tells what any process does with the book.
-    fn follow_book(&self) {
-        while let Err(error) = self.follow_book_until_lost() {
+    fn follow_book(&self, watch: Watch, story: Story) {
+        let mut followed = self.follow_book_until_lost(watch, story);
+        while let Err(error) = followed {
             self.journal.failed("watching the book", &error);
             if self.sleep(Duration::from_secs(5)) {
                 return;
             }
+            followed = self
+                .open_book()
+                .and_then(|(watch, story)| self.follow_book_until_lost(watch, story));
         }
     }
 
-    fn follow_book_until_lost(&self) -> Result<()> {
-        let store = crate::world::open_store(self.worlds.config())?;
-        let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
-        let mut story = Story::default();
-        // What is there already happened before.
-        for change in watch.wait(Duration::ZERO)? {
-            story.tell(&change, host::now());
-        }
+    fn follow_book_until_lost(&self, mut watch: Watch, mut story: Story) -> Result<()> {
         while !self.sleep(Duration::ZERO) {
             for change in watch.wait(GLANCE)? {
                 for event in story.tell(&change, host::now()) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{IfName, IngressPolicy, IpNet, NetworkName, OwnerName};
+use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, OwnerName, Publish, Reach};
 
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
@@ -147,7 +147,8 @@ pub(super) enum NetworkCommand {
         and no route of this host uses.\n\nExamples:
   spoke network create front
   spoke network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back
-  spoke network create --internal --ingress same-bridge vault")]
+  spoke network create --internal vault
+  spoke network create --publish lan home")]
     Create(CreateArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
@@ -228,7 +229,7 @@ pub(super) struct CreateArgs {
     /// The MTU of the network's devices in bytes
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     pub(super) mtu: Option<model::Mtu>,
-    /// No default route and no masquerading: containers reach only each other and this host
+    /// Containers reach only each other and this host, and nobody else reaches them
     #[arg(long)]
     pub(super) internal: bool,
     /// Let packets leave with the container's own address
@@ -238,9 +239,41 @@ pub(super) struct CreateArgs {
     /// host, or from no other container
     #[arg(long, value_enum, value_name = "POLICY", default_value = "open")]
     pub(super) ingress: Ingress,
+    /// From where published ports are reached: from wherever this host's address is, from the
+    /// subnets that it is connected to, or from this host only
+    #[arg(long, value_enum, value_name = "REACH", default_value = "any")]
+    pub(super) publish: PublishTo,
     /// Give a container that returns under the same name the same addresses
     #[arg(long)]
     pub(super) sticky: bool,
+}
+
+impl CreateArgs {
+    /// How containers of the network publish, before it is said what; nothing where it is the
+    /// default.
+    pub(super) fn reach(&self, backend: Backend) -> Option<Publish> {
+        let reach = match self.publish {
+            PublishTo::Any => return None,
+            PublishTo::Lan => Reach::Lan,
+            PublishTo::Local => Reach::Local,
+        };
+        Some(Publish {
+            backend,
+            ports: Vec::new(),
+            reach,
+            snat: true,
+            masquerade_all: false,
+            behind: None,
+            iptables: model::IptablesPublish::default(),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PublishTo {
+    Any,
+    Lan,
+    Local,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

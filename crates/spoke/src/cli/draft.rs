@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use engine::port::Occupied;
 use engine::{Occupancy, check_subnet};
 use model::{
-    Backend, Bridge, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link, LinkKind,
-    Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space, Wiring,
-    hosts_of,
+    Backend, Bridge, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link,
+    LinkKind, Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space,
+    Wiring, hosts_of,
 };
 
 use super::args::{CreateArgs, DriverName};
@@ -54,11 +54,11 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
     Wiring {
         link: Some(Link { kind, name: None, mac: None, mtu: wanted.mtu }),
         masquerade: masquerades.then_some(Masquerade { backend }),
-        publish: None,
+        publish: wanted.reach(backend),
         firewall: Some(Firewall {
             backend,
             ingress,
-            egress: model::EgressPolicy::Open,
+            egress: if wanted.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
             bridge,
             admin_chain: None,
         }),

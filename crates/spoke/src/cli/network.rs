@@ -22,9 +22,9 @@ pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Re
 
 fn ls(wanted: &LsArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
-    let attachments = engine.attachments()?;
+    let (attachments, aliases) = (engine.attachments()?, engine.aliases()?);
     let views = engine.networks()?;
-    let views = views.iter().map(|network| NetworkView::of(network, &attachments));
+    let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
     let rows: Vec<NetworkView> = views.filter(holds).collect();
     let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
@@ -57,10 +57,10 @@ fn table(rows: &[NetworkView]) -> Table {
 
 fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
-    let attachments = engine.attachments()?;
+    let (attachments, aliases) = (engine.attachments()?, engine.aliases()?);
     let mut views = Vec::new();
     for name in &wanted.names {
-        views.push(NetworkView::of(&engine.network(name)?, &attachments));
+        views.push(NetworkView::of(&engine.network(name)?, &attachments, &aliases));
     }
     let text = match &wanted.format {
         Some(format) if format != "json" => templated(format, &views)?,

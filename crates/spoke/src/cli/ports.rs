@@ -1,12 +1,13 @@
 //! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
 
-use model::{Attachment, Phase, PortMap, Reach, Result};
+use model::{Attachment, Phase, PortMap, Result};
 use serde::Serialize;
 
 use super::args::{Output, PortsArgs};
 use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
+use super::view::reach;
 use super::{Answer, World};
 
 /// A published port and who has it.
@@ -74,14 +75,6 @@ fn target(map: &PortMap, record: &Attachment) -> Option<String> {
     };
     let addresses = record.addresses.iter().map(|held| held.address.addr());
     addresses.into_iter().find(fits).map(|address| address.to_string())
-}
-
-fn reach(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Any => "any",
-        Reach::Lan => "lan",
-        Reach::Local => "local",
-    }
 }
 
 fn table(rows: &[PublishedView], no_trunc: bool) -> Table {

@@ -1,6 +1,6 @@
 //! `spoke ps`: one row for each attachment of every runtime.
 
-use model::{Attachment, NetworkName, Result, Timestamp};
+use model::{Alias, Attachment, Error, NetworkName, Result, Timestamp};
 
 use super::args::{Output, PsArgs};
 use super::output::{Shown, list};
@@ -15,14 +15,31 @@ const SHORT: usize = 12;
 pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let records = engine.attachments()?;
-    let rows = rows(&records, wanted.network.as_ref());
-    if let (Some(name), true) = (&wanted.network, rows.is_empty()) {
-        engine.network(name)?;
+    // A runtime's own name for a network does as well.
+    let meant = wanted.network.as_ref().map(|name| (name, engine.network(name)));
+    let network = meant.as_ref().map(|(name, found)| match found {
+        Ok(network) => &network.name,
+        Err(_) => *name,
+    });
+    let mut rows = rows(&records, network);
+    if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
+        return Err(Error::new(error.kind(), error.to_string()));
     }
+    entitle(&mut rows, &engine.aliases()?);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, world.now);
     Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
+}
+
+/// Tells what each row's runtime calls its network.
+fn entitle(rows: &mut [AttachmentView], aliases: &[Alias]) {
+    for row in rows {
+        let mut its = aliases.iter().filter(|alias| {
+            alias.network.as_str() == row.network && alias.runtime.to_string() == row.runtime
+        });
+        row.title = its.find_map(|alias| alias.title.as_ref()).map(ToString::to_string);
+    }
 }
 
 fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<AttachmentView> {
@@ -44,7 +61,7 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
         table.row([
             if is_id { shortened(&view.name, no_trunc) } else { view.name.clone() },
             view.runtime.clone(),
-            view.network.clone(),
+            view.title.as_ref().unwrap_or(&view.network).clone(),
             view.addresses.join(","),
             view.mac.clone().unwrap_or_default(),
             view.driver.unwrap_or_default().to_owned(),

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Attachment, AttachmentId, IngressPolicy, Layer, LinkKind, Network, Phase, Place, PortMap,
-    Timestamp,
+    Alias, Attachment, AttachmentId, EgressPolicy, IfName, IngressPolicy, Layer, LinkKind, Network,
+    Phase, Place, PortMap, Reach, Timestamp,
 };
 use serde::Serialize;
 
@@ -23,6 +23,12 @@ pub(super) struct NetworkView {
     pub(super) mtu: Option<u32>,
     pub(super) masquerade: bool,
     pub(super) ingress: Option<&'static str>,
+    /// Whether nothing is forwarded between it and anything else.
+    pub(super) internal: bool,
+    /// From where published ports are reached: `any`, `lan` or `local`.
+    pub(super) publish: &'static str,
+    /// What runtimes call it.
+    pub(super) aliases: Vec<AliasView>,
     pub(super) sticky: bool,
     pub(super) ipam: &'static str,
     pub(super) subnets: Vec<SubnetView>,
@@ -39,9 +45,35 @@ pub(super) struct SubnetView {
     pub(super) last: String,
 }
 
+/// What a runtime calls a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct AliasView {
+    pub(super) runtime: String,
+    pub(super) id: String,
+    pub(super) name: Option<String>,
+}
+
+/// From where published ports are reached.
+pub(super) fn reach(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Any => "any",
+        Reach::Lan => "lan",
+        Reach::Local => "local",
+    }
+}
+
+fn aliases_of(network: &Network, aliases: &[Alias]) -> Vec<AliasView> {
+    let view = |alias: &Alias| AliasView {
+        runtime: alias.runtime.to_string(),
+        id: alias.id.to_string(),
+        name: alias.title.as_ref().map(ToString::to_string),
+    };
+    aliases.iter().filter(|alias| alias.network == network.name).map(view).collect()
+}
+
 impl NetworkView {
-    /// Of a network, with those of `attachments` that are on it.
-    pub(super) fn of(network: &Network, attachments: &[Attachment]) -> Self {
+    /// Of a network, with those of `attachments` that are on it, and of `aliases` that mean it.
+    pub(super) fn of(network: &Network, attachments: &[Attachment], aliases: &[Alias]) -> Self {
         let mut on_it: Vec<&AttachmentId> = attachments
             .iter()
             .map(|attachment| &attachment.id)
@@ -58,6 +90,14 @@ impl NetworkView {
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
+            internal: wiring
+                .firewall
+                .as_ref()
+                .is_some_and(|firewall| firewall.egress == EgressPolicy::Internal),
+            publish: reach(
+                wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
+            ),
+            aliases: aliases_of(network, aliases),
             sticky: network.sticky,
             ipam: ipam(&network.ipam),
             subnets: subnets(network),
@@ -113,6 +153,8 @@ pub(super) struct AttachmentView {
     pub(super) interface: String,
     pub(super) runtime: String,
     pub(super) network: String,
+    /// What the runtime calls the network, where it has a name of its own for it.
+    pub(super) title: Option<String>,
     pub(super) addresses: Vec<String>,
     pub(super) mac: Option<String>,
     pub(super) driver: Option<&'static str>,
@@ -150,9 +192,10 @@ impl AttachmentView {
         Some(Self {
             name: owner.map_or_else(|| id.container.to_string(), ToString::to_string),
             container: id.container.to_string(),
-            interface: id.ifname.to_string(),
+            interface: interface(layers).unwrap_or(&id.ifname).to_string(),
             runtime: main.runtime.to_string(),
             network: id.network.to_string(),
+            title: None,
             addresses: addresses(layers),
             mac: mac(layers),
             driver: kind.map(|link| driver(&link.kind)),
@@ -190,6 +233,17 @@ fn addresses(layers: &[&Attachment]) -> Vec<String> {
         }
     }
     addresses
+}
+
+/// The container's end, where it is made: not every runtime says before what it is called.
+fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
+    layers.iter().find_map(|layer| match &layer.phase {
+        Phase::Attached(attached) => {
+            let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
+            attached.interfaces.iter().find(inside).map(|interface| &interface.name)
+        }
+        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
+    })
 }
 
 fn mac(layers: &[&Attachment]) -> Option<String> {

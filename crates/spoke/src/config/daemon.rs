@@ -1,10 +1,14 @@
 //! What only the daemon reads: `[docker]`, `[metrics]`, `[events]` and `[log]`.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
 use serde::Deserialize;
+
+/// Docker tells of an endpoint later than it asks for it: no time at all would free the living.
+const GRACE: RangeInclusive<u64> = 1..=86_400;
 
 /// How Docker Engines reach us, and we them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -21,6 +25,8 @@ pub(crate) struct DockerConfig {
     pub(crate) requires_mac_address: bool,
     /// The sockets of the Docker Engines that use the plugin.
     pub(crate) api: Vec<PathBuf>,
+    /// How long no engine must have known something before it is freed, in seconds.
+    pub(crate) grace_seconds: u64,
     /// Serve other hosts too.
     pub(crate) tcp: Option<TcpConfig>,
 }
@@ -143,6 +149,7 @@ impl Default for DockerConfig {
             scope: Scope::Local,
             requires_mac_address: false,
             api: vec!["/var/run/docker.sock".into()],
+            grace_seconds: 30,
             tcp: None,
         }
     }
@@ -171,6 +178,14 @@ impl DockerConfig {
     pub(super) fn check(&self) -> Result<()> {
         absolute("docker.socket", &self.socket)?;
         self.api.iter().try_for_each(|path| absolute("docker.api", path))?;
+        if !GRACE.contains(&self.grace_seconds) {
+            return Err(Error::invalid(format!(
+                "docker.grace_seconds {} is not between {} and {}",
+                self.grace_seconds,
+                GRACE.start(),
+                GRACE.end()
+            )));
+        }
         let Some(tcp) = &self.tcp else { return Ok(()) };
         absolute("docker.tcp.certificate", &tcp.certificate)?;
         absolute("docker.tcp.key", &tcp.key)?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use linux::Concern;
 use model::Result;
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Wake};
@@ -35,25 +36,46 @@ enum Loss {
     None,
     /// Perhaps something: elements of ours went, as they do when a container ends.
     Perhaps,
-    /// A rule that lets our packets through somebody else's filter may have gone.
+    /// What lets our packets through may have changed, in our table or somebody else's.
     Passage,
     /// Our table, or a part of it.
     Table,
 }
 
+/// What is heard from before the first thing is made, so that nothing is missed.
+pub(super) struct Ears {
+    ruleset: Monitor,
+    network: Monitor,
+}
+
+impl Ears {
+    /// Hears everything from now on.
+    pub(super) fn open() -> Result<Self> {
+        Ok(Self { ruleset: Monitor::ruleset()?, network: Monitor::network()? })
+    }
+
+    /// Each for a thread of its own.
+    pub(super) fn split(self) -> (Monitor, Monitor) {
+        (self.ruleset, self.network)
+    }
+}
+
 /// Puts the packet filter back whenever somebody takes it away, until the daemon stops.
-pub(super) fn filter(daemon: &Daemon) {
-    while let Err(error) = filter_until_lost(daemon) {
+pub(super) fn filter(daemon: &Daemon, monitor: Monitor) {
+    let mut heard = filter_until_lost(daemon, monitor);
+    while let Err(error) = heard {
         daemon.journal.failed("watching the packet filter", &error);
         if daemon.sleep(AGAIN) {
             return;
         }
-        restore(daemon, Loss::Perhaps);
+        heard = Monitor::ruleset().and_then(|monitor| {
+            restore(daemon, Loss::Perhaps);
+            filter_until_lost(daemon, monitor)
+        });
     }
 }
 
-fn filter_until_lost(daemon: &Daemon) -> Result<()> {
-    let mut monitor = Monitor::ruleset()?;
+fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor) -> Result<()> {
     let mut due = Instant::now() + SWEEP;
     loop {
         let left = due.saturating_duration_since(Instant::now());
@@ -93,30 +115,22 @@ fn settle(monitor: &mut Monitor, daemon: &Daemon) -> Result<Option<BTreeSet<Chan
 
 fn loss(news: &BTreeSet<Change>) -> Loss {
     let of = |change: &Change| match change {
-        Change::Ruleset(news) => loss_by(news),
+        Change::Ruleset(news) => loss_by(change, news),
         Change::Link { .. } | Change::Address | Change::Route => Loss::None,
     };
     news.iter().map(of).max().unwrap_or(Loss::None)
 }
 
-fn loss_by(news: &News) -> Loss {
-    let is_ours = news.table == TABLE;
-    match (news.gone, is_ours, news.object) {
-        (true, true, Object::Elements) => Loss::Perhaps,
-        (true, true, _) => Loss::Table,
-        // Docker's own way to begin anew is to make its chains again.
-        (_, false, Object::Chain | Object::Rule) if PASSAGES.contains(&news.chain.as_str()) => {
-            Loss::Passage
-        }
-        (_, _, _) => Loss::None,
+fn loss_by(change: &Change, news: &News) -> Loss {
+    match Concern::of(change) {
+        // What is added to our table is most likely our own, in another process.
+        Some(Concern::Table) if news.gone => Loss::Table,
+        Some(Concern::Table) => Loss::Passage,
+        Some(Concern::Elements) if news.object == Object::Elements => Loss::Perhaps,
+        Some(Concern::Elements) => Loss::Passage,
+        Some(Concern::Lan) | None => Loss::None,
     }
 }
-
-/// The name of our table.
-const TABLE: &str = "spoke";
-
-/// Where others' filters let our packets through.
-const PASSAGES: [&str; 2] = ["DOCKER-USER", "FORWARD"];
 
 fn restore(daemon: &Daemon, loss: Loss) {
     let began = Instant::now();
@@ -136,18 +150,20 @@ fn restore(daemon: &Daemon, loss: Loss) {
 }
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.
-pub(super) fn network(daemon: &Daemon) {
+pub(super) fn network(daemon: &Daemon, monitor: Monitor) {
     let mut clashes = Clashes::default();
-    while let Err(error) = network_until_lost(daemon, &mut clashes) {
+    let mut heard = network_until_lost(daemon, monitor, &mut clashes);
+    while let Err(error) = heard {
         daemon.journal.failed("watching this host's addresses", &error);
         if daemon.sleep(AGAIN) {
             return;
         }
+        heard = Monitor::network()
+            .and_then(|monitor| network_until_lost(daemon, monitor, &mut clashes));
     }
 }
 
-fn network_until_lost(daemon: &Daemon, clashes: &mut Clashes) -> Result<()> {
-    let mut monitor = Monitor::network()?;
+fn network_until_lost(daemon: &Daemon, mut monitor: Monitor, clashes: &mut Clashes) -> Result<()> {
     loop {
         clashes.compare(daemon);
         if !is_changed(&mut monitor, daemon)? {
@@ -223,24 +239,22 @@ mod tests {
 
     use super::*;
 
-    fn news(gone: bool, object: Object, table: &str, chain: &str) -> News {
-        let (table, chain) = (table.to_owned(), chain.to_owned());
-        News { object, gone, family: Family::Inet, table, chain }
-    }
-
     #[test]
     fn knows_what_is_a_loss() {
-        for (change, expected) in [
-            (news(true, Object::Table, "spoke", ""), Loss::Table),
-            (news(true, Object::Rule, "spoke", "forward"), Loss::Table),
-            (news(true, Object::Elements, "spoke", ""), Loss::Perhaps),
-            (news(false, Object::Elements, "spoke", ""), Loss::None),
-            (news(false, Object::Table, "spoke", ""), Loss::None),
-            (news(false, Object::Rule, "filter", "DOCKER-USER"), Loss::Passage),
-            (news(true, Object::Chain, "filter", "FORWARD"), Loss::Passage),
-            (news(true, Object::Table, "firewalld", ""), Loss::None),
+        let (ours, theirs) = ((Family::Inet, "spoke"), (Family::Ipv4, "filter"));
+        for (gone, object, (family, table), chain, expected) in [
+            (true, Object::Table, ours, "", Loss::Table),
+            (true, Object::Rule, ours, "forward", Loss::Table),
+            (false, Object::Rule, ours, "forward", Loss::Passage),
+            (true, Object::Elements, ours, "", Loss::Perhaps),
+            (false, Object::Elements, ours, "", Loss::None),
+            (false, Object::Table, ours, "", Loss::None),
+            (true, Object::Chain, theirs, "FORWARD", Loss::Passage),
+            (true, Object::Rule, theirs, "DOCKER", Loss::None),
         ] {
-            assert_eq!(loss_by(&change), expected, "{change:?}");
+            let (table, chain) = (table.to_owned(), chain.to_owned());
+            let change = Change::Ruleset(News { object, gone, family, table, chain });
+            assert_eq!(loss(&BTreeSet::from([change.clone()])), expected, "{change:?}");
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
     let settings = Settings {
         engines: config.api.clone(),
         driver: config.driver().to_owned(),
+        grace: Duration::from_secs(config.grace_seconds),
         ..Settings::default()
     };
     let report = |notice: Notice| notice_of(daemon, &notice);

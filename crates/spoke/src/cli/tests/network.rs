@@ -45,7 +45,7 @@ front  bridge  spoke    10.200.0.0/24              sp-front  0
     assert_eq!(host.spoke("network ls --format json").lines().count(), 2);
     let json: serde_json::Value = serde_json::from_str(&host.spoke("network ls -o json")).unwrap();
     assert_eq!(json[0]["subnets"][1]["gateway"], "fd00:70::1");
-    assert!(host.spoke("network ls -o yaml").starts_with("- attached: 1\n  bridge: sp-back\n"));
+    assert!(host.spoke("network ls -o yaml").starts_with("- aliases: []\n  attached: 1\n"));
 }
 
 #[test]
@@ -79,9 +79,46 @@ fn options_reach_the_network() {
     );
     assert_eq!(range.gateway, Some("10.9.0.254".parse().unwrap()));
     assert!(network.wiring.masquerade.is_none());
+    assert!(network.wiring.publish.is_none());
     let firewall = network.wiring.firewall.unwrap();
+    assert_eq!(firewall.egress, model::EgressPolicy::Internal);
     assert_eq!(firewall.ingress, model::IngressPolicy::Isolated);
     assert_eq!(firewall.bridge.unwrap().as_str(), "br9");
+}
+
+#[test]
+fn a_network_says_who_reaches_its_ports() {
+    let host = Fixture::new();
+    host.spoke("network create --publish local home");
+    let network = host.engine().network(&"home".parse().unwrap()).unwrap();
+    assert_eq!(network.wiring.publish.unwrap().reach, model::Reach::Local);
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("network inspect home")).unwrap();
+    assert_eq!((&json[0]["publish"], &json[0]["internal"]), (&"local".into(), &false.into()));
+}
+
+#[test]
+fn runtimes_call_networks_as_they_like() {
+    let host = two_networks();
+    let network = host.engine().network(&"back".parse().unwrap()).unwrap();
+    let alias = model::Alias {
+        id: "0123456789abcdef".parse().unwrap(),
+        network: network.name.clone(),
+        runtime: model::Runtime::Spoke,
+        since: Timestamp(NOW),
+        title: Some("shop".parse().unwrap()),
+        publisher: model::Publisher::Spoke,
+        handoff: model::Handoff::Caller,
+        publish_on: None,
+        prefix: None,
+    };
+    host.engine().enroll(&alias, &network).unwrap();
+    host.attach("back", "c1", None);
+    assert_eq!(host.spoke("ps shop"), host.spoke("ps back"));
+    assert!(host.spoke("ps").contains("shop"));
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("ps -o json")).unwrap();
+    assert_eq!((&json[0]["network"], &json[0]["title"]), (&"back".into(), &"shop".into()));
+    assert!(host.spoke("network inspect shop").contains("\"id\": \"0123456789abcdef\""));
 }
 
 #[test]
