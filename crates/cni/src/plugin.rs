@@ -3,6 +3,7 @@
 mod bridge;
 mod firewall;
 mod ipam;
+mod joined;
 mod link;
 mod loopback;
 mod portmap;
@@ -12,7 +13,7 @@ mod tuning;
 
 use std::path::PathBuf;
 
-use model::{ContainerId, IfName, InterfaceAddress, Layer, Result, Sandbox, Wiring};
+use model::{ContainerId, IfName, InterfaceAddress, Layer, NetworkName, Result, Sandbox, Wiring};
 
 use crate::Context;
 use crate::source::{self, Source};
@@ -161,6 +162,8 @@ impl Call<'_> {
 /// What a configuration means.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
+    /// The network, where it is not called as the configuration is.
+    pub(crate) network: Option<NetworkName>,
     /// The interface, where the configuration overrides the runtime.
     pub(crate) ifname: Option<IfName>,
     /// What the dataplane does for every container of the network.

@@ -335,7 +335,7 @@ fn gc(call: &Call<'_>) -> Result<()> {
 fn network(call: &Call<'_>, plan: &Plan) -> Network {
     let args = Args::parse(&call.environment.args).unwrap_or_default();
     Network {
-        name: call.config.name().clone(),
+        name: plan.network.as_ref().unwrap_or(call.config.name()).clone(),
         runtime: args.runtime(),
         since: call.context.now,
         wiring: plan.template.clone(),

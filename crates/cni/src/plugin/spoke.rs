@@ -8,11 +8,12 @@ use model::{
     Space, Tuning, Wiring,
 };
 
+use super::joined::joined;
 use super::{Call, Plan, bridge, firewall, link, portmap, tuning};
 use crate::source::{self, Source};
 use crate::wire::Object;
 
-/// The fields of our own.
+/// The fields that describe a network.
 const OWN: [&str; 14] = [
     "backend",
     "bridge",
@@ -30,14 +31,15 @@ const OWN: [&str; 14] = [
     "sysctl",
 ];
 
-/// The fields that any plugin gets.
-const COMMON: [&str; 9] = [
+/// The fields that any plugin gets, and the name of a network to join.
+const COMMON: [&str; 10] = [
     "args",
     "capabilities",
     "cniVersion",
     "dns",
     "ipam",
     "name",
+    "network",
     "prevResult",
     "runtimeConfig",
     "type",
@@ -46,7 +48,8 @@ const COMMON: [&str; 9] = [
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     refuse_unknown(&root)?;
-    if let Some(network) = declared(call, &root)? {
+    let describes = |key: &str| is_one_of(key, &OWN) || is_one_of(key, &["ipam", "dns"]);
+    if let Some(network) = joined(call, &root, describes)? {
         return join(call, network);
     }
     let backend = backend(call, &root)?;
@@ -81,22 +84,13 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     Ok(Plan { template, wiring, source, sticky, note: bandwidth(call)?, ..Plan::default() })
 }
 
-/// The network of this name that `spoke network create` made: meant by a configuration that says
-/// nothing but name and type.
-fn declared(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Network>> {
-    let describes = |(key, _): (&str, _)| is_one_of(key, &OWN) || is_one_of(key, &["ipam", "dns"]);
-    match root.fields().any(describes) {
-        true => Ok(None),
-        false => call.context.engine.declared(call.config.name()),
-    }
-}
-
-/// Joins a network as it was declared.
+/// Joins a network as it was made.
 fn join(call: &Call<'_>, network: Network) -> Result<Plan> {
     let wiring = of_container(call, &network.wiring)?;
     let wanted = source::wanted(call)?;
     let source = Source { ipam: network.ipam, routes: network.routes, dns: network.dns, wanted };
     Ok(Plan {
+        network: Some(network.name),
         template: network.wiring,
         wiring,
         source,
@@ -114,6 +108,9 @@ fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
         LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
         LinkKind::Ptp(_) | LinkKind::Loopback => None,
     });
+    if let Some(of_network) = &template.publish {
+        publish.reach = of_network.reach;
+    }
     wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
     wiring.tuning = own_tuning(call)?;
     Ok(wiring)

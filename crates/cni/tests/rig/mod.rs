@@ -166,6 +166,12 @@ impl Rig {
         cni::run(plugin, &environment, &mut input.as_bytes(), &context)
     }
 
+    /// Works with the engine that the plugins work with.
+    pub fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
+        let (delegates, me) = (Delegates::new(), Me);
+        work(&Engine::new(&self.store, &self.driver, &delegates, &me))
+    }
+
     /// Calls a plugin for `container`'s `eth0`.
     pub fn command(
         &self,

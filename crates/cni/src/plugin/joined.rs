@@ -1,0 +1,50 @@
+//! Networks that a configuration of type `spoke` joins rather than describes.
+
+use model::{Error, Layer, Network, NetworkName, Result};
+
+use super::Call;
+use crate::wire::{Command, Object};
+
+/// What nothing but `"network"` says.
+const NETWORK: &str = "network";
+
+/// The network that is meant where the configuration describes none: that of `"network"`, by its
+/// own name or as Docker calls it; or the one of the configuration's name that
+/// `spoke network create` made. `describing` are the fields that would describe one.
+pub(super) fn joined(
+    call: &Call<'_>,
+    root: &Object<'_>,
+    describing: impl Fn(&str) -> bool,
+) -> Result<Option<Network>> {
+    let described = root.fields().find(|(key, _)| describing(key));
+    match (root.parse::<NetworkName>(NETWORK)?, described) {
+        (Some(name), None) => named(call, &name).map(Some),
+        (Some(name), Some((_, node))) => Err(Error::invalid(
+            node.wrong(format!("but \"network\" is {name:?}, which is joined as it was made"))
+                .to_string(),
+        )),
+        (None, Some(_)) => Ok(None),
+        (None, None) => call.context.engine.declared(call.config.name()),
+    }
+}
+
+/// A container leaves the network that it is on, whatever is called so by now.
+fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
+    let engine = call.context.engine;
+    let left = match call.command {
+        Command::Check | Command::Del => network_of_container(call)?,
+        Command::Add | Command::Gc | Command::Status | Command::Version => None,
+    };
+    engine.network(left.as_ref().unwrap_or(name))
+}
+
+fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {
+    let Some((container, ifname)) = &call.subject else { return Ok(None) };
+    let mut records = call.context.engine.attachments()?.into_iter();
+    let record = records.find(|record| {
+        record.layer == Layer::Link
+            && record.alias.is_none()
+            && (&record.id.container, &record.id.ifname) == (container, ifname)
+    });
+    Ok(record.map(|record| record.id.network))
+}
