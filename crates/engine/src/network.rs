@@ -1,6 +1,8 @@
 //! Networks: declared by a command, or described by a runtime's configuration.
 
-use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Range, Result};
+use model::{
+    Alias, Attachment, Error, IfName, Layer, LinkKind, Network, NetworkName, Pool, Range, Result,
+};
 
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
@@ -37,23 +39,26 @@ impl Engine<'_> {
             if !self.is_in_use(&other)? {
                 continue;
             }
-            for (ours, theirs) in network
-                .ipam
-                .pools()
-                .iter()
-                .flat_map(|ours| other.ipam.pools().iter().map(move |theirs| (ours, theirs)))
-            {
-                let clash = ours.space == theirs.space
-                    && ours.ranges.iter().any(|a| theirs.ranges.iter().any(|b| a.overlaps(b)));
-                if clash {
-                    return Ok(Some(Error::conflict(format!(
-                        "subnet {} overlaps network {} ({})",
-                        ours.ranges[0].subnet, other.name, other.runtime
-                    ))));
-                }
+            if let Some(clash) = clash(network, &other) {
+                return Ok(Some(clash));
             }
         }
         self.handed_out(network)
+    }
+
+    /// A configuration may share a subnet with another, as it could with the reference plugins, but
+    /// not take that of a network which somebody made, unless both are on one bridge.
+    fn refuse_taken(&self, network: &Network) -> Result<()> {
+        let declared = self.networks_in(&Prefix::Networks)?.into_iter().map(|read| read.value);
+        let others: Vec<_> = declared.filter(|other| other.name != network.name).collect();
+        let own = bridge(network);
+        if own.is_some() && others.iter().any(|other| bridge(other) == own) {
+            return Ok(());
+        }
+        match others.iter().find_map(|other| clash(network, other)) {
+            Some(clash) => Err(clash),
+            None => self.handed_out(network)?.map_or(Ok(()), Err),
+        }
     }
 
     /// Subnets that were handed out for networks that are yet to be made are not free either.
@@ -172,6 +177,7 @@ impl Engine<'_> {
             let key = Key::Configured(request.network.name.clone());
             let known = self.network_under(&key)?;
             if !is_described(known.as_ref(), &request.network) {
+                self.refuse_taken(&request.network)?;
                 txn = txn
                     .expect(key.clone(), unchanged(known.as_ref()))
                     .put(key, Record::Network(Box::new(request.network.clone())));
@@ -191,6 +197,30 @@ fn is_described(known: Option<&Read<Box<Network>>>, network: &Network) -> bool {
         let known = &*read.value;
         *known == Network { since: known.since, runtime: known.runtime, ..network.clone() }
     })
+}
+
+/// That two networks would hand out the same addresses.
+fn clash(network: &Network, other: &Network) -> Option<Error> {
+    let is_theirs = |our: &Range, pool: &Pool| {
+        let theirs = other.ipam.pools().iter().filter(|theirs| theirs.space == pool.space);
+        theirs.flat_map(|theirs| &theirs.ranges).any(|their| our.overlaps(their))
+    };
+    let ours = network
+        .ipam
+        .pools()
+        .iter()
+        .find_map(|pool| pool.ranges.iter().find(|our| is_theirs(our, pool)))?;
+    Some(Error::conflict(format!(
+        "subnet {} overlaps network {} ({})",
+        ours.subnet, other.name, other.runtime
+    )))
+}
+
+fn bridge(network: &Network) -> Option<&IfName> {
+    match &network.wiring.link.as_ref()?.kind {
+        LinkKind::Bridge(bridge) => Some(&bridge.name),
+        LinkKind::Ptp(_) | LinkKind::Loopback => None,
+    }
 }
 
 fn refuse_if_used(

@@ -257,6 +257,36 @@ fn networks_are_refused_where_they_overlap_and_removed_when_empty() {
     assert!(engine.networks().unwrap().is_empty() && engine.attachments().unwrap().is_empty());
 }
 
+#[test]
+fn what_somebody_made_is_not_taken_by_a_configuration() {
+    let (world, made) = (World::new(), book("10.0.0.0/24"));
+    let engine = world.engine();
+    engine.create_network(&made).unwrap();
+    let pools = vec![pool("described", "10.0.0.128/25", Order::LowestFree)];
+    let mut described = network("described", Ipam::Book { pools });
+    let error = engine.attach(&request(&described, "a")).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert!(error.to_string().contains("10.0.0.128/25 overlaps network front"), "{error}");
+    assert!(engine.attachments().unwrap().is_empty());
+    assert_eq!(engine.networks().unwrap(), std::slice::from_ref(&made));
+    // On the bridge of the other it does no harm; nor where nobody made the other.
+    let bridge = Bridge {
+        name: "sp-front".parse().unwrap(),
+        gateway: Gateway::None,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+    };
+    let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac: None, mtu: None };
+    engine.remove_network(&made.name, false).unwrap();
+    let made = Network { wiring: Wiring { link: Some(link), ..Wiring::default() }, ..made };
+    engine.create_network(&made).unwrap();
+    described.wiring = made.wiring.clone();
+    engine.attach(&request(&described, "b")).unwrap();
+    engine.remove_network(&made.name, true).unwrap();
+    engine.attach(&request(&made, "c")).unwrap();
+}
+
 proptest! {
     #[test]
     fn no_address_is_ever_held_twice(
