@@ -97,13 +97,18 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
-    /// Who starts others comes first, so that it starts no more of them.
+    /// Who starts others comes first, so that it starts no more of them. What put the process into
+    /// its world ends with it, and must not end before: who would wait for the process then is
+    /// outside of its world, which cannot end until somebody has.
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            for pid in descendants(self.child.id()).into_iter().filter_map(Pid::from_raw) {
+            let below = descendants(self.child.id());
+            for pid in below.iter().filter_map(|pid| Pid::from_raw(*pid)) {
                 let _ = kill_process(pid, Signal::KILL);
             }
-            let _ = self.child.kill();
+            if below.is_empty() {
+                let _ = self.child.kill();
+            }
             let _ = self.child.wait();
         }
     }
