@@ -41,7 +41,7 @@ fn samples(book: &Book) -> String {
     let _ = writeln!(
         out,
         "Docker, median [p10 - p90]; ratios to the first of each case\n\
-         {:<34} {:<18} {:<18} {:<6} {:>30} {:>24}",
+         {:<34} {:<26} {:<15} {:<6} {:>30} {:>24}",
         "case", "what", "who", "unit", "value", "ratio"
     );
     for one in book.ordered_samples() {
@@ -53,7 +53,7 @@ fn samples(book: &Book) -> String {
         let digits = if value.is_some_and(|value| value.median >= 1_000.0) { 0 } else { 2 };
         let _ = writeln!(
             out,
-            "{:<34} {:<18} {:<18} {:<6} {:>30} {:>24}{failed}",
+            "{:<34} {:<26} {:<15} {:<6} {:>30} {:>24}{failed}",
             one.case,
             one.verb,
             one.who,

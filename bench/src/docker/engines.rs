@@ -1,10 +1,11 @@
 //! Networks and containers of a real engine, by its API: its own user-defined bridge and ours.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use model::{Error, Kind, Result};
 use serde_json::{Value, json};
-use tests::{Engine, Plugins, Release, Serve};
+use tests::{Engine, Plugins, Release, Serve, http};
 
 use super::line::{remark, say};
 use crate::args::Args;
@@ -24,6 +25,9 @@ pub(super) const DISCONNECT: &str = "disconnect";
 pub(super) const START: &str = "container start";
 pub(super) const RUN: &str = "create + start";
 const STOP: &str = "container rm";
+
+/// Where the daemon says what it did, and how long that took.
+const METRICS: &str = "/run/spoke/metrics.sock";
 
 /// Rounds that do not count.
 const WARMUP: usize = 2;
@@ -57,6 +61,7 @@ pub(super) fn run(release: Release, args: &Args) -> Result<()> {
     }
     let none = Team { engine: &engine, case: case(release), who: NONE, with: Value::Null };
     let rounds = args.either(args.rounds.min(5), args.rounds.min(25));
+    let mut before = BTreeMap::new();
     for round in 0..WARMUP + rounds {
         let number = round.checked_sub(WARMUP);
         for team in &teams {
@@ -67,11 +72,43 @@ pub(super) fn run(release: Release, args: &Args) -> Result<()> {
         }
         // Nobody is always the one who comes after the same other.
         teams.reverse();
+        if round + 1 == WARMUP {
+            before = own_time(&engine);
+        }
         if round.is_multiple_of(10) {
             remark(format!("{}: round {round}", case(release)))?;
         }
     }
+    for (operation, (seconds, count)) in own_time(&engine) {
+        let (earlier, fewer) = before.get(&operation).copied().unwrap_or_default();
+        if count > fewer {
+            let own = format!("{}, our own part", case(release));
+            let verb = operation.split('.').next_back().unwrap_or_default();
+            let place = Place { case: &own, verb, who: "mean", unit: "ms" };
+            say(place, 0, Ok((seconds - earlier) / (count - fewer) * 1e3))?;
+        }
+    }
     Ok(())
+}
+
+/// Seconds and number of each operation that the daemon has done for an engine, by its own figures.
+fn own_time(engine: &Engine) -> BTreeMap<String, (f64, f64)> {
+    let mut times: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    let said = http::call(&engine.world().path(METRICS), "GET", "/metrics", b"");
+    let text = said.map(|reply| reply.text()).unwrap_or_default();
+    for line in text.lines() {
+        let Some((labels, value)) = line.split_once("} ") else { continue };
+        let operation = labels.split("operation=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let (Some(operation), Ok(value)) = (operation, value.trim().parse::<f64>()) else {
+            continue;
+        };
+        if line.starts_with("spoke_operation_seconds_sum{") {
+            times.entry(operation.to_owned()).or_default().0 = value;
+        } else if line.starts_with("spoke_operation_seconds_count{") {
+            times.entry(operation.to_owned()).or_default().1 = value;
+        }
+    }
+    times
 }
 
 /// One who is measured.
