@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 use docker::server::{Limits, Listener, Server, Stopper};
 use engine::port::Prefix;
 use model::{Error, Result};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -48,6 +50,13 @@ const STACK: usize = 512 << 10;
 
 /// How long the book's watch waits before it looks whether the daemon stops.
 const GLANCE: Duration = Duration::from_millis(500);
+
+/// Says, in the environment, that Docker manages this daemon, and what it calls it
+/// (packaging/plugin/config.json).
+const MANAGED: &str = "SPOKE_PLUGIN";
+
+/// The kernel's parameters.
+const PARAMETERS: &str = "/proc/sys";
 
 /// What all threads of the daemon share.
 pub(crate) struct Daemon {
@@ -75,7 +84,11 @@ struct Doors {
 
 /// Serves until it is told to stop. Fails before anything is changed where the configuration
 /// cannot be served or somebody else serves already.
-pub(crate) fn run(config: Config) -> Result<()> {
+pub(crate) fn run(mut config: Config) -> Result<()> {
+    if let Ok(name) = std::env::var(MANAGED) {
+        config.docker.driver = Some(name);
+        unlock_parameters()?;
+    }
     let _only = Only::daemon(&config.store.runtime)?;
     let doors = Doors::open(&config)?;
     let signals = Signals::new([SIGTERM, SIGINT])
@@ -292,6 +305,17 @@ impl Daemon {
     fn figures(&self) -> Result<String> {
         let book = self.worlds.with(|world| cli::figures(&|| Ok(world.engine())))?;
         self.journal.metrics.text(&book)
+    }
+}
+
+/// Docker gives a managed plugin the kernel's parameters to read only, in a mount namespace that is
+/// the plugin's own; with our capabilities that is a precaution and not a border.
+fn unlock_parameters() -> Result<()> {
+    let unlocked = mount_remount(PARAMETERS, MountFlags::BIND, "");
+    match unlocked {
+        // It is no mount of its own: nobody locked it.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(cause) => Err(Error::os(format!("making {PARAMETERS} writable"), cause.into())),
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct DockerConfig {
     /// The plugin's socket; Docker finds it by this place, and calls the driver as the file is
     /// called.
     pub(crate) socket: PathBuf,
+    /// What Docker calls the driver, where that is not how the socket's file is called: a managed
+    /// plugin has a tag.
+    pub(crate) driver: Option<String>,
     /// Whether networks belong to one host or to a swarm.
     pub(crate) scope: Scope,
     /// Whether Docker tells the MAC address with each request for an IP address.
@@ -146,6 +149,7 @@ impl Default for DockerConfig {
         Self {
             enabled: true,
             socket: "/run/docker/plugins/spoke.sock".into(),
+            driver: None,
             scope: Scope::Local,
             requires_mac_address: false,
             api: vec!["/var/run/docker.sock".into()],
@@ -169,9 +173,11 @@ impl Default for EventsConfig {
 }
 
 impl DockerConfig {
-    /// What Docker calls the driver: the name of the socket's file without `.sock`.
+    /// What Docker calls the driver: unless told otherwise the name of the socket's file without
+    /// `.sock`.
     pub(crate) fn driver(&self) -> &str {
-        self.socket.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke")
+        let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
+        self.driver.as_deref().or_else(stem).unwrap_or("spoke")
     }
 
     /// Refuses what no daemon could serve.
