@@ -29,6 +29,21 @@ fn the_last_id_takes_the_network_with_it() {
     });
 }
 
+/// The daemon notes what Docker calls a network while its first container starts.
+#[test]
+fn a_title_that_comes_meanwhile_keeps_nobody_off() {
+    let rig = Rig::new();
+    let network = front();
+    rig.with(|engine| engine.enroll(&alias("n", &network), &network)).unwrap();
+    *rig.before_turn.lock().unwrap() = Some(Box::new(|rig| {
+        rig.with(|engine| engine.set_title(&id("n"), &"shop".parse().unwrap())).unwrap();
+    }));
+    rig.with(|engine| {
+        reserve(engine, &network, "a", 2, "n");
+        assert_eq!(engine.alias(&id("n")).unwrap().unwrap().title, "shop".parse().ok());
+    });
+}
+
 #[test]
 fn a_network_that_somebody_else_made_or_uses_stays() {
     let rig = Rig::new();

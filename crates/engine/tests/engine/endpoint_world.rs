@@ -51,6 +51,8 @@ pub(crate) struct Rig {
     fuse: AtomicI64,
     /// What happens once while something is being attached.
     pub(crate) meanwhile: Mutex<Option<Meanwhile>>,
+    /// What happens once before somebody's turn.
+    pub(crate) before_turn: Mutex<Option<Meanwhile>>,
     pid: Mutex<u32>,
     pub(crate) now: Mutex<u64>,
     turns: Arc<Turns>,
@@ -74,6 +76,7 @@ impl Rig {
             fails: Mutex::default(),
             fuse: AtomicI64::new(i64::MAX),
             meanwhile: Mutex::default(),
+            before_turn: Mutex::default(),
             pid: Mutex::new(1),
             now: Mutex::new(1_000),
             turns: Arc::default(),
@@ -275,6 +278,10 @@ impl Host for Rig {
     }
 
     fn turn(&self, id: &AttachmentId) -> Turn {
+        let before = self.before_turn.lock().unwrap().take();
+        if let Some(before) = before {
+            before(self);
+        }
         let held = self.turns.held.lock().unwrap();
         let mut held = self.turns.given.wait_while(held, |held| held.contains(id)).unwrap();
         held.insert(id.clone());
