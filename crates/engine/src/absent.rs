@@ -58,7 +58,8 @@ impl Engine<'_> {
     /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
     /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays,
     /// and so does what is agreed among hosts ([`Space::Global`]): one of them does not know who
-    /// uses it. A network that is not known stays while a container on it lives. Goes on after an error and reports them all.
+    /// uses it. A network that is not known stays while a container on it lives or has just come.
+    /// Goes on after an error and reports them all.
     ///
     /// What a runtime says is never quite true while it works: give [`Live::or`] of two
     /// observations, and a `grace` that reaches back before the first.
@@ -97,16 +98,18 @@ impl Engine<'_> {
     fn find_attachments(&self, search: &mut Search<'_>) -> Result<()> {
         for read in self.records(&Prefix::Attachments)? {
             let Attachment { id, alias, since, runtime, .. } = &*read.value;
-            let Some(alias) = alias else { continue };
-            let forgotten = search.is_old(*runtime, *since)
-                && !search.live.has(alias, &id.container)
-                && !self.is_being_attached(&read.value);
-            if !forgotten {
+            let Some(alias) = alias.as_ref().filter(|_| *runtime == search.runtime) else {
+                continue;
+            };
+            if search.live.has(alias, &id.container) {
                 continue;
             }
-            let known = search.live.networks.contains_key(alias);
-            if !known && self.presence(&read.value) == Presence::Alive {
+            let is_young = !search.is_old(*runtime, *since) || self.is_being_attached(&read.value);
+            let is_known = search.live.networks.contains_key(alias);
+            if !is_known && (is_young || self.presence(&read.value) == Presence::Alive) {
                 search.peopled.insert(alias.clone());
+            } else if is_young {
+                // It may not have been told yet.
             } else if search.dead.insert(id.clone()) {
                 search.found.push(Found::Attachment(read));
             }
@@ -192,14 +195,21 @@ impl Engine<'_> {
         }
     }
 
-    /// Only from whom it was judged to be: with its attachment the lease has lost its user.
+    /// Only from whom it was judged to be: with its attachment the lease has lost its user. Who has
+    /// begun to use it since then keeps it.
     fn free_requested(&self, subnet: &SubnetId, judged: &Holder) -> Result<()> {
-        let address = judged.lease.address.addr();
-        match self.holder(&judged.lease.space, address)? {
-            Some(now) if now.since == judged.since && is_left(&now.tenant, &judged.tenant) => {
-                self.release_address(subnet, address)
-            }
-            Some(_) | None => Ok(()),
+        let Some(now) = self.holder_of(&judged.lease.space, judged.lease.address.addr())? else {
+            return Ok(());
+        };
+        let is_used = match now.value.attachment() {
+            Some(user) => self.has_record(user)?,
+            None => false,
+        };
+        let is_judged =
+            now.value.since == judged.since && is_left(&now.value.tenant, &judged.tenant);
+        match is_judged && !is_used {
+            true => self.free_unused(subnet, &now).map(drop),
+            false => Ok(()),
         }
     }
 
@@ -229,8 +239,8 @@ struct Search<'l> {
     opaque: BTreeSet<NetworkName>,
     /// Networks that the runtime knows.
     known: BTreeSet<NetworkName>,
-    /// Networks that it does not know, with a container on them that is proved to live: no runtime
-    /// removes such a network, so it must be another one's that was not asked.
+    /// Networks that it does not know, with a container on them that is proved to live, or has just
+    /// come: no runtime removes such a network, so it must be another one's that was not asked.
     peopled: BTreeSet<AliasId>,
     dead: BTreeSet<AttachmentId>,
     found: Vec<Found>,

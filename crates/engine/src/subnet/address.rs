@@ -201,22 +201,29 @@ impl Engine<'_> {
         Err(Error::try_again(format!("releasing {address}: lost {RACES} races in a row")))
     }
 
-    /// Frees a requested address. `false` where it changed meanwhile.
+    /// Frees a requested address, and removes who uses it. `false` where it changed meanwhile.
     fn free_lease(&self, id: &SubnetId, mut read: Read<Holder>) -> Result<bool> {
-        let (space, address) = (id.space.clone(), read.value.lease.address.addr());
+        let (space, address) = (&id.space, read.value.lease.address.addr());
         if let Some(user) = read.value.attachment().cloned()
             && self.record_of(&user, Layer::Link)?.is_some()
         {
             self.remove(&user)?;
-            let Some(again) = self.holder_of(&space, address)? else { return Ok(true) };
+            let Some(again) = self.holder_of(space, address)? else { return Ok(true) };
             read = again;
         }
+        self.free_unused(id, &read)
+    }
+
+    /// Frees a requested address that nobody uses. `false` where it changed since it was read:
+    /// somebody may use it now.
+    pub(crate) fn free_unused(&self, id: &SubnetId, read: &Read<Holder>) -> Result<bool> {
+        let address = read.value.lease.address.addr();
         let place = match self.subnet_of(id)? {
             Some(subnet) => Some(self.place(subnet.value)?),
             None => None,
         };
-        let key = Key::Lease(space, address);
-        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+        let key = Key::Lease(id.space.clone(), address);
+        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
         if let Some(place) = &place {
             self.release_file(place, &read.value.lease)?;
             txn = self.note_freed(&place.pool, &[address], txn)?;

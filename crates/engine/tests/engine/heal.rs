@@ -1,9 +1,12 @@
 //! Putting back what was lost, and freeing what was forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use super::common::Directory;
 use super::endpoint_world::*;
+use engine::port::{Key, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{
     AddressRequest, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
     SubnetWish,
@@ -194,4 +197,74 @@ fn a_whole_network_that_was_forgotten_goes() {
         assert!(engine.subnets().unwrap().is_empty() && engine.reservations().unwrap().is_empty());
         assert_eq!(rig.kernel(), Kernel::default());
     });
+}
+
+/// Its engine is not asked, and the container has come since the grace time began.
+#[test]
+fn an_unknown_network_stays_while_somebody_has_just_come() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        *rig.now.lock().unwrap() += 31;
+        let asked = both(&network, "a", 2);
+        let made = engine.reserve(&asked, &id("n")).unwrap();
+        assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
+        engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
+        assert!(engine.attachment(&made.id).unwrap().is_some());
+    });
+}
+
+/// A store in which somebody else does something once, right after a record was read so often.
+struct Interrupted<'r> {
+    rig: &'r Rig,
+    key: Key,
+    reads: AtomicI64,
+    then: &'r (dyn Fn() + Sync),
+}
+
+impl Store for Interrupted<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        let read = Store::get(self.rig, key);
+        if *key == self.key && self.reads.fetch_sub(1, Ordering::SeqCst) == 1 {
+            (self.then)();
+        }
+        read
+    }
+
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
+        Store::list(self.rig, prefix)
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        Store::commit(self.rig, txn)
+    }
+}
+
+/// Between RequestAddress and CreateEndpoint an engine was stopped for longer than the grace time.
+#[test]
+fn an_address_that_is_being_freed_is_not_taken_from_who_begins_to_use_it() {
+    for reads in 1..=3 {
+        let rig = Rig::new();
+        let (network, leased) = rig.with(|engine| {
+            let pool = subnet(engine, "10.7.0.0/24");
+            let of = engine.subnet(&pool).unwrap().unwrap();
+            let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
+            engine.enroll(&alias("n", &network), &network).unwrap();
+            (network, address(engine, &pool, Purpose::Container(None)))
+        });
+        *rig.now.lock().unwrap() += 31;
+        let asked = endpoint(&network, "a", &[&format!("{leased}/24")]);
+        let begin = || drop(rig.with(|engine| engine.reserve(&asked, &id("n")).unwrap()));
+        let key = Key::Lease(Space::Host, leased);
+        let store = Interrupted { rig: &rig, key, reads: AtomicI64::new(reads), then: &begin };
+        let directory = Directory::default();
+        let engine = Engine::new(&store, &rig, &directory, &rig);
+        absent(&engine, &live(&[("n", Some(&[]))]), Mode::Mend);
+        if store.reads.load(Ordering::SeqCst) <= 0 {
+            let made = rig.with(|engine| engine.attachment(&asked.id()).unwrap());
+            assert!(made.is_some(), "interrupted after {reads} reads");
+        }
+    }
 }
