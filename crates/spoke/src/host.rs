@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{Host, Occupied, Turn};
 use model::{AttachmentId, Process, Result, Timestamp};
+use sha2::{Digest, Sha256};
 
 use crate::worlds::Turns;
 
@@ -51,9 +52,24 @@ impl Host for ThisHost {
         Ok(occupied)
     }
 
+    fn site(&self) -> [u8; 5] {
+        let id = MACHINE_IDS.iter().find_map(|path| std::fs::read(path).ok());
+        site_of(id.as_deref().map_or(&[], <[u8]>::trim_ascii))
+    }
+
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool {
         netlink::process::wait_for_end(process, limit)
     }
+}
+
+/// Where a host's lasting identity is (machine-id(5)).
+const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+
+/// The identity is not to be told to others, so it is hashed, as machine-id(5) wants.
+fn site_of(machine_id: &[u8]) -> [u8; 5] {
+    let digest: [u8; 32] =
+        Sha256::new_with_prefix(b"spoke site").chain_update(machine_id).finalize().into();
+    [digest[0], digest[1], digest[2], digest[3], digest[4]]
 }
 
 /// Where networks of others are declared, and whose they are.
