@@ -1,16 +1,23 @@
 //! Putting back what others took away, or what a reboot did.
 
-use model::{Phase, Result};
+use std::collections::BTreeSet;
+
+use model::{NetworkName, Phase, Result};
 
 use crate::Engine;
 use crate::gc::all_of;
 use crate::port::Prefix;
 
 impl Engine<'_> {
-    /// Makes what the attachments of every declared network share: after a reboot, before the first
-    /// container comes. Goes on after an error and reports them all.
+    /// Makes what the attachments of a network share, for every network that a runtime knows by an
+    /// id: after a reboot it takes it for made. The others are made when their first container
+    /// comes; until then no route leads to them, so that Docker accepts their subnets. Goes on
+    /// after an error and reports them all.
     pub fn raise_networks(&self) -> Result<()> {
-        let declared = self.networks_in(&Prefix::Networks)?;
+        let known: BTreeSet<NetworkName> =
+            self.aliases()?.into_iter().map(|alias| alias.network).collect();
+        let mut declared = self.networks_in(&Prefix::Networks)?;
+        declared.retain(|network| known.contains(&network.value.name));
         let raised = declared.iter().map(|network| {
             let doing = format!("making network {}", network.value.name);
             self.driver.up(&network.value).map_err(|error| error.context(doing))
