@@ -4,12 +4,17 @@
 //! A target takes bytes and panics where a property does not hold, so that any fuzzer can drive it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod docker;
+mod engine_api;
 mod mutate;
+mod nothing;
 mod plugin;
 mod records;
 mod run;
 mod wire;
 
+pub use docker::docker;
+pub use engine_api::engine_api;
 pub use plugin::plugin;
 pub use records::{journal, record};
 pub use run::{corpus, run};

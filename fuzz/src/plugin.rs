@@ -2,15 +2,16 @@
 //! and a dataplane that does nothing.
 
 use std::path::Path;
-use std::time::Duration;
 
 use cni::wire::Environment;
-use cni::{Context, Found, Namespaces, Output, Plugin};
-use engine::port::{Driver, Granted, Host, Ipam, Prefix, Presence, Store, Stray};
-use engine::{Engine, Members};
-use model::{Attached, Attachment, Backend, Error, Network, Process, Result, Timestamp};
+use cni::{Context, Output, Plugin};
+use engine::Engine;
+use engine::port::{Prefix, Store};
+use model::{Backend, Timestamp};
 use serde_json::Value;
 use store::Memory;
+
+use crate::nothing::Nothing;
 
 /// `model::Kind::Bug`, as runtimes see it.
 const BUG: u64 = 999;
@@ -70,113 +71,6 @@ fn judge(output: &Output, command: &str) {
     assert_ne!(said["code"], BUG, "{said}");
     if output.code != 0 {
         assert!(said["msg"].as_str().is_some_and(|msg| !msg.is_empty()), "{said}");
-    }
-}
-
-/// A kernel, an address source, a host and its namespaces that agree to everything.
-struct Nothing;
-
-impl Driver for Nothing {
-    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
-        Ok(Attached {
-            addresses: attachment.addresses.clone(),
-            routes: attachment.routes.clone(),
-            dns: attachment.dns.clone(),
-            ..Attached::default()
-        })
-    }
-
-    fn detach(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-
-    fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {
-        Ok(())
-    }
-
-    fn presence(&self, _: &Attachment) -> Presence {
-        Presence::Alive
-    }
-
-    fn restore(&self, _: &Attachment) -> model::Result<()> {
-        Ok(())
-    }
-
-    fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
-        None
-    }
-
-    fn up(&self, _: &Network) -> model::Result<()> {
-        Ok(())
-    }
-
-    fn remove(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
-    }
-
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl Ipam for Nothing {
-    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
-        match &attachment.ipam {
-            model::Ipam::Foreign(_) => Err(Error::unsupported("nothing is executed here")),
-            _ => Ok(Granted::Chosen),
-        }
-    }
-
-    fn release(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-
-    fn check(&self, _: &Attachment) -> Result<()> {
-        Ok(())
-    }
-
-    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
-        Ok(())
-    }
-
-    fn status(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-
-    fn remove(&self, _: &Network) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl Host for Nothing {
-    fn me(&self) -> Process {
-        Process { pid: 1, start: 1 }
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp(0)
-    }
-
-    fn is_running(&self, _: &Process) -> bool {
-        true
-    }
-
-    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
-        Ok(Vec::new())
-    }
-
-    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
-        false
-    }
-}
-
-impl Namespaces for Nothing {
-    fn look(&self, _: &Path) -> Result<Found> {
-        Ok(Found::Other(2))
     }
 }
 

@@ -13,15 +13,17 @@ const HEADER: usize = 24;
 /// The state in which a journal follows the header.
 const JOURNAL: u32 = 1;
 /// Where records of this boot and of all boots are.
-const FOLDERS: [(&str, bool); 8] = [
+const FOLDERS: [(&str, bool); 10] = [
     ("attachments/n1", false),
     ("configured", false),
     ("cursors", false),
     ("leases/@host", false),
     ("ports", false),
+    ("aliases", true),
     ("networks", true),
     ("reservations/@host", true),
     ("sticky/n1", true),
+    ("subnets", true),
 ];
 
 /// The first line is the file's place, the rest is in it. A record is read or refused, never
@@ -118,6 +120,8 @@ impl Stored {
             Prefix::Ports,
             Prefix::Reservations,
             Prefix::StickyOf(network()),
+            Prefix::Subnets,
+            Prefix::Aliases,
         ];
         let mut count = 0;
         for prefix in all {

@@ -13,6 +13,16 @@ fn arguments() {
 }
 
 #[test]
+fn docker() {
+    run("docker", fuzz::docker);
+}
+
+#[test]
+fn engine_api() {
+    run("engine_api", fuzz::engine_api);
+}
+
+#[test]
 fn journal() {
     run("journal", fuzz::journal);
 }

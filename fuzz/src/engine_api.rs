@@ -1,0 +1,96 @@
+//! What a Docker Engine answers when the reconciler asks it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use docker::api::Api;
+use model::{Kind, Result};
+use tempfile::TempDir;
+
+/// Longer than an answer that is written at once takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// An answer with its head. It is understood, or the engine is one that has not answered: then
+/// nothing is freed. It can never say that something is gone by being damaged.
+pub fn engine_api(bytes: &[u8]) {
+    let engine = Engine::running();
+    *engine.answer.lock().unwrap_or_else(PoisonError::into_inner) = bytes.to_vec();
+    let api = Api::new(engine.folder.path().join("docker.sock"), PATIENCE);
+    judge(api.version());
+    judge(api.networks());
+    judge(api.endpoints(&"n1".parse().expect("an id")));
+    judge(api.running());
+    if let Ok(mut events) = api.events() {
+        let _ = events.drain();
+    }
+}
+
+fn judge<T>(answered: Result<T>) {
+    if let Err(error) = answered {
+        assert_eq!(error.kind(), Kind::TryAgain, "{error}");
+    }
+}
+
+/// An engine that answers every request with the same bytes.
+struct Engine {
+    folder: TempDir,
+    answer: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Engine {
+    /// The one of this process.
+    fn running() -> &'static Self {
+        static ENGINE: OnceLock<Engine> = OnceLock::new();
+        ENGINE.get_or_init(|| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let listener = UnixListener::bind(folder.path().join("docker.sock")).expect("a socket");
+            let answer = Arc::<Mutex<Vec<u8>>>::default();
+            let says = Arc::clone(&answer);
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    reply(stream, &bytes);
+                }
+            });
+            Self { folder, answer }
+        })
+    }
+}
+
+/// Whoever asks may have heard enough before the end.
+fn reply(mut stream: UnixStream, bytes: &[u8]) {
+    let mut asked = Vec::new();
+    let mut some = [0; 1024];
+    while !asked.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut some) {
+            Ok(count) if count > 0 => asked.extend_from_slice(&some[..count]),
+            _ => return,
+        }
+    }
+    let _ = stream.write_all(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise what is made from them gets no further either.
+    #[test]
+    fn real_answers_are_understood() {
+        for input in crate::corpus("engine_api") {
+            engine_api(&input);
+            let engine = Engine::running();
+            let api = Api::new(engine.folder.path().join("docker.sock"), PATIENCE);
+            let understood = api.version().is_ok_and(|version| !version.is_empty())
+                || api.networks().is_ok_and(|networks| !networks.is_empty())
+                || api
+                    .endpoints(&"n1".parse().unwrap())
+                    .is_ok_and(|found| found.is_some_and(|some| !some.is_empty()))
+                || api.running().is_ok_and(|running| !running.is_empty());
+            assert!(understood, "{}", input.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What stands behind the engine here.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cni::{Found, Namespaces};
+use docker::driver::{Sandboxes, Within};
+use engine::Members;
+use engine::port::{Driver, Granted, Host, Ipam, Presence, Stray};
+use model::{
+    Attached, Attachment, Error, Handoff, IfName, Interface, Link, Network, Place, Process, Result,
+    Timestamp,
+};
+
+/// A kernel, an address source, a host and its namespaces that agree to everything.
+pub(crate) struct Nothing;
+
+impl Driver for Nothing {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        Ok(Attached {
+            addresses: attachment.addresses.clone(),
+            routes: attachment.routes.clone(),
+            dns: attachment.dns.clone(),
+            interfaces: match &attachment.wiring.link {
+                Some(link) => interfaces(attachment, link),
+                None => Vec::new(),
+            },
+        })
+    }
+
+    fn detach(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {
+        Ok(())
+    }
+
+    fn presence(&self, _: &Attachment) -> Presence {
+        Presence::Alive
+    }
+
+    fn restore(&self, _: &Attachment) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
+        None
+    }
+
+    fn up(&self, _: &Network) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        Ok(Vec::new())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Ipam for Nothing {
+    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        match &attachment.ipam {
+            model::Ipam::Foreign(_) => Err(Error::unsupported("nothing is executed here")),
+            _ => Ok(Granted::Chosen),
+        }
+    }
+
+    fn release(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+        Ok(())
+    }
+
+    fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Host for Nothing {
+    fn me(&self) -> Process {
+        Process { pid: 1, start: 1 }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn is_running(&self, _: &Process) -> bool {
+        true
+    }
+
+    fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {
+        Ok(Vec::new())
+    }
+
+    fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
+        false
+    }
+}
+
+impl Namespaces for Nothing {
+    fn look(&self, _: &Path) -> Result<Found> {
+        Ok(Found::Other(2))
+    }
+}
+
+impl Sandboxes for Nothing {
+    fn look(&self, _: &Path) -> Result<Option<Within>> {
+        Ok(Some(Within { inode: 2, links: std::iter::once(name("lo")).collect() }))
+    }
+}
+
+fn interfaces(attachment: &Attachment, link: &Link) -> Vec<Interface> {
+    let interface = |name, place| Interface { name, mac: link.mac, mtu: link.mtu, place };
+    let inside = || link.name.clone().unwrap_or_else(|| attachment.id.ifname.clone());
+    let far = match attachment.handoff {
+        Handoff::Caller => interface(name("spk0"), Place::Host),
+        Handoff::Finish => interface(inside(), Place::Sandbox),
+    };
+    vec![interface(name("veth0"), Place::Host), far]
+}
+
+fn name(text: &str) -> IfName {
+    text.parse().expect("a name")
+}
