@@ -15,6 +15,8 @@ use crate::wire;
 pub(crate) struct Block {
     pub(crate) net: IpNet,
     pub(crate) gateway: Option<IpAddr>,
+    /// Addresses of devices that are no containers.
+    pub(crate) auxiliary: Vec<IpAddr>,
     /// Where it was requested from us; none where Docker's own IPAM, or somebody else's, has it.
     pub(crate) subnet: Option<Subnet>,
 }
@@ -26,6 +28,7 @@ pub(crate) fn blocks(engine: &Engine<'_>, call: &wire::CreateNetwork) -> Result<
         Ok(Block {
             net: subnet.pool.trunc(),
             gateway: subnet.gateway.map(|gateway| gateway.addr()),
+            auxiliary: subnet.aux.values().copied().collect(),
             subnet: match subnet.space.as_ref().and_then(space_of) {
                 Some(space) => Some(requested(engine, &space, subnet.pool)?),
                 None => None,
@@ -107,7 +110,7 @@ mod tests {
             order: Order::LowestFree,
             sticky: model::Sticky::No,
         });
-        Block { net, gateway: None, subnet }
+        Block { net, gateway: None, auxiliary: Vec::new(), subnet }
     }
 
     fn shown(net: &str, part: Option<&str>) -> String {

@@ -49,8 +49,20 @@ pub(super) fn create(
             engine.relabel_subnet(&subnet.id, &name)?;
         }
     }
+    keep_auxiliary(engine, &blocks)?;
     engine.enroll(&alias(id, &name, &wish, call, circumstances), &network)?;
     Ok(Answer::Done {})
+}
+
+/// On a network that is shared they were requested like a container's, for nothing tells them
+/// apart until now.
+fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
+    for block in blocks {
+        let Some(subnet) = &block.subnet else { continue };
+        let mut auxiliary = block.auxiliary.iter();
+        auxiliary.try_for_each(|address| engine.keep_auxiliary(&subnet.id, *address))?;
+    }
+    Ok(())
 }
 
 /// DeleteNetwork. One that is not known is gone.

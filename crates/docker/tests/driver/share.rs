@@ -362,3 +362,31 @@ fn a_sandbox_has_each_name_once() {
         assert_eq!(info["Value"]["interface"], expected);
     }
 }
+
+/// Without a hardware address nothing tells an auxiliary address from `--ip` until CreateNetwork.
+#[test]
+fn auxiliary_addresses_of_a_shared_network_outlive_a_reboot_as_others_do() {
+    let world = Arc::new(World::default());
+    front(&world, EgressPolicy::Open);
+    let made = |id: &str, shared: &Value, aux: Value| {
+        let pools = [(shared, Some("10.9.0.1/24".to_owned()))];
+        let mut call = create(&pools, &json!({}), false);
+        call["NetworkID"] = id.into();
+        call["IPv4Data"][0]["AuxAddresses"] = aux;
+        world.twice("NetworkDriver.CreateNetwork", &call);
+    };
+    made(NETWORK, &share(&world), json!({}));
+    let shared = share(&world);
+    let request = json!({"PoolID": shared["PoolID"], "Address": "10.9.0.9", "Options": null});
+    world.call("IpamDriver.RequestAddress", &request).unwrap();
+    made(OTHER, &shared, json!({"printer": "10.9.0.9/24"}));
+    let kept = |world: &World| -> Vec<String> {
+        let kept = world.engine().reservations().unwrap();
+        kept.iter().map(|kept| kept.address.to_string()).collect()
+    };
+    assert_eq!(kept(&world), ["10.9.0.9"]);
+    assert_eq!(world.engine().holders().unwrap(), []);
+    let release = json!({"PoolID": shared["PoolID"], "Address": "10.9.0.9"});
+    world.twice("IpamDriver.ReleaseAddress", &release);
+    assert_eq!(kept(&world), [""; 0]);
+}

@@ -231,6 +231,31 @@ impl Engine<'_> {
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
 
+    /// Keeps an address for good that was requested as if for a container: a runtime may tell only
+    /// when it makes a network which addresses are auxiliary (libnetwork). One that is kept already,
+    /// or that an attachment uses, stays as it is.
+    pub fn keep_auxiliary(&self, id: &SubnetId, address: IpAddr) -> Result<()> {
+        for _ in 0..RACES {
+            let Some(read) = self.holder_of(&id.space, address)? else { return Ok(()) };
+            let is_loose = matches!(&read.value.tenant, Tenant::Request { subnet, user: None } if subnet == id);
+            let Some(subnet) = self.subnet_of(id)?.filter(|_| is_loose) else { return Ok(()) };
+            let place = self.place(subnet.value)?;
+            refuse_auxiliary(&place)?;
+            let reserved = self.reservation_of(&id.space, address)?;
+            let held = Key::Lease(id.space.clone(), address);
+            let kept = Key::Reservation(id.space.clone(), address);
+            let txn = Txn::new()
+                .expect(held.clone(), unchanged(Some(&read)))
+                .expect(kept.clone(), unchanged(reserved.as_ref()))
+                .delete(held)
+                .put(kept, mark(&place, &read.value.lease, AUXILIARY)?);
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("keeping {address}: lost {RACES} races in a row")))
+    }
+
     /// Ends what a request for a gateway or an auxiliary address reserved.
     fn unmark(&self, id: &SubnetId, address: IpAddr) -> Result<bool> {
         let Some(read) = self.reservation_of(&id.space, address)? else { return Ok(true) };
@@ -271,11 +296,19 @@ fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
             )))
         }
         (Purpose::Gateway, Some(has), _) => place.lease(has).map(Some),
-        (Purpose::Auxiliary, _, _) if place.keeps_files() => Err(Error::unsupported(format!(
-            "network {network} keeps its addresses in the files of host-local, where auxiliary \
-             addresses cannot be reserved"
-        ))),
+        (Purpose::Auxiliary, _, _) => refuse_auxiliary(place).map(|()| None),
         (_, _, _) => Ok(None),
+    }
+}
+
+fn refuse_auxiliary(place: &Place) -> Result<()> {
+    match place.keeps_files() {
+        false => Ok(()),
+        true => Err(Error::unsupported(format!(
+            "network {} keeps its addresses in the files of host-local, where auxiliary addresses \
+             cannot be reserved",
+            place.subnet.network
+        ))),
     }
 }
 
