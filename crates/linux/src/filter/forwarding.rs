@@ -3,6 +3,7 @@
 //! and can be removed as any other rule.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs;
 
 use model::{Error, Family, IfName, Result};
@@ -21,6 +22,10 @@ const DOCKER_USER: &str = "DOCKER-USER";
 const FORWARD: &str = "FORWARD";
 /// Where our rules may be.
 pub(crate) const CHAINS: [&str; 2] = [DOCKER_USER, FORWARD];
+/// Where Docker lets pass what goes out through its own bridges, and refuses the rest: the first up
+/// to version 27, with the host's policy, the other since.
+const DOCKER_BRIDGES: [&str; 2] = [FORWARD, "DOCKER-BRIDGE"];
+const DOCKER: &str = "DOCKER";
 /// The comment of our rules, by which they are known.
 const COMMENT: &str = "spoke";
 
@@ -35,7 +40,8 @@ pub struct Forwarding {
 }
 
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
-/// sent: answers, and connections to published ports.
+/// sent: answers, and connections to published ports. What goes into Docker's own networks is left
+/// to Docker, and the administrator's rules in Docker's chain come first.
 ///
 /// # Errors
 /// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
@@ -131,13 +137,33 @@ fn allow(
     bridge: &IfName,
 ) -> Result<()> {
     let present = nft::rules(socket, table, chain)?;
-    for rule in rules(bridge) {
-        let shape: Vec<_> = rule.iter().map(Shape::of).collect();
-        if !present.iter().any(|there| there.shape == shape) {
-            change.add_rule(table, chain, Place::Head, &rule);
+    let wanted = rules(bridge, &docker_bridges(socket, table)?);
+    let ours: Vec<&nft::Rule> = present.iter().filter(|rule| is_ours(rule, bridge)).collect();
+    let is_wanted = |(there, rule): (&&nft::Rule, &Vec<Expression<'_>>)| {
+        rule.iter().map(Shape::of).eq(there.shape.iter().cloned())
+    };
+    if ours.len() == wanted.len() && ours.iter().zip(&wanted).all(is_wanted) {
+        return Ok(());
+    }
+    for rule in ours {
+        change.delete_rule(table, chain, rule.handle);
+    }
+    match chain {
+        DOCKER_USER => {
+            let place = behind_all(&present);
+            wanted.iter().for_each(|rule| change.add_rule(table, chain, place, rule));
         }
+        _ => wanted.iter().rev().for_each(|rule| change.add_rule(table, chain, Place::Head, rule)),
     }
     Ok(())
+}
+
+/// Docker up to 27 ends its chain for the administrator with a return.
+fn behind_all(present: &[nft::Rule]) -> Place {
+    match present.last() {
+        Some(last) if last.shape == [Shape::Counter, Shape::Return] => Place::Before(last.handle),
+        Some(_) | None => Place::Tail,
+    }
 }
 
 fn disallow(
@@ -146,31 +172,67 @@ fn disallow(
     change: &mut Transaction,
     bridge: &IfName,
 ) -> Result<()> {
-    let ours = rules(bridge).map(|rule| rule.iter().map(Shape::of).collect::<Vec<_>>());
-    for there in nft::rules(socket, table, chain)? {
-        if ours.contains(&there.shape) {
-            change.delete_rule(table, chain, there.handle);
-        }
+    for there in nft::rules(socket, table, chain)?.iter().filter(|rule| is_ours(rule, bridge)) {
+        change.delete_rule(table, chain, there.handle);
     }
     Ok(())
 }
 
-/// `-i BRIDGE -m comment --comment spoke -j ACCEPT` and
-/// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`.
-fn rules(bridge: &IfName) -> [Vec<Expression<'static>>; 2] {
-    let mut name = bridge.as_str().as_bytes().to_vec();
-    name.push(0);
-    let comment = extension("comment", 0, padded(COMMENT.as_bytes(), COMMENT_LENGTH));
-    let rule = |interface: Meta, connection: Option<Expression<'static>>| {
-        let register = Register::FIRST;
-        let is = Expression::Equal(register, Cow::Owned(name.clone()));
-        let mut steps = vec![Expression::Meta(interface, register), is];
-        steps.extend(connection);
-        let accept = Expression::Verdict(Verdict::Accept);
-        steps.extend([comment.clone(), Expression::Counter, accept]);
-        steps
+/// The names of Docker's bridges: `-o BRIDGE -j DOCKER`.
+fn docker_bridges(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<Vec<u8>>> {
+    let mut bridges = BTreeSet::new();
+    for chain in DOCKER_BRIDGES {
+        for rule in nft::rules(socket, table, chain)? {
+            if let [Shape::OutputName, Shape::Equal(name), Shape::Counter, Shape::Jump(to)] =
+                rule.shape.as_slice()
+                && to == DOCKER
+            {
+                bridges.insert(name.clone());
+            }
+        }
+    }
+    Ok(bridges)
+}
+
+fn is_ours(rule: &nft::Rule, bridge: &IfName) -> bool {
+    let name = Shape::Equal(terminated(bridge));
+    let is_about = match rule.shape.as_slice() {
+        [Shape::InputName | Shape::OutputName, about, ..] => *about == name,
+        _ => false,
     };
-    [rule(Meta::InputName, None), rule(Meta::OutputName, Some(known_or_published()))]
+    is_about && rule.shape.contains(&Shape::of(&comment()))
+}
+
+/// For each of Docker's bridges `-i BRIDGE -o DOCKERS -m comment --comment spoke -j RETURN`; then
+/// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
+/// and `-i BRIDGE -m comment --comment spoke -j ACCEPT`.
+fn rules(bridge: &IfName, docker: &BTreeSet<Vec<u8>>) -> Vec<Vec<Expression<'static>>> {
+    let own = terminated(bridge);
+    let rule = |conditions: Vec<Expression<'static>>, verdict| {
+        let end = [comment(), Expression::Counter, Expression::Verdict(verdict)];
+        conditions.into_iter().chain(end).collect()
+    };
+    let from = || interface(Meta::InputName, &own);
+    let others = docker
+        .iter()
+        .filter(|other| **other != own)
+        .map(|other| rule([from(), interface(Meta::OutputName, other)].concat(), Verdict::Return));
+    let to = [interface(Meta::OutputName, &own), vec![known_or_published()]].concat();
+    others.chain([rule(to, Verdict::Accept), rule(from(), Verdict::Accept)]).collect()
+}
+
+fn interface(which: Meta, name: &[u8]) -> Vec<Expression<'static>> {
+    let register = Register::FIRST;
+    let name = Cow::Owned(name.to_vec());
+    vec![Expression::Meta(which, register), Expression::Equal(register, name)]
+}
+
+fn terminated(name: &IfName) -> Vec<u8> {
+    [name.as_str().as_bytes(), &[0]].concat()
+}
+
+fn comment() -> Expression<'static> {
+    extension("comment", 0, padded(COMMENT.as_bytes(), COMMENT_LENGTH))
 }
 
 /// `XT_MAX_COMMENT_LEN`.

@@ -49,6 +49,10 @@ pub enum Shape {
     Counter,
     /// [`Verdict::Accept`].
     Accept,
+    /// [`Verdict::Return`].
+    Return,
+    /// [`Verdict::Jump`].
+    Jump(String),
     /// Anything else, by the kernel's name for it.
     Other(String),
 }
@@ -65,6 +69,8 @@ impl Shape {
             }
             Expression::Counter => Shape::Counter,
             Expression::Verdict(Verdict::Accept) => Shape::Accept,
+            Expression::Verdict(Verdict::Return) => Shape::Return,
+            Expression::Verdict(Verdict::Jump(chain)) => Shape::Jump((*chain).to_owned()),
             other => Shape::Other(other.name().to_owned()),
         }
     }
@@ -95,7 +101,15 @@ impl Shape {
             "immediate" => {
                 let verdict = data.find_kind(2)?.nested().find_kind(abi::DATA_VERDICT)?.nested();
                 let code = verdict.find_kind(abi::VERDICT_CODE)?.be32()?.cast_signed();
-                (code == Verdict::Accept.code()).then_some(Shape::Accept)
+                match code {
+                    code if code == Verdict::Accept.code() => Some(Shape::Accept),
+                    code if code == Verdict::Return.code() => Some(Shape::Return),
+                    code if code == Verdict::Jump("").code() => {
+                        let chain = verdict.find_kind(abi::VERDICT_CHAIN)?.text()?;
+                        Some(Shape::Jump(chain.to_owned()))
+                    }
+                    _ => None,
+                }
             }
             _ => None,
         }

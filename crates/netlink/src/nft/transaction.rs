@@ -17,6 +17,8 @@ const ATTEMPTS: usize = 8;
 pub enum Place {
     /// Before all others.
     Head,
+    /// Before the rule of this handle.
+    Before(u64),
     /// Behind all others.
     Tail,
 }
@@ -129,12 +131,15 @@ impl Transaction {
         expressions: &[Expression<'_>],
     ) {
         let flags = match place {
-            Place::Head => CREATE,
+            Place::Head | Place::Before(_) => CREATE,
             Place::Tail => CREATE | APPEND,
         };
         let about = format!("adding a rule to chain {chain} of {table}");
         let mut request = self.request(abi::NEWRULE, flags, table.family, about);
         request.text(abi::RULE_TABLE, table.name).text(abi::RULE_CHAIN, chain);
+        if let Place::Before(handle) = place {
+            request.be64(abi::RULE_POSITION, handle);
+        }
         request.nest(abi::RULE_EXPRESSIONS, |list| {
             for expression in expressions {
                 expression.write(list);

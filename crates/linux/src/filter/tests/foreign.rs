@@ -9,7 +9,11 @@ const BY_HAND: &str = "
         -m comment --comment spoke -j ACCEPT";
 
 fn bridge() -> IfName {
-    "br0".parse().unwrap()
+    bridge_named("br0")
+}
+
+fn bridge_named(name: &str) -> IfName {
+    name.parse().unwrap()
 }
 
 /// What stands in `chain` after iptables has added the rules itself, to a space made by `setup`.
@@ -53,6 +57,54 @@ fn docker_accepts_where_it_lets_others() {
          iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER",
         "DOCKER-USER",
     );
+}
+
+/// Debian 12's Docker has two bridges, and the administrator a word to say.
+#[test]
+fn docker_and_the_administrator_have_the_first_word() {
+    let docker = |bridge: &str| {
+        format!(
+            "iptables-nft -I FORWARD -i {bridge} ! -o {bridge} -j ACCEPT
+             iptables-nft -I FORWARD -o {bridge} -j DOCKER
+             iptables-nft -I FORWARD -o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+             iptables-nft -D FORWARD -j DOCKER-USER; iptables-nft -I FORWARD -j DOCKER-USER"
+        )
+    };
+    let space = Space::new();
+    space.run(
+        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER; iptables-nft -N DOCKER-USER
+         iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER
+         iptables-nft -I DOCKER-USER -s 203.0.113.0/24 -j DROP",
+    );
+    let user = || space.run("iptables-nft -S DOCKER-USER | grep -v ^-N");
+    let mut socket = space.socket();
+    let mut before = String::new();
+    for (bridge, all) in [("docker0", vec!["docker0"]), ("br-1", vec!["br-1", "docker0"])] {
+        space.run(&docker(bridge));
+        allow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
+        allow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
+        let own = |other: &&str| {
+            format!("-A DOCKER-USER -i br0 -o {other} -m comment --comment spoke -j RETURN\n")
+        };
+        before = user();
+        assert_eq!(
+            before,
+            format!(
+                "-A DOCKER-USER -s 203.0.113.0/24 -j DROP\n{}\
+                 -A DOCKER-USER -o br0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT \
+                 -m comment --comment spoke -j ACCEPT\n\
+                 -A DOCKER-USER -i br0 -m comment --comment spoke -j ACCEPT\n\
+                 -A DOCKER-USER -j RETURN\n",
+                all.iter().map(own).collect::<String>()
+            )
+        );
+    }
+    allow_forwarding(&mut socket, &bridge_named("docker0")).unwrap();
+    assert!(!user().contains("-i docker0 -o docker0"), "its own network is its own business");
+    disallow_forwarding(&mut socket, &bridge_named("docker0")).unwrap();
+    assert_eq!(user(), before);
+    disallow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
+    assert_eq!(user(), "-A DOCKER-USER -s 203.0.113.0/24 -j DROP\n-A DOCKER-USER -j RETURN\n");
 }
 
 #[test]
