@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::Engine;
 use model::{
     Alias, AliasId, Bridge, EgressPolicy, Error, Gateway, Handoff, Network, NetworkName, Publisher,
-    Result, Runtime, Space,
+    Result, Runtime, Space, overlap,
 };
 
 use super::block::{Block, blocks};
@@ -41,7 +41,9 @@ pub(super) fn create(
         }
         None => {
             refuse_shared_bridge(engine, &wish, &name)?;
-            template::network(&name, &wish, &blocks, circumstances)?
+            let network = template::network(&name, &wish, &blocks, circumstances)?;
+            refuse_torn_subnet(engine, &network, &blocks)?;
+            network
         }
     };
     for subnet in blocks.iter().filter_map(|block| block.subnet.as_ref()) {
@@ -216,6 +218,31 @@ fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkN
             return Err(Error::conflict(format!(
                 "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
                 other.name, other.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Parts of a subnet can be handed out apart, but of two bridges that both have an address in it
+/// this host would reach only one.
+fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> Result<()> {
+    if bridge_of(new)?.gateway == Gateway::None {
+        return Ok(());
+    }
+    for other in engine.networks()?.into_iter().filter(|other| other.name != new.name) {
+        let is_on_a_bridge = bridge_of(&other).is_ok_and(|of| of.gateway != Gateway::None);
+        if !is_on_a_bridge || engine.declared(&other.name)?.is_none() {
+            continue;
+        }
+        let pools = other.ipam.pools().iter().filter(|pool| pool.space == Space::Host);
+        let mut ranges = pools.flat_map(|pool| &pool.ranges);
+        let torn = ranges.find_map(|range| blocks.iter().find(|b| overlap(&b.net, &range.subnet)));
+        if let Some(block) = torn {
+            return Err(Error::conflict(format!(
+                "subnet {} is that of network {} ({}), and two bridges of this host cannot share \
+                 it; --ipam-opt network={} without --ip-range joins that network",
+                block.net, other.name, other.runtime, other.name
             )));
         }
     }
