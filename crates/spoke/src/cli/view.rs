@@ -255,7 +255,9 @@ fn mac(layers: &[&Attachment]) -> Option<String> {
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
     });
     let tuned = layers.iter().find_map(|layer| layer.wiring.tuning.as_ref()?.mac);
-    tuned.or(made).map(|mac| mac.to_string())
+    // Where the runtime completes the interface, it was asked for this one.
+    let asked = layers.iter().find_map(|layer| layer.wiring.link.as_ref()?.mac);
+    tuned.or(made).or(asked).map(|mac| mac.to_string())
 }
 
 fn state(layers: &[&Attachment]) -> &'static str {
