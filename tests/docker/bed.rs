@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{Engine, Output, Plugins, Release, Serve, World};
 
 /// What is left of a network or a container, besides elements of our packet filter.
@@ -69,6 +69,13 @@ impl Bed {
     #[track_caller]
     pub(crate) fn network(&self, options: &str) {
         self.docker(&format!("network create {OURS} {options}"));
+    }
+
+    /// The same with subnets in this order, which the command line does not keep.
+    #[track_caller]
+    pub(crate) fn network_of(&self, name: &str, subnets: &Value) {
+        let ipam = json!({"Driver": "spoke", "Config": subnets});
+        self.engine.create_network(name, json!({"Driver": "spoke", "IPAM": ipam}));
     }
 
     /// That no such network can be made, which says all of `words`, and that nothing is left of
@@ -149,6 +156,7 @@ impl Bed {
         let link = link.split([':', '@']).nth(1).expect("a name").trim().to_owned();
         let has = self.inside(name, &format!("ip -o address show dev {link}"));
         let told = self.spoke("ps");
+        assert!(told.contains(&mac), "{name} {mac}:\n{told}");
         let lengths = [("IPAddress", "IPPrefixLen"), ("GlobalIPv6Address", "GlobalIPv6PrefixLen")];
         for (address, length) in lengths.map(|(address, length)| (text(address), &end[length])) {
             if !address.is_empty() {

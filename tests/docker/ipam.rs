@@ -61,7 +61,7 @@ fn full() {
     bed.remove("three four five");
 
     // Docker itself asks for the next subnet only if its own IPAM says that one is full.
-    bed.network("--subnet 10.74.2.0/30 --subnet 10.74.3.0/29 two");
+    bed.network_of("two", &json!([{"Subnet": "10.74.2.0/30"}, {"Subnet": "10.74.3.0/29"}]));
     for name in ["six", "seven", "eight"] {
         bed.run(&format!("--name {name} --network two"));
         bed.truth(name, "two");
@@ -183,6 +183,16 @@ fn shared(release: Release) {
         &["front", "10.79.0.0/24"],
     );
     bed.no_network("--subnet 10.79.0.0/24 wrong", &["front"]);
+    bed.network("--subnet 10.83.0.0/16 --ip-range 10.83.1.0/24 part");
+    // Docker's own driver refuses this, too: the host reaches one of two such bridges only.
+    let other = "--subnet 10.83.0.0/16 --ip-range 10.83.2.0/24";
+    bed.no_network(&format!("{other} wrong"), &["10.83.0.0/16", "network=docker-10.83.0.0-16"]);
+    bed.network("--subnet 10.83.0.0/16 --ipam-opt network=docker-10.83.0.0-16 beside");
+    bed.run("--name in-part --network part");
+    bed.run("--name in-beside --network beside");
+    bed.engine.ping("in-part", &bed.address("in-beside", "beside"));
+    bed.remove("in-part in-beside");
+    bed.docker("network rm part beside");
     for network in ["one", "two", "three", "four"] {
         bed.run(&format!("--name in-{network} --network {network}"));
         bed.truth(&format!("in-{network}"), network);

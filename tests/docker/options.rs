@@ -8,10 +8,14 @@ use crate::bed::Bed;
 #[track_caller]
 fn several_subnets(release: Release) {
     let Some(bed) = Bed::new(release) else { return };
-    bed.network(
-        "--subnet 10.71.1.0/24 --ip-range 10.71.1.64/26 --gateway 10.71.1.254 \
-         --subnet 10.71.2.0/24 --gateway 10.71.2.254 \
-         --aux-address printer=10.71.1.65 --aux-address host=10.71.2.9 many",
+    bed.network_of(
+        "many",
+        &json!([
+            {"Subnet": "10.71.1.0/24", "IPRange": "10.71.1.64/26", "Gateway": "10.71.1.254",
+             "AuxiliaryAddresses": {"printer": "10.71.1.65"}},
+            {"Subnet": "10.71.2.0/24", "Gateway": "10.71.2.254",
+             "AuxiliaryAddresses": {"host": "10.71.2.9"}},
+        ]),
     );
     bed.run("--name one --network many");
     bed.run("--name two --network many --ip 10.71.2.2");
