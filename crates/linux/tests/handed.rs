@@ -393,6 +393,30 @@ fn dockers_own_rules_do_not_cut_our_networks() {
     });
 }
 
+/// Docker keeps strangers from its containers by the host's policy, and publishes ports by DNAT.
+#[test]
+fn dockers_networks_stay_dockers() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let (ours, theirs) = (Container::new(), Container::new());
+        run(&format!(
+            "ip link add docker0 up type bridge; ip addr add 172.17.0.1/16 dev docker0; {DOCKER}
+             ip link add there type veth peer name eth0 netns {}; ip link set there master docker0 up
+             iptables-nft -A DOCKER -d 172.17.0.3 -p tcp --dport 80 -j ACCEPT
+             iptables-nft -t nat -A PREROUTING -p tcp --dport 8080 -j DNAT --to 172.17.0.3:80",
+            theirs.netns()
+        ));
+        theirs.run("ip addr add 172.17.0.3/16 dev eth0; ip link set eth0 up");
+        theirs.run("ip route add default via 172.17.0.1");
+        (theirs.serve(80), theirs.serve(81));
+        let mut living = attachment("ours", bridge(), "10.88.0.2/24", &ours.sandbox);
+        living.wiring.firewall = Some(firewall());
+        linux.attach(&living).unwrap();
+        assert!(ours.reaches("172.17.0.1", 8080), "what Docker publishes");
+        assert!(!ours.reaches("172.17.0.3", 81), "what it does not");
+    });
+}
+
 fn plain_bridge() -> Bridge {
     match bridge() {
         LinkKind::Bridge(bridge) => bridge,
