@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Cursor, Error, Holder, Layer, Lease, Order, OwnerName, Reservation, Result, Sticky, SubnetId,
-    Tenant, Want,
+    AttachmentId, Cursor, Error, Holder, Layer, Lease, Order, OwnerName, Phase, Reservation,
+    Result, Sticky, SubnetId, Tenant, Want,
 };
 
 use super::place::Place;
@@ -172,12 +172,38 @@ impl Engine<'_> {
         let Want::Exactly(address) = request.want else { return Ok(()) };
         let Some(read) = self.holder_of(&request.subnet.space, address)? else { return Ok(()) };
         let is_freed = match read.value.attachment() {
-            Some(id) => self.free_if_gone(id)?,
+            Some(id) => {
+                let never_left = self.is_attached(id)?;
+                self.free_if_gone(id)? && self.free_abandoned(request, address, never_left)?
+            }
             None => false,
         };
-        match is_freed && self.holder_of(&request.subnet.space, address)?.is_none() {
+        match is_freed {
             true => Ok(()),
             false => Err(held(&read.value)),
+        }
+    }
+
+    fn is_attached(&self, id: &AttachmentId) -> Result<bool> {
+        let link = self.record_of(id, Layer::Link)?;
+        Ok(link.is_some_and(|link| matches!(link.value.phase, Phase::Attached(_))))
+    }
+
+    /// Frees what a container held that was found to be gone. Who never left has a runtime that
+    /// could not tell us, and that will not release the address either: Docker asks for the same
+    /// one again after a crash. What somebody else has taken by now stays.
+    fn free_abandoned(
+        &self,
+        request: &AddressRequest,
+        address: IpAddr,
+        never_left: bool,
+    ) -> Result<bool> {
+        let Some(read) = self.holder_of(&request.subnet.space, address)? else { return Ok(true) };
+        match &read.value.tenant {
+            Tenant::Request { subnet, user: None } if never_left && *subnet == request.subnet => {
+                self.free_unused(&request.subnet, &read)
+            }
+            Tenant::Request { .. } | Tenant::Attachment { .. } => Ok(false),
         }
     }
 

@@ -268,3 +268,39 @@ fn an_address_that_is_being_freed_is_not_taken_from_who_begins_to_use_it() {
         }
     }
 }
+
+/// Docker died with its containers, could not reach us when it began again, and asks anew.
+#[test]
+fn the_address_of_who_is_gone_without_leaving_can_be_had_again() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let pool = subnet(engine, "10.7.0.0/24");
+        let of = engine.subnet(&pool).unwrap().unwrap();
+        let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
+        address(engine, &pool, Purpose::Gateway);
+        let known = alias("n", &network);
+        engine.enroll(&known, &network).unwrap();
+        let wanted = address(engine, &pool, Purpose::Container(None));
+        let again = AddressRequest {
+            subnet: pool.clone(),
+            want: Want::Exactly(wanted),
+            purpose: Purpose::Container(None),
+            order: None,
+        };
+        let asked = endpoint(&network, "a", &[&format!("{wanted}/24")]);
+        let made = engine.reserve(&asked, &known.id).unwrap();
+        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict, "it lives");
+        rig.gone.lock().unwrap().insert(made.id.clone());
+        assert_eq!(engine.request_address(&again).unwrap().address.addr(), wanted);
+        assert!(engine.attachments().unwrap().is_empty());
+        assert_eq!(engine.holders().unwrap().len(), 1);
+
+        // Who has left is about to give it back.
+        let made = engine.reserve(&asked, &known.id).unwrap();
+        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        engine.leave(&made.id).unwrap();
+        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict);
+        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict);
+    });
+}
