@@ -28,7 +28,8 @@ pub(crate) struct DockerConfig {
     pub(crate) requires_mac_address: bool,
     /// The sockets of the Docker Engines that use the plugin.
     pub(crate) api: Vec<PathBuf>,
-    /// How long no engine must have known something before it is freed, in seconds.
+    /// How long no engine must have known something before it is freed, in seconds; it is looked
+    /// for at least once in twice that time.
     pub(crate) grace_seconds: u64,
     /// Serve other hosts too.
     pub(crate) tcp: Option<TcpConfig>,

@@ -34,11 +34,12 @@ pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
     if !config.enabled || config.api.is_empty() {
         return;
     }
+    let grace = Duration::from_secs(config.grace_seconds);
     let settings = Settings {
         engines: config.api.clone(),
         driver: config.driver().to_owned(),
-        grace: Duration::from_secs(config.grace_seconds),
-        ..Settings::default()
+        grace,
+        period: 2 * grace,
     };
     let report = |notice: Notice| notice_of(daemon, &notice);
     docker::reconcile::run(&settings, stage, &report, daemon.stop.as_fd());
