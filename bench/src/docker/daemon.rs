@@ -13,6 +13,9 @@ use super::client::Connection;
 const SOCKET: &str = "/run/docker/plugins/spoke.sock";
 const SPACE: &str = "spoke-local";
 
+/// A sandbox of an engine that makes it only after Join.
+pub(super) const NOWHERE: &str = "/var/run/docker/netns/0123456789ab";
+
 /// The daemon and its world.
 pub(super) struct Daemon {
     /// Ends before its world.

@@ -5,7 +5,7 @@ use std::thread;
 
 use model::{Error, Result};
 
-use super::daemon::{Daemon, Engine, Network};
+use super::daemon::{Daemon, Engine, NOWHERE, Network};
 use super::line::{remark, say};
 use crate::args::Args;
 use crate::samples::Place;
@@ -23,8 +23,6 @@ const NETWORKS: usize = 2;
 const LANES: usize = 4;
 /// Of all rounds; the first half is what the second is compared with.
 pub(super) const TENTHS: usize = 10;
-/// Made by an engine that has not made it yet.
-const SANDBOX: &str = "/var/run/docker/netns/0123456789ab";
 
 /// With so many endpoints.
 pub(super) fn resident(endpoints: usize) -> String {
@@ -43,7 +41,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     remark(format!("memory: {count} endpoints"))?;
     let mut held = Vec::new();
     for (number, network) in (0..count).zip(networks.iter().cycle()) {
-        let endpoint = network.endpoint(number, SANDBOX);
+        let endpoint = network.endpoint(number, NOWHERE);
         let address = endpoint.begin(&mut to)?;
         held.push((endpoint, address));
     }
@@ -63,7 +61,7 @@ fn grow(daemon: &Daemon, networks: &[Network], args: &Args) -> Result<()> {
             let mut to = daemon.connect()?;
             let numbers = (lane..rounds / TENTHS).step_by(LANES);
             let mut numbers = numbers.map(|number| 10_000 + number);
-            numbers.try_for_each(|number| network.endpoint(number, SANDBOX).live(&mut to).map(drop))
+            numbers.try_for_each(|number| network.endpoint(number, NOWHERE).live(&mut to).map(drop))
         };
         thread::scope(|scope| {
             let lanes = (0..LANES).zip(networks.iter().cycle());

@@ -10,7 +10,7 @@ use model::{Error, Result};
 use serde_json::json;
 
 use super::client::{once, request};
-use super::daemon::{COMES, Daemon, Engine, GOES, LIFE, Network};
+use super::daemon::{COMES, Daemon, Engine, GOES, LIFE, NOWHERE, Network};
 use super::line::{remark, say};
 use crate::args::Args;
 use crate::contender::{BOTH, Contender};
@@ -144,8 +144,9 @@ fn crowd(socket: &Path) -> Result<f64> {
 /// Networks without containers: what an engine's `network create` and `network rm` make us do.
 fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
     let mut to = daemon.connect()?;
-    // The last network takes the packet filter's table with it.
-    Network::create(&mut to, 75, Engine::Moves)?;
+    // Without any container, a network takes the packet filter's table with it.
+    let resident = Network::create(&mut to, 75, Engine::Moves)?;
+    resident.endpoint(1, NOWHERE).begin(&mut to)?;
     for round in 0..args.either(10, 40) {
         let (network, came) = Network::timed(&mut to, 74, Engine::Moves)?;
         let went = network.delete(&mut to)?;
@@ -164,10 +165,9 @@ fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
 fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
     let mut to = daemon.connect()?;
     let netns = daemon.netns("finished");
-    let nowhere = "/var/run/docker/netns/0123456789ab".to_owned();
     let mut turns = Vec::new();
     for (octet, engine, sandbox) in
-        [(70, Engine::Moves, nowhere), (71, Engine::ShowsNamespace, netns)]
+        [(70, Engine::Moves, NOWHERE.to_owned()), (71, Engine::ShowsNamespace, netns)]
     {
         turns.push((engine, Network::create(&mut to, octet, engine)?, sandbox));
     }
