@@ -134,10 +134,12 @@ fn loss_by(change: &Change, news: &News) -> Loss {
 
 fn restore(daemon: &Daemon, loss: Loss) {
     let began = Instant::now();
+    // The table goes with its last user; that is no loss.
+    let is_used = daemon.worlds.with(|world| Ok(!world.engine().attachments()?.is_empty()));
     let restored = daemon.worlds.with(World::restore);
     match (restored, loss) {
         (Err(error), _) => daemon.journal.failed("putting the packet filter back", &error),
-        (Ok(()), Loss::Table) => {
+        (Ok(()), Loss::Table) if is_used.unwrap_or(true) => {
             daemon.journal.metrics.heal();
             let message = format!(
                 "somebody took our packet filter away; it was put back within {} ms",
@@ -145,7 +147,7 @@ fn restore(daemon: &Daemon, loss: Loss) {
             );
             daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
         }
-        (Ok(()), Loss::None | Loss::Perhaps | Loss::Passage) => {}
+        (Ok(()), Loss::None | Loss::Perhaps | Loss::Passage | Loss::Table) => {}
     }
 }
 
