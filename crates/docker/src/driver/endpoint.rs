@@ -142,6 +142,7 @@ fn addresses(
     let mut leases = Vec::new();
     let (mut requested, mut owner) = (false, None);
     for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
+        refuse_strange(network, &address)?;
         let space = space_of(network, &address);
         let mut lease = Lease { space: space.clone(), pool: None, address, gateway: None };
         let holder = engine.holder(&space, address.addr())?;
@@ -162,6 +163,23 @@ fn addresses(
         (false, false) => Ipam::Fixed { leases },
     };
     Ok(Addresses { ipam, owner })
+}
+
+/// Whoever hands out addresses hands out those of the network's subnets: a container with another
+/// one would take the host's route to it along, and one with the gateway's the whole network's.
+fn refuse_strange(network: &Network, address: &IpNet) -> Result<()> {
+    let pools = network.ipam.pools();
+    if pools.iter().any(|pool| pool.is_gateway(address.addr())) {
+        let what = format!("address {} is the gateway of network {}", address.addr(), network.name);
+        return Err(Error::conflict(what));
+    }
+    let mut ranges = pools.iter().flat_map(|pool| &pool.ranges);
+    match pools.is_empty() || ranges.any(|range| range.subnet.contains(&address.addr())) {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("address {address} is in no subnet of {}", network.name)))
+        }
+    }
 }
 
 fn space_of(network: &Network, address: &IpNet) -> Space {

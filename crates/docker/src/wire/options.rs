@@ -131,12 +131,13 @@ impl FromStr for SysctlSetting {
             !part.is_empty()
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
         };
-        if !name.starts_with("net.") || !name.split('.').all(good) {
-            return Err("names no parameter net.….IFNAME.…");
-        }
         // Docker's client writes the placeholder in lower case where it was given in a long form.
         let part = |part: &str| (!part.eq_ignore_ascii_case("ifname")).then(|| part.to_owned());
-        Ok(Self { parts: name.split('.').map(part).collect(), value: value.to_owned() })
+        let parts: Vec<_> = name.split('.').map(part).collect();
+        if !name.starts_with("net.") || !name.split('.').all(good) || !parts.contains(&None) {
+            return Err("names no parameter net.….IFNAME.…");
+        }
+        Ok(Self { parts, value: value.to_owned() })
     }
 }
 
@@ -145,4 +146,20 @@ fn settings(options: &Object<'_>) -> Result<Vec<SysctlSetting>, Refusal> {
     let Some(text) = options.text(SYSCTLS)? else { return Ok(Vec::new()) };
     let settings = text.split(',').map(str::trim).filter(|setting| !setting.is_empty());
     settings.map(|setting| Ok(parse(&place, setting)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parameters_of_the_interface_are_set() {
+        let read = |text: &str| text.parse::<SysctlSetting>();
+        let setting = read("net.ipv4.conf.ifname.log_martians=1").unwrap();
+        let expected = Sysctl { path: "net/ipv4/conf/web0/log_martians".into(), value: "1".into() };
+        assert_eq!(setting.of(&"web0".parse().unwrap()), expected);
+        for other in ["net.ipv4.ip_forward=0", "kernel.IFNAME=1", "net.IFNAME", "net./IFNAME.x=1"] {
+            assert!(read(other).is_err(), "{other}");
+        }
+    }
 }

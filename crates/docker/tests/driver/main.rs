@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod life;
+mod refusal;
 mod replay;
 mod rig;
 mod share;

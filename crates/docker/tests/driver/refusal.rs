@@ -1,0 +1,26 @@
+//! What no engine that works asks for.
+
+use std::sync::Arc;
+
+use model::Kind;
+use serde_json::json;
+
+use crate::life::{address, at, create, endpoint, gateway, pool};
+use crate::rig::World;
+
+#[test]
+fn an_endpoint_has_an_address_of_its_network() {
+    let world = Arc::new(World::default());
+    let subnet = pool(&world, "10.1.0.0/24", &json!({}));
+    let gateway = gateway(&world, &subnet);
+    let call = create(&[(&subnet, Some(gateway.clone()))], &json!({}), false);
+    world.call("NetworkDriver.CreateNetwork", &call).unwrap();
+    for (strange, kind) in [("192.168.1.50/24", Kind::Invalid), (&gateway, Kind::Conflict)] {
+        let call = endpoint(strange, "", &json!({}));
+        let error = world.call("NetworkDriver.CreateEndpoint", &call).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    let given = address(&world, &subnet, "");
+    world.twice("NetworkDriver.CreateEndpoint", &endpoint(&given, "", &json!({})));
+    world.twice("NetworkDriver.DeleteEndpoint", &at());
+}
