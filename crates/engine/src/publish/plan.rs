@@ -109,7 +109,9 @@ impl Engine<'_> {
                 && open.among.contains(&map.host_port)
         });
         let kept = before.next().map(|map| map.host_port);
-        let numbers = open.among.start().get()..=open.among.end().get();
+        let searched = (protocol, open.host, *open.among.start());
+        let first = plan.next.get(&searched).copied().unwrap_or(open.among.start().get());
+        let numbers = first..=open.among.end().get();
         for number in kept.into_iter().chain(numbers.filter_map(NonZeroU16::new)) {
             if refused.contains(&(protocol, number)) {
                 continue;
@@ -119,6 +121,9 @@ impl Engine<'_> {
             if self.all_free(plan, &maps)? {
                 plan.maps.extend(maps);
                 plan.chosen.push((protocol, number));
+                if Some(number) != kept {
+                    plan.next.insert(searched, number.get().saturating_add(1));
+                }
                 return Ok(());
             }
         }
@@ -154,6 +159,9 @@ pub(super) struct Plan {
     /// What is to be published: each with an address of the host.
     pub(super) maps: Vec<PortMap>,
     pub(super) chosen: Vec<(Protocol, NonZeroU16)>,
+    /// Where the search for a number goes on, by protocol, address and where it began: a container
+    /// may want thousands.
+    next: BTreeMap<(Protocol, Option<IpAddr>, NonZeroU16), u16>,
     /// The siblings that give something up, and what.
     pub(super) losers: BTreeMap<AttachmentId, Vec<(Key, Option<IpAddr>)>>,
     /// Every claim that was looked at.
@@ -168,6 +176,7 @@ impl Plan {
             old,
             maps: Vec::new(),
             chosen: Vec::new(),
+            next: BTreeMap::new(),
             losers: BTreeMap::new(),
             claims: Claims::new(),
         }

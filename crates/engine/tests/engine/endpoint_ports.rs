@@ -2,7 +2,7 @@
 
 use super::common::request;
 use super::endpoint_world::*;
-use engine::{Engine, Publishing, Siblings};
+use engine::{Engine, OpenPort, Publishing, Siblings};
 use model::*;
 
 fn back() -> Network {
@@ -209,5 +209,27 @@ fn a_number_is_chosen_and_kept() {
         };
         assert_eq!(engine.publish(&b, &two).unwrap_err().kind(), Kind::Exhausted);
         assert_eq!(engine.published(&b).unwrap(), told, "what it had it has");
+    });
+}
+
+/// An image that exposes a range of media ports, with `docker run -P`.
+#[test]
+fn thousands_of_ports_are_chosen_in_one_go() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = v4_only(engine, "s");
+        let ports = 1..=2_000u16;
+        let open = |port: u16| OpenPort {
+            container_port: port.try_into().unwrap(),
+            ..open(32_768, 60_999)
+        };
+        let wanted = Publishing {
+            open: ports.clone().map(open).collect(),
+            ..publishing(Vec::new(), Siblings::TakeOver)
+        };
+        let first = engine.publish(&a, &wanted).unwrap();
+        let numbers: Vec<u16> = first.iter().map(|map| map.host_port.get()).collect();
+        assert_eq!(numbers, ports.map(|port| 32_767 + port).collect::<Vec<_>>());
+        assert_eq!(engine.publish(&a, &wanted).unwrap(), first, "each keeps its number");
     });
 }
