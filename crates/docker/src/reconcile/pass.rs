@@ -116,6 +116,8 @@ impl<'a> Pass<'a> {
 
     /// Names are for people; what cannot be named now can be at the next look.
     fn learn(&mut self, held: &Held, look: &Look) {
+        // One that was given back may be another engine's when it comes again.
+        self.listed.retain(|id| held.subnets.iter().any(|subnet| subnet.id == *id));
         for subnet in &held.subnets {
             if look.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
                 self.listed.insert(subnet.id.clone());

@@ -227,3 +227,23 @@ fn looks_when_something_happens() {
     fake.wait("/networks", 1);
     assert_eq!(title(), "back");
 }
+
+/// The second time it is an engine's that is not asked, for a bridge of Docker's own.
+#[test]
+fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {
+    let (world, fake) = (Arc::new(World::default()), Fake::new());
+    let first = pool(&world, SUBNET);
+    list(&fake, &listed("n1", "front", "bridge", &[SUBNET]), &[]);
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
+    settle(&fake);
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    world.call("IpamDriver.ReleasePool", &json!({"PoolID": first})).unwrap();
+    settle(&fake);
+    let second = pool(&world, SUBNET);
+    let address = address(&world, &second);
+    settle(&fake);
+    drop(reconciling);
+    let left = names(&world).join("\n");
+    assert!(left.contains(&address) && left.contains(&format!("subnet {SUBNET}")), "{left}");
+}
