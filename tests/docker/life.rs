@@ -155,6 +155,11 @@ fn link_local_26_1() {
     link_local(Release::V26_1);
 }
 
+#[test]
+fn link_local_28_5() {
+    link_local(Release::V28_5);
+}
+
 #[track_caller]
 fn others_addresses(release: Release) {
     let Some(bed) = Bed::new(release) else { return };
