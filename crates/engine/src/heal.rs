@@ -25,19 +25,22 @@ impl Engine<'_> {
         all_of(raised.filter_map(Result::err).collect())
     }
 
-    /// Puts the packet filter of every living attachment back. Goes on after an error and reports
-    /// them all.
-    pub fn restore(&self) -> Result<()> {
+    /// Puts the packet filter of every living attachment back, and tells whether anything of it was
+    /// missing. Goes on after an error and reports them all.
+    pub fn restore(&self) -> Result<bool> {
         let mut failures = Vec::new();
+        let mut missed = false;
         for listed in self.records(&Prefix::Attachments)? {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             let _turn = self.host.turn(id);
             let Some(read) = self.record_of(id, layer)? else { continue };
             if matches!(read.value.phase, Phase::Attached(_)) {
-                let restored = self.driver.restore(&read.value);
-                failures.extend(restored.err().map(|error| error.context(format!("healing {id}"))));
+                match self.driver.restore(&read.value) {
+                    Ok(lost) => missed |= lost,
+                    Err(error) => failures.push(error.context(format!("healing {id}"))),
+                }
             }
         }
-        all_of(failures)
+        all_of(failures).map(|()| missed)
     }
 }

@@ -40,7 +40,7 @@ impl Linux {
     ///
     /// # Errors
     /// Where the process may not change them; [`Kind::TryAgain`] where others keep doing so.
-    pub fn mend(&self) -> Result<()> {
+    pub fn mend(&self) -> Result<bool> {
         self.policy.mend()
     }
 
@@ -112,7 +112,7 @@ impl Driver for Linux {
         presence::of(attachment)
     }
 
-    fn restore(&self, attachment: &Attachment) -> Result<()> {
+    fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.policy.restore(attachment)
     }
 

@@ -47,14 +47,17 @@ impl Policy {
         self.forget_flows(attachment)
     }
 
-    /// As [`Policy::install`], for what mostly is there.
-    pub(crate) fn restore(&self, attachment: &Attachment) -> Result<()> {
+    /// As [`Policy::install`], for what mostly is there. Whether any of our table was missing.
+    pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.prepare(attachment)?;
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(()) };
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(false) };
         let is_gone = yielding(attachment)?;
         let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
         self.let_forward(attachment, &wanted)?;
-        if missed { self.forget_flows(attachment) } else { Ok(()) }
+        if missed {
+            self.forget_flows(attachment)?;
+        }
+        Ok(missed)
     }
 
     /// Everything but our own table.
@@ -107,8 +110,8 @@ impl Policy {
         }
     }
 
-    /// Makes our table's chains what they should be.
-    pub(crate) fn mend(&self) -> Result<()> {
+    /// Makes our table's chains what they should be. Whether they were not.
+    pub(crate) fn mend(&self) -> Result<bool> {
         self.if_there(filter::mend)
     }
 

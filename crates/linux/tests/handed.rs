@@ -315,9 +315,9 @@ fn all_that_others_flushed_is_restored() {
         let before = run("nft list ruleset | grep -v counter");
         run(&format!("nft flush ruleset; {docker}"));
         assert!(!client.reaches("192.0.2.1", 8080));
-        linux.restore(&first).unwrap();
+        assert!(linux.restore(&first).unwrap());
         assert!(client.reaches("192.0.2.1", 8080));
-        linux.mend().unwrap();
+        assert!(!linux.mend().unwrap());
         let sorted = |text: &str| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             lines.sort();
@@ -329,19 +329,19 @@ fn all_that_others_flushed_is_restored() {
         let bare = Container::new();
         let within = Netns::open(&bare.sandbox.path).unwrap();
         let bare_linux = || Linux::new(Life::Long);
-        within.enter(|| bare_linux().mend().and(bare_linux().refresh_lan()).unwrap()).unwrap();
+        within.enter(|| bare_linux().mend().map(drop).and(bare_linux().refresh_lan()).unwrap()).unwrap();
         assert_eq!(bare.run("nft list ruleset"), "");
 
         // A firewall that reloads takes rules only; what is there costs no change.
         run("nft flush chain inet spoke prerouting; nft flush chain ip filter DOCKER-USER");
         assert!(!client.reaches("192.0.2.1", 8080));
-        linux.mend().unwrap();
+        assert!(linux.mend().unwrap());
         linux.restore(&first).unwrap();
         assert!(client.reaches("192.0.2.1", 8080));
         let mut socket = Socket::netfilter().unwrap();
         let generation = netlink::nft::generation(&mut socket).unwrap();
-        linux.mend().unwrap();
-        linux.restore(&first).unwrap();
+        assert!(!linux.mend().unwrap());
+        assert!(!linux.restore(&first).unwrap());
         assert_eq!(netlink::nft::generation(&mut socket).unwrap(), generation);
         linux.detach(&first).unwrap();
     });

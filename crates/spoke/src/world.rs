@@ -36,9 +36,11 @@ impl World {
     }
 
     /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
-    pub(crate) fn restore(&self) -> Result<()> {
+    /// Whether anything was missing.
+    pub(crate) fn restore(&self) -> Result<bool> {
         let mended = self.driver.mend();
-        self.engine().restore().and(mended)
+        let restored = self.engine().restore()?;
+        Ok(mended? || restored)
     }
 
     /// Learns anew which subnets this host is connected to.

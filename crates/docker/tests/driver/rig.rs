@@ -116,8 +116,8 @@ impl Driver for World {
         }
     }
 
-    fn restore(&self, _: &Attachment) -> Result<()> {
-        Ok(())
+    fn restore(&self, _: &Attachment) -> Result<bool> {
+        Ok(false)
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {

@@ -40,8 +40,8 @@ pub trait Driver {
     fn presence(&self, attachment: &Attachment) -> Presence;
 
     /// Puts back what others may take away from a living attachment: its packet filter. What is
-    /// still there stays as it is.
-    fn restore(&self, attachment: &Attachment) -> Result<()>;
+    /// still there stays as it is. Whether anything was missing.
+    fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
     /// The hardware address that the attachment's interface will have, or has.
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;

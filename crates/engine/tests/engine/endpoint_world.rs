@@ -205,9 +205,11 @@ impl Driver for Rig {
         }
     }
 
-    fn restore(&self, attachment: &Attachment) -> Result<()> {
+    fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.effect("restore", &label(attachment))?;
-        self.install(attachment)
+        let before = self.kernel();
+        self.install(attachment)?;
+        Ok(self.kernel() != before)
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {

@@ -39,9 +39,10 @@ fn the_filter_comes_back() {
         let before = rig.kernel();
         rig.kernel.lock().unwrap().ports.clear();
         rig.calls();
-        engine.restore().unwrap();
+        assert!(engine.restore().unwrap());
         assert_eq!(rig.kernel(), before);
         assert_eq!(rig.calls().len(), 2);
+        assert!(!engine.restore().unwrap(), "nothing was missing");
     });
 }
 

@@ -143,17 +143,17 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
 }
 
 /// Makes the chains what they should be, where there is a table; the elements stay. One that is
-/// missing is made with the first elements ([`ensure`]).
+/// missing is made with the first elements ([`ensure`]). Tells whether any was different.
 ///
 /// # Errors
 /// As [`ensure`].
-pub fn mend(socket: &mut Socket) -> Result<()> {
+pub fn mend(socket: &mut Socket) -> Result<bool> {
     if !is_loaded(socket)? {
-        return Ok(());
+        return Ok(false);
     }
     match verify(socket) {
-        Err(error) if error.kind() == Kind::NotFound => reload(socket),
-        verified => verified,
+        Err(error) if error.kind() == Kind::NotFound => reload(socket).map(|()| true),
+        verified => verified.map(|()| false),
     }
 }
 

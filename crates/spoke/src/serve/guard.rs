@@ -134,12 +134,10 @@ fn loss_by(change: &Change, news: &News) -> Loss {
 
 fn restore(daemon: &Daemon, loss: Loss) {
     let began = Instant::now();
-    // The table goes with its last user; that is no loss.
-    let is_used = daemon.worlds.with(|world| Ok(!world.engine().attachments()?.is_empty()));
-    let restored = daemon.worlds.with(World::restore);
-    match (restored, loss) {
+    match (daemon.worlds.with(World::restore), loss) {
         (Err(error), _) => daemon.journal.failed("putting the packet filter back", &error),
-        (Ok(()), Loss::Table) if is_used.unwrap_or(true) => {
+        // The table goes with its last user, and comes with the next: that is no loss.
+        (Ok(true), Loss::Table) => {
             daemon.journal.metrics.heal();
             let message = format!(
                 "somebody took our packet filter away; it was put back within {} ms",
@@ -147,7 +145,7 @@ fn restore(daemon: &Daemon, loss: Loss) {
             );
             daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
         }
-        (Ok(()), Loss::None | Loss::Perhaps | Loss::Passage | Loss::Table) => {}
+        (Ok(_), Loss::None | Loss::Perhaps | Loss::Passage | Loss::Table) => {}
     }
 }
 
