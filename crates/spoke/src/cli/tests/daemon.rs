@@ -45,6 +45,23 @@ fn units_come_and_go() {
 }
 
 #[test]
+fn systemd_understands_the_units() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Fixture::new();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(host.path("spoke-binary"), executable).unwrap();
+    assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
+    // It succeeds in spite of keys that it does not know, and says so.
+    let said = std::process::Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .args(["spoke.socket", "spoke.service"].map(|unit| host.path(UNITS).join(unit)))
+        .output()
+        .expect("systemd-analyze (scripts/setup test)");
+    let complaints = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && complaints.is_empty(), "{complaints}");
+}
+
+#[test]
 fn units_of_others_stay() {
     let host = Fixture::new();
     host.write("units/spoke.service", "[Service]\nExecStart=/bin/true\n");
