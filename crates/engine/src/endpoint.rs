@@ -9,14 +9,15 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Error, Handoff, IfName, Ipam, Layer, Phase, Result,
-    Sandbox, Sysctl, Tuning,
+    Alias, AliasId, Attachment, AttachmentId, Dns, Error, Handoff, IfName, Ipam, Layer, Phase,
+    Result, Runtime, Sandbox, Sysctl, Tuning,
 };
 
 use crate::attach::{RACES, lost};
 use crate::begin::{Draft, Inherited, Race, Tried};
 use crate::book::Read;
 use crate::detach::Meaning;
+use crate::gc::all_of;
 use crate::port::{Expect, Presence, Txn};
 use crate::{Engine, Request};
 
@@ -284,9 +285,38 @@ impl Engine<'_> {
 
     /// Removes the attachment, every layer of it; what is gone is done. Addresses that were
     /// requested by themselves stay until they are released by themselves.
+    ///
+    /// Without a record, what the identity names is removed all the same.
     pub fn remove(&self, id: &AttachmentId) -> Result<()> {
         let _turn = self.host.turn(id);
-        self.detach_layers(id)
+        match self.has_record(id)? {
+            true => self.detach_layers(id),
+            false => self.detach_unknown(id),
+        }
+    }
+
+    /// Whoever lost the records did not lose what is in the kernel.
+    fn detach_unknown(&self, id: &AttachmentId) -> Result<()> {
+        let Some(network) = self.declared(&id.network)? else { return Ok(()) };
+        let unknown = |layer| Attachment {
+            id: id.clone(),
+            layer,
+            runtime: Runtime::Reference,
+            owner: None,
+            since: self.host.now(),
+            sandbox: None,
+            handoff: Handoff::Finish,
+            alias: None,
+            wiring: network.wiring.clone(),
+            ipam: Ipam::None,
+            leases: Vec::new(),
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            dns: Dns::default(),
+            phase: Phase::Detaching { by: self.host.me(), attacher: None },
+        };
+        let layers = [Layer::Publish, Layer::Link].into_iter();
+        all_of(layers.filter_map(|layer| self.driver.detach(&unknown(layer)).err()).collect())
     }
 }
 

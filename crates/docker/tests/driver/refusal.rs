@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Kind;
 use serde_json::json;
 
-use crate::life::{address, at, create, endpoint, gateway, pool};
+use crate::life::{address, at, create, endpoint, gateway, join, pool};
 use crate::rig::World;
 
 #[test]
@@ -23,4 +23,22 @@ fn an_endpoint_has_an_address_of_its_network() {
     let given = address(&world, &subnet, "");
     world.twice("NetworkDriver.CreateEndpoint", &endpoint(&given, "", &json!({})));
     world.twice("NetworkDriver.DeleteEndpoint", &at());
+}
+
+/// Somebody emptied the directory of this boot's records while the container ran.
+#[test]
+fn an_endpoint_goes_although_its_record_was_lost() {
+    let world = Arc::new(World::default());
+    let subnet = pool(&world, "10.1.0.0/24", &json!({}));
+    let gateway = gateway(&world, &subnet);
+    let call = create(&[(&subnet, Some(gateway))], &json!({}), false);
+    world.call("NetworkDriver.CreateNetwork", &call).unwrap();
+    let given = address(&world, &subnet, "");
+    world.call("NetworkDriver.CreateEndpoint", &endpoint(&given, "", &json!({}))).unwrap();
+    world.call("NetworkDriver.Join", &join()).unwrap();
+    world.store.reboot();
+    world.twice("NetworkDriver.Leave", &at());
+    assert_eq!(world.kernel.lock().unwrap().links.len(), 1);
+    world.twice("NetworkDriver.DeleteEndpoint", &at());
+    assert!(world.kernel.lock().unwrap().links.is_empty());
 }
