@@ -61,16 +61,18 @@ pub enum Mode {
 }
 
 impl Engine<'_> {
-    /// Removes every attachment of the network that is not listed, all layers of it. Those that a
-    /// runtime with ids of its own made stay: they are nothing that the others could list. Goes on
-    /// after an error and reports them all.
+    /// Removes every attachment of the network that is not listed, all layers of it. Those that
+    /// another runtime than the network's made stay: this one could not list them. Goes on after an
+    /// error and reports them all.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
         let mut kept = valid.clone();
         kept.extend(self.stand_ins(network)?);
         for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
             let member = (read.value.id.container.clone(), read.value.id.ifname.clone());
-            if read.value.alias.is_some() || self.is_being_attached(&read.value) {
+            let is_listed_elsewhere =
+                read.value.alias.is_some() || read.value.runtime != network.runtime;
+            if is_listed_elsewhere || self.is_being_attached(&read.value) {
                 kept.insert(member);
             } else if !valid.contains(&member) {
                 let _turn = self.host.turn(&read.value.id);

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use super::common::{World, book, ip, network, pool, request};
-use engine::{Garbage, Mode};
+use engine::{Garbage, Members, Mode};
 use model::*;
 use proptest::prelude::*;
 
@@ -240,6 +240,9 @@ fn gc_removes_what_the_runtime_no_longer_lists() {
     let left = engine.attachments().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id.container.as_str(), "b");
+    let others = Network { runtime: Runtime::Podman, ..network };
+    engine.gc(&others, &Members::new()).unwrap();
+    assert_eq!(engine.attachments().unwrap().len(), 1, "it is not Podman's to list");
 }
 
 #[test]
