@@ -14,7 +14,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use model::{AliasId, ContainerId, Error, IpNet, NetworkName, OwnerName, Result};
+use model::{AliasId, ContainerId, Error, IpNet, NetworkName, OwnerName, PortMap, Result};
 use serde::de::DeserializeOwned;
 
 pub use events::{Events, News};
@@ -74,6 +74,16 @@ pub struct Endpoint {
     pub addresses: Vec<std::net::IpAddr>,
 }
 
+/// A running container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its endpoints, each on the network of that id.
+    pub endpoints: Vec<(Option<AliasId>, Endpoint)>,
+    /// The ports of the host that the engine itself maps to it. What cannot be understood is left
+    /// out.
+    pub ports: Vec<PortMap>,
+}
+
 impl Api {
     /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
     /// connecting to the answer's last byte.
@@ -105,14 +115,15 @@ impl Api {
         found.map(|network| self.understood(network.endpoints())).transpose()
     }
 
-    /// The endpoints of every running container, in all networks (`GET /containers/json`).
-    pub fn running(&self) -> Result<Vec<(Option<AliasId>, Endpoint)>> {
+    /// Every running container (`GET /containers/json`).
+    pub fn containers(&self) -> Result<Vec<Container>> {
         let listed: Vec<decode::Container> = self.get("/containers/json")?;
-        let mut endpoints = Vec::new();
-        for container in listed {
-            endpoints.extend(self.understood(container.endpoints())?);
-        }
-        Ok(endpoints)
+        listed.into_iter().map(|container| self.understood(container.container())).collect()
+    }
+
+    /// The endpoints of every running container, in all networks.
+    pub fn running(&self) -> Result<Vec<(Option<AliasId>, Endpoint)>> {
+        Ok(self.containers()?.into_iter().flat_map(|container| container.endpoints).collect())
     }
 
     /// What happens to networks and containers from now on (`GET /events`). An engine that is not

@@ -329,7 +329,9 @@ fn all_that_others_flushed_is_restored() {
         let bare = Container::new();
         let within = Netns::open(&bare.sandbox.path).unwrap();
         let bare_linux = || Linux::new(Life::Long);
-        within.enter(|| bare_linux().mend().map(drop).and(bare_linux().refresh_lan()).unwrap()).unwrap();
+        within
+            .enter(|| bare_linux().mend().map(drop).and(bare_linux().refresh_lan()).unwrap())
+            .unwrap();
         assert_eq!(bare.run("nft list ruleset"), "");
 
         // A firewall that reloads takes rules only; what is there costs no change.

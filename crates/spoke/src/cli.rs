@@ -11,6 +11,7 @@ mod facts;
 mod findings;
 mod install;
 mod ipam;
+mod mapped;
 mod network;
 mod output;
 mod ports;
@@ -29,6 +30,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
+use ::docker::api::Container;
 use clap::Parser;
 use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
@@ -55,6 +57,8 @@ pub(crate) struct World<'a> {
     pub(crate) now: Timestamp,
     /// The socket at which Docker calls.
     pub(crate) socket: PathBuf,
+    /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
+    pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Where the daemon writes what happens.
     pub(crate) events: PathBuf,
     /// Runs the daemon until it is told to stop.

@@ -17,11 +17,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
+use docker::api::{Api, Container};
 use linux::Life;
 use model::{Error, Kind, Result};
 
-use crate::config::Config;
+use crate::config::{Config, DockerConfig};
 use crate::world::World;
 
 fn main() -> ExitCode {
@@ -59,11 +61,20 @@ fn command(args: Vec<OsString>) -> u8 {
         backend: config.firewall.backend,
         now: host::now(),
         socket: config.docker.socket.clone(),
+        running: &|| running(&config.docker),
         events: config.events.path.clone(),
         serve: &|| serve::run(config.clone()),
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
     cli::run(args, &shown, &mut out, &mut err)
+}
+
+/// How long a Docker Engine has for its answer to somebody who waits at a terminal.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
+    let asked = config.api.iter().filter(|_| config.enabled);
+    asked.map(|socket| Api::new(socket.clone(), PATIENCE).containers()).collect()
 }
 
 /// There where systemd is the service manager (sd_booted(3)).

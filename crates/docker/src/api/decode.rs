@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use model::{Error, IpNet, Result};
+use model::{Error, IpNet, PortMap, Result};
 use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
@@ -66,6 +67,19 @@ struct Member {
 pub(super) struct Container {
     names: Option<Vec<String>>,
     network_settings: Option<Settings>,
+    ports: Option<Vec<Option<Port>>>,
+}
+
+/// What is exposed and not published has no port of the host.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Port {
+    #[serde(rename = "IP")]
+    host: Option<String>,
+    private_port: Option<u16>,
+    public_port: Option<u16>,
+    #[serde(rename = "Type")]
+    protocol: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -135,7 +149,9 @@ impl IpamConfig {
 }
 
 impl Container {
-    pub(super) fn endpoints(self) -> Result<Vec<(Option<model::AliasId>, Endpoint)>> {
+    pub(super) fn container(self) -> Result<super::Container> {
+        let listed = self.ports.into_iter().flatten().flatten();
+        let ports = listed.filter_map(Port::map).collect();
         // A container's own name is the one without another container's in front of it.
         let names = self.names.unwrap_or_default();
         let own = names.iter().filter_map(|name| name.strip_prefix('/'));
@@ -147,7 +163,18 @@ impl Container {
             let found = endpoint(membership.endpoint, name, [membership.v4, membership.v6])?;
             endpoints.extend(found.map(|endpoint| (network, endpoint)));
         }
-        Ok(endpoints)
+        Ok(super::Container { endpoints, ports })
+    }
+}
+
+impl Port {
+    fn map(self) -> Option<PortMap> {
+        Some(PortMap {
+            host: given(self.host).map(|host| host.parse()).transpose().ok()?,
+            host_port: NonZeroU16::new(self.public_port?)?,
+            container_port: NonZeroU16::new(self.private_port?)?,
+            protocol: self.protocol?.parse().ok()?,
+        })
     }
 }
 

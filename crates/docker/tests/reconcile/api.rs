@@ -78,6 +78,24 @@ fn reads_running_containers_of_both_ages() {
 }
 
 #[test]
+fn reads_the_ports_that_an_engine_maps() {
+    let fake = Fake::new();
+    let ports = r#"[{"Ports":[
+        {"IP":"0.0.0.0","PrivatePort":80,"PublicPort":8080,"Type":"tcp"},
+        {"IP":"::","PrivatePort":53,"PublicPort":5353,"Type":"udp"},
+        {"PrivatePort":81,"Type":"tcp"},
+        {"IP":"0.0.0.0","PrivatePort":0,"PublicPort":9,"Type":"tcp"},
+        {"IP":"nowhere","PrivatePort":1,"PublicPort":9,"Type":"tcp"},
+        {"IP":"::","PrivatePort":1,"PublicPort":9,"Type":"carrier pigeon"},
+        null]},{"Ports":null}]"#;
+    fake.answer("/containers/json", Answer::Chunks(ports.into()));
+    let containers = fake.api().containers().unwrap();
+    let shown = containers.iter().map(|c| c.ports.iter().map(ToString::to_string).collect());
+    let shown: Vec<Vec<String>> = shown.collect();
+    assert_eq!(shown, [vec!["0.0.0.0:8080->80/tcp", "[::]:5353->53/udp"], vec![]]);
+}
+
+#[test]
 fn says_the_same_of_a_container_in_both_lists() {
     let fake = Fake::new();
     for (version, network) in [

@@ -1,9 +1,10 @@
 //! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
 
-use model::{Attachment, Phase, PortMap, Result};
+use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
 
 use super::args::{Output, PortsArgs};
+use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
@@ -18,7 +19,7 @@ struct PublishedView {
     /// The host's address; null: all of them.
     host_ip: Option<String>,
     container_port: u16,
-    /// The container's address of the same family.
+    /// The container's address of the same family; null where Docker maps to one of its own.
     container_ip: Option<String>,
     /// `any`, `lan` or `local`.
     reach: &'static str,
@@ -26,46 +27,72 @@ struct PublishedView {
     container: String,
     runtime: String,
     network: String,
+    /// Who maps: `nftables` and `iptables` are ours.
     backend: &'static str,
 }
 
 pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<Answer> {
-    let records = (world.engine)()?.attachments()?;
+    let engine = (world.engine)()?;
+    let records = engine.attachments()?;
+    let mapped = Mapped::ask(&engine.aliases()?, world);
     let mut rows: Vec<PublishedView> = records
         .iter()
         .filter(|record| matches!(record.phase, Phase::Attached(_)))
         .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
-        .flat_map(|record| published(record, &records))
+        .flat_map(|record| published(record, &records, &mapped))
         .collect();
     rows.sort();
     let listing = &wanted.listing;
     let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
     let table = |rows: &[PublishedView]| table(rows, listing.no_trunc);
-    Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
+    let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
+    Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
-fn published(record: &Attachment, all: &[Attachment]) -> Vec<PublishedView> {
-    let Some(publish) = &record.wiring.publish else { return Vec::new() };
-    let of_same = all.iter().filter(|other| other.id == record.id);
-    let owner = of_same.clone().find_map(|layer| layer.owner.as_ref());
-    let name = owner.map_or_else(|| record.id.container.to_string(), ToString::to_string);
-    let view = |map: &PortMap| PublishedView {
+fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
+    let theirs = mapped.to(&record.id.container).filter(|_| record.layer == Layer::Link);
+    let mut of_same = all.iter().filter(|other| other.id == record.id);
+    let known = of_same.find_map(|layer| layer.owner.as_ref());
+    let known = known.or(theirs.and_then(|target| target.name.as_ref()));
+    let name = &known.map_or_else(|| record.id.container.to_string(), ToString::to_string);
+    let publish = record.wiring.publish.as_ref();
+    let ours = publish.into_iter().flat_map(|publish| {
+        publish.ports.iter().map(move |map| view(map, record, name, By::Spoke(publish)))
+    });
+    let theirs = theirs.into_iter().flat_map(|target| &target.ports);
+    ours.chain(theirs.map(|map| view(map, record, name, By::Docker))).collect()
+}
+
+/// Who maps a port.
+enum By<'a> {
+    Spoke(&'a Publish),
+    Docker,
+}
+
+fn view(map: &PortMap, record: &Attachment, name: &str, by: By<'_>) -> PublishedView {
+    PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),
         host_ip: map.host.map(|host| host.to_string()),
         container_port: map.container_port.get(),
-        container_ip: target(map, record),
-        reach: reach(publish.reach),
-        name: name.clone(),
+        container_ip: match by {
+            By::Spoke(_) => target(map, record),
+            By::Docker => None,
+        },
+        reach: match by {
+            By::Spoke(publish) => reach(publish.reach),
+            By::Docker => reach(Reach::Any),
+        },
+        name: name.to_owned(),
         container: record.id.container.to_string(),
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
-        backend: match publish.backend {
-            model::Backend::Nftables => "nftables",
-            model::Backend::Iptables => "iptables",
+        backend: match by {
+            By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",
+            By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
+            By::Docker => "docker",
         },
-    };
-    publish.ports.iter().map(view).collect()
+    }
 }
 
 /// Where the port leads: the container's first address of the family that it is for.

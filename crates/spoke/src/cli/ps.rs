@@ -3,6 +3,7 @@
 use model::{Alias, Attachment, Error, NetworkName, Result, Timestamp};
 
 use super::args::{Output, PsArgs};
+use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::table::Table;
 use super::time::ago;
@@ -25,11 +26,17 @@ pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answ
     if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
         return Err(Error::new(error.kind(), error.to_string()));
     }
-    entitle(&mut rows, &engine.aliases()?);
+    let aliases = engine.aliases()?;
+    entitle(&mut rows, &aliases);
+    let mapped = Mapped::ask(&aliases, world);
+    for row in &mut rows {
+        row.add_ports(&mapped);
+    }
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, world.now);
-    Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
+    let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
+    Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
 /// Tells what each row's runtime calls its network.

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use docker::api::Container;
 use engine::port::{Driver, Granted, Host, Ipam, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
@@ -33,6 +34,8 @@ struct Fixture {
     root: TempDir,
     /// What systemd was told.
     asked: RefCell<Vec<String>>,
+    /// What Docker Engines answer next.
+    running: RefCell<Vec<Result<Vec<Container>>>>,
 }
 
 /// What the driver was asked to do, and what it says of containers.
@@ -61,7 +64,14 @@ impl Fixture {
             std::fs::create_dir(root.path().join("sys/module").join(module)).unwrap();
         }
         let (store, kernel) = (Memory::new(), Kernel::default());
-        let fixture = Self { store, kernel, facts, root, asked: RefCell::default() };
+        let fixture = Self {
+            store,
+            kernel,
+            facts,
+            root,
+            asked: RefCell::default(),
+            running: RefCell::default(),
+        };
         fixture.write("proc/sys/kernel/osrelease", "6.18.0\n");
         fixture.write("proc/sys/net/ipv4/ip_forward", "1\n");
         fixture.write("proc/stat", &format!("cpu 1 2\nbtime {}\n", NOW - 86_400));
@@ -98,6 +108,7 @@ impl Fixture {
             backend: Backend::Nftables,
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
+            running: &|| self.running.take(),
             events: self.path("run/spoke/events"),
             serve: &|| Ok(()),
             systemctl: self.has("run/systemd/system").then_some(&systemctl),

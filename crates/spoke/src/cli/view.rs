@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Alias, Attachment, AttachmentId, EgressPolicy, IfName, IngressPolicy, Layer, LinkKind, Network,
-    Phase, Place, PortMap, Reach, Timestamp,
+    Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, IfName, IngressPolicy, Layer,
+    LinkKind, Network, Phase, Place, PortMap, Reach, Timestamp,
 };
 use serde::Serialize;
 
 use super::claims;
+use super::mapped::Mapped;
 use super::time::rfc3339;
 
 /// A network.
@@ -165,6 +166,9 @@ pub(super) struct AttachmentView {
     /// `since`, to reckon with.
     #[serde(skip)]
     pub(super) at: Timestamp,
+    /// `container`, to look for.
+    #[serde(skip)]
+    pub(super) endpoint: ContainerId,
 }
 
 /// A published port.
@@ -204,7 +208,16 @@ impl AttachmentView {
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
             at: since,
+            endpoint: id.container.clone(),
         })
+    }
+}
+
+impl AttachmentView {
+    /// Adds those that Docker maps.
+    pub(super) fn add_ports(&mut self, mapped: &Mapped) {
+        let target = mapped.to(&self.endpoint);
+        self.ports.extend(target.iter().flat_map(|target| &target.ports).map(PortView::of));
     }
 }
 
