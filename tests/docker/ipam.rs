@@ -120,17 +120,21 @@ fn crowd_28_5() {
 #[test]
 fn overlap() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };
-    bed.network("--subnet 10.75.0.0/16 ours");
-    bed.docker("network create --subnet 10.76.0.0/24 dockers");
     bed.world().sh("ip link add vpn0 type veth peer name vpn1; ip link set vpn0 up; ip route add 10.77.0.0/24 dev vpn0");
+    bed.docker("network create --subnet 10.76.0.0/24 dockers");
+    bed.docker("network create -d macvlan -o parent=vpn1 --subnet 10.76.1.0/24 wired");
+    bed.network("--subnet 10.75.0.0/16 ours");
+    // Docker's names are learned all at once.
+    bed.until("/opt/cni/bin/spoke network inspect docker-10.75.0.0-16 | grep -q ours");
     bed.spoke("network create --subnet 10.78.0.0/24 front");
     for (subnet, holder) in [
         ("10.75.0.0/16", "docker-10.75.0.0-16"),
         ("10.75.4.0/24", "docker-10.75.0.0-16"),
-        ("10.76.0.0/24", "Docker's bridge"),
+        ("10.76.0.0/24", "Docker's network dockers"),
+        ("10.76.1.128/25", "Docker's macvlan network wired"),
         ("10.77.0.0/25", "vpn0"),
         ("10.78.0.0/24", "front"),
-        ("172.17.3.0/24", "docker"),
+        ("172.17.3.0/24", "Docker's network bridge"),
     ] {
         let before = bed.engine.try_docker("network ls -q").stdout;
         let asked = format!("network create -d spoke --ipam-driver spoke --subnet {subnet} wrong");
@@ -152,6 +156,10 @@ fn overlap() {
         }
         assert_eq!(bed.engine.try_docker("network ls -q").stdout, before);
     }
+    // What is removed is free at once.
+    bed.docker("network rm wired");
+    bed.network("--subnet 10.76.1.0/24 wired");
+    bed.docker("network rm wired");
     // Nor is any of it chosen.
     let names: Vec<String> = (0..6).map(|number| format!("chosen{number}")).collect();
     for name in &names {

@@ -46,6 +46,7 @@ use std::path::Path;
 use engine::Engine;
 use model::{Backend, Error, IfName, Result, Timestamp};
 
+use crate::api::Network;
 use crate::ipam;
 use crate::server::Plugin;
 use crate::wire::{
@@ -89,6 +90,12 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
 
     /// The time, for showing only.
     fn now(&self) -> Timestamp;
+
+    /// Takes the networks of other drivers that the engines list, instead of those before. None are
+    /// listed by engines that have been out of reach for long.
+    fn see(&self, networks: &[Network]) {
+        let _ = networks;
+    }
 }
 
 /// The plugin: a network driver and an IPAM driver of libnetwork.

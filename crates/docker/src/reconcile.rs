@@ -15,6 +15,7 @@ mod book;
 mod doubt;
 mod live;
 mod look;
+mod neighbours;
 mod notice;
 mod pass;
 mod peer;
@@ -87,7 +88,9 @@ fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop:
             Woken::Due => {}
             Woken::Events => {
                 due = due.min(pass.rested(Instant::now() + QUIET));
-                if peers.iter_mut().all(Peer::listen) && Instant::now() < due {
+                let is_there = peers.iter_mut().all(Peer::listen);
+                pass.forget_removed(&mut peers);
+                if is_there && Instant::now() < due {
                     continue;
                 }
             }

@@ -1,25 +1,24 @@
 //! The facts of this host that the engine asks for.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{Host, Occupied, Turn};
 use model::{AttachmentId, Process, Result, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::worlds::Turns;
+use crate::worlds::Shared;
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
     me: Process,
-    turns: Arc<Turns>,
+    shared: Shared,
 }
 
 impl ThisHost {
-    /// Learns who we are; threads that share `turns` take them. Fails where `/proc` is not mounted.
-    pub(crate) fn new(turns: Arc<Turns>) -> Result<Self> {
-        Ok(Self { me: netlink::process::me()?, turns })
+    /// Learns who we are; threads that have the same `shared` take turns. Fails where `/proc` is not mounted.
+    pub(crate) fn new(shared: Shared) -> Result<Self> {
+        Ok(Self { me: netlink::process::me()?, shared })
     }
 }
 
@@ -43,13 +42,13 @@ impl Host for ThisHost {
     }
 
     fn turn(&self, id: &AttachmentId) -> Turn {
-        self.turns.take(id)
+        self.shared.turns.take(id)
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {
         let mut occupied = linux::occupied()?;
         occupied.extend(declared(Path::new("/")));
-        Ok(occupied)
+        Ok(self.shared.neighbours.name(occupied))
     }
 
     fn site(&self) -> [u8; 5] {

@@ -7,6 +7,7 @@ mod config;
 mod event;
 mod facts;
 mod host;
+mod neighbours;
 mod plugin;
 mod serve;
 mod world;

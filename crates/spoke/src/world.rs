@@ -1,7 +1,5 @@
 //! Where everything is wired: the ports of the engine and what stands behind each.
 
-use std::sync::Arc;
-
 use engine::Engine;
 use linux::{Life, Linux};
 use model::Result;
@@ -9,7 +7,7 @@ use store::{Embedded, Roots};
 
 use crate::config::Config;
 use crate::host::ThisHost;
-use crate::worlds::Turns;
+use crate::worlds::Shared;
 
 /// What stands behind the engine's ports.
 pub(crate) struct World {
@@ -22,16 +20,16 @@ pub(crate) struct World {
 impl World {
     /// Opens what the configuration names, for a process of this life and one thread.
     pub(crate) fn open(config: &Config, life: Life) -> Result<Self> {
-        Self::shared(config, life, Arc::default())
+        Self::shared(config, life, Shared::default())
     }
 
     /// The same for one thread among several.
-    pub(crate) fn shared(config: &Config, life: Life, turns: Arc<Turns>) -> Result<Self> {
+    pub(crate) fn shared(config: &Config, life: Life, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
             driver: Linux::new(life),
             sources: cni::Delegates::new(),
-            host: ThisHost::new(turns)?,
+            host: ThisHost::new(shared)?,
         })
     }
 

@@ -10,6 +10,7 @@ use linux::Life;
 use model::{AttachmentId, Result};
 
 use crate::config::Config;
+use crate::neighbours::Neighbours;
 use crate::world::World;
 
 /// No more than this many are kept for later.
@@ -20,13 +21,20 @@ const IDLE: usize = 12;
 pub(crate) struct Worlds {
     config: Config,
     idle: Mutex<Vec<World>>,
-    turns: Arc<Turns>,
+    shared: Shared,
+}
+
+/// What the threads of a process know of each other, and through each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) neighbours: Arc<Neighbours>,
 }
 
 impl Worlds {
     /// None is opened yet.
     pub(crate) fn new(config: Config) -> Self {
-        Self { config, idle: Mutex::default(), turns: Arc::default() }
+        Self { config, idle: Mutex::default(), shared: Shared::default() }
     }
 
     /// How this host is configured.
@@ -34,12 +42,17 @@ impl Worlds {
         &self.config
     }
 
+    /// The networks of others that this host's Docker Engines list.
+    pub(crate) fn neighbours(&self) -> &Neighbours {
+        &self.shared.neighbours
+    }
+
     /// Works in a world that nobody else uses meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&World) -> Result<T>) -> Result<T> {
         let idle = locked(&self.idle).pop();
         let world = match idle {
             Some(world) => world,
-            None => World::shared(&self.config, Life::Long, Arc::clone(&self.turns))?,
+            None => World::shared(&self.config, Life::Long, self.shared.clone())?,
         };
         let result = work(&world);
         let mut idle = locked(&self.idle);

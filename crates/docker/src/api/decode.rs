@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use model::{Error, IpNet, PortMap, Result};
+use model::{AliasId, Error, IpNet, PortMap, Result};
 use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
@@ -99,6 +99,31 @@ struct Membership {
     v4: Option<String>,
     #[serde(rename = "GlobalIPv6Address")]
     v6: Option<String>,
+}
+
+/// A line of `GET /events`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Event {
+    #[serde(rename = "Type")]
+    kind: Option<String>,
+    action: Option<String>,
+    actor: Option<Actor>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Actor {
+    #[serde(rename = "ID")]
+    id: Option<String>,
+}
+
+impl Event {
+    pub(super) fn removed_network(self) -> Option<AliasId> {
+        let is_it = self.kind.as_deref() == Some("network")
+            && matches!(self.action.as_deref(), Some("destroy" | "remove"));
+        self.actor.filter(|_| is_it)?.id?.parse().ok()
+    }
 }
 
 impl Version {

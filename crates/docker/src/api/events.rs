@@ -1,4 +1,5 @@
-//! What happens in an engine. What exactly is of no interest: whoever hears of something looks.
+//! What happens in an engine. What exactly is mostly of no interest: whoever hears of something
+//! looks. But a network that is gone must not be in anybody's way until then.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,7 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use super::http;
+use model::AliasId;
+
+use super::{decode, http};
 
 /// `filters={"type":{"network":true,"container":true},"event":{…}}`: the beginnings and ends of
 /// networks and endpoints, and the names of containers.
@@ -14,10 +17,15 @@ const TARGET: &str = "/events?filters=%7B%22type%22%3A%7B%22network%22%3Atrue%2C
     %22container%22%3Atrue%7D%2C%22event%22%3A%7B%22create%22%3Atrue%2C%22connect%22%3Atrue%2C\
     %22disconnect%22%3Atrue%2C%22destroy%22%3Atrue%2C%22die%22%3Atrue%2C%22rename%22%3Atrue%7D%7D";
 
+/// A longer line is none that matters, in bytes.
+const LONGEST_LINE: usize = 16 << 10;
+
 /// A stream of events; it ends with the engine.
 #[derive(Debug)]
 pub struct Events {
     stream: UnixStream,
+    line: Vec<u8>,
+    removed: Vec<AliasId>,
 }
 
 /// What a stream of events told.
@@ -38,7 +46,7 @@ impl Events {
             return Err(io::Error::other(format!("status {status}")));
         }
         stream.set_nonblocking(true)?;
-        Ok(Self { stream })
+        Ok(Self { stream, line: Vec::new(), removed: Vec::new() })
     }
 
     /// Reads what has come, without waiting for more.
@@ -48,10 +56,33 @@ impl Events {
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return News::End,
-                Ok(_) => news = News::Some,
+                Ok(read) => {
+                    news = News::Some;
+                    self.hear(buffer.get(..read).unwrap_or_default());
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return news,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return News::End,
+            }
+        }
+    }
+
+    /// The networks that were removed, as far as it was read, each told once.
+    pub fn removed(&mut self) -> Vec<AliasId> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Each event is a line; those between are of the stream's chunks.
+    fn hear(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match byte {
+                b'\n' => {
+                    let event = serde_json::from_slice::<decode::Event>(&self.line).ok();
+                    self.removed.extend(event.and_then(decode::Event::removed_network));
+                    self.line.clear();
+                }
+                _ if self.line.len() < LONGEST_LINE => self.line.push(byte),
+                _ => {}
             }
         }
     }

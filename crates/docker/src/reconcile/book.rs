@@ -8,6 +8,7 @@ use model::{
     AliasId, AttachmentId, Layer, NetworkName, OwnerName, Result, Runtime, SubnetId, Tenant,
 };
 
+use crate::api::Network;
 use crate::driver::Backstage;
 
 /// What the book holds for Docker.
@@ -64,6 +65,9 @@ pub(super) trait Book {
 
     /// What people call an endpoint's container.
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
+
+    /// [`Backstage::see`].
+    fn see(&self, networks: &[Network]);
 }
 
 /// The book behind an engine.
@@ -87,6 +91,10 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
         self.backstage.with_engine(|engine| engine.set_owner(endpoint, owner))
+    }
+
+    fn see(&self, networks: &[Network]) {
+        self.backstage.see(networks);
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(AliasId, No
 }
 
 /// A managed plugin's driver carries a tag.
-fn is_ours(driver: &str, ours: &str) -> bool {
+pub(super) fn is_ours(driver: &str, ours: &str) -> bool {
     driver == ours || driver.strip_prefix(ours).is_some_and(|rest| rest.starts_with(':'))
 }
 

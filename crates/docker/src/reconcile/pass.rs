@@ -10,6 +10,7 @@ use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
 use super::live::{add_running, live};
 use super::look::Look;
+use super::neighbours::Neighbours;
 use super::peer::{Peer, State};
 use super::watch::{Moment, Verdict, Watch};
 use super::{Notice, SHARE, Settings};
@@ -24,6 +25,7 @@ pub(super) struct Pass<'a> {
     doubts: Doubts,
     /// Subnets that an engine has used since the daemon began.
     listed: BTreeSet<SubnetId>,
+    neighbours: Neighbours,
     rest: Instant,
 }
 
@@ -51,6 +53,7 @@ impl<'a> Pass<'a> {
             watch: Watch::new(settings.grace, now),
             doubts: Doubts::default(),
             listed: BTreeSet::new(),
+            neighbours: Neighbours::default(),
             rest: now,
         }
     }
@@ -67,6 +70,7 @@ impl<'a> Pass<'a> {
             (self.report)(Notice::Failed(error));
             Outcome::Clean
         });
+        self.forget_removed(peers);
         let end = Instant::now();
         self.rest = end + (end - begin) * SHARE;
         let latest = end + self.settings.period;
@@ -75,10 +79,17 @@ impl<'a> Pass<'a> {
             Outcome::Suspicious => self.rested(self.watch.ripe()).min(latest),
             Outcome::Broken => {
                 self.watch.disturb(end);
+                self.neighbours.expire(end, self.book);
                 let retries = peers.iter().filter_map(Peer::retry);
                 retries.min().map_or(latest, |retry| retry.min(latest))
             }
         }
+    }
+
+    /// What was removed is in nobody's way any more, before the next look.
+    pub(super) fn forget_removed(&mut self, peers: &mut [Peer]) {
+        let removed = peers.iter_mut().flat_map(Peer::removed).collect();
+        self.neighbours.forget(&removed, self.book);
     }
 
     fn attempt(&mut self, peers: &mut [Peer]) -> Result<Outcome> {
@@ -91,6 +102,7 @@ impl<'a> Pass<'a> {
         }
         let held = self.book.held()?;
         let Some(look) = self.look(peers, &held) else { return Ok(Outcome::Broken) };
+        self.neighbours.replace(&look, &self.settings.driver, self.book);
         self.learn(&held, &look);
         let live = live(&held, &look, &self.listed);
         self.doubt(&held, &look);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{Error, Result};
+use model::{AliasId, Error, Result};
 
 use super::Notice;
 use crate::api::{Api, Events, News};
@@ -18,6 +18,7 @@ pub(super) struct Peer {
     pause: Duration,
     retry: Instant,
     is_told: bool,
+    removed: Vec<AliasId>,
 }
 
 /// How an engine was found.
@@ -35,13 +36,15 @@ impl Peer {
     /// One that is asked again after at most `longest` when it is silent.
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
-        Self { api, events: None, longest, pause, retry, is_told: false }
+        Self { api, events: None, longest, pause, retry, is_told: false, removed: Vec::new() }
     }
 
     /// Hears what happens there. `false`: the engine is gone.
     pub(super) fn listen(&mut self) -> bool {
         let Some(events) = &mut self.events else { return true };
-        match events.drain() {
+        let news = events.drain();
+        self.removed.append(&mut events.removed());
+        match news {
             News::None | News::Some => true,
             News::End => {
                 self.events = None;
@@ -49,6 +52,11 @@ impl Peer {
                 false
             }
         }
+    }
+
+    /// The networks that were removed there, each told once.
+    pub(super) fn removed(&mut self) -> Vec<AliasId> {
+        std::mem::take(&mut self.removed)
     }
 
     /// Finds out whether the engine is there.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use docker::api::{Api, Endpoint, Network, News, Reach, Subnet};
 use model::{AliasId, Kind};
+use serde_json::json;
 
 use crate::fake::{Answer, Fake, recorded};
 
@@ -203,6 +204,19 @@ fn hears_events_and_the_end() {
     fake.happen();
     assert_eq!(events.drain(), News::Some);
     assert_eq!(events.drain(), News::None);
+    for (kind, action, id) in [
+        ("network", "destroy", "n1"),
+        ("network", "create", "n2"),
+        ("container", "destroy", "c1"),
+        ("network", "destroy", "n/3"),
+        ("network", "destroy", &"n".repeat(40_000)),
+        ("network", "destroy", "n4"),
+    ] {
+        fake.tell(&json!({"Type": kind, "Action": action, "Actor": {"ID": id}}).to_string());
+        assert_eq!(events.drain(), News::Some);
+    }
+    assert_eq!(events.removed(), [id("n1"), id("n4")]);
+    assert!(events.removed().is_empty());
     drop(fake);
     assert_eq!(events.drain(), News::End);
 }

@@ -90,8 +90,14 @@ impl Fake {
 
     /// Tells everybody who listens that something happened.
     pub(crate) fn happen(&self) {
+        self.tell("{}");
+    }
+
+    /// Tells everybody who listens of this event.
+    pub(crate) fn tell(&self, event: &str) {
+        let chunk = format!("{:x}\r\n{event}\n\r\n", event.len() + 1);
         for stream in &mut self.state.lock().events {
-            let _ = stream.write_all(b"3\r\n{}\n\r\n");
+            let _ = stream.write_all(chunk.as_bytes());
         }
     }
 

@@ -247,3 +247,28 @@ fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {
     let left = names(&world).join("\n");
     assert!(left.contains(&address) && left.contains(&format!("subnet {SUBNET}")), "{left}");
 }
+
+#[test]
+fn networks_of_others_are_told_until_they_are_removed() {
+    let (world, fake, ours, _) = leak();
+    let foreign = |id: &str, name: &str, driver: &str, subnets: &[&str]| {
+        let mut network = listed(id, name, driver, subnets);
+        network["IPAM"]["Driver"] = json!("default");
+        network
+    };
+    let template = foreign("n6", "template", "", &["10.6.0.0/24"]);
+    let all = json!([
+        ours,
+        foreign("n2", "shop", "bridge", &["10.2.0.0/24"]),
+        foreign("n3", "lan", "macvlan", &["10.3.0.0/24"]),
+        foreign("n4", "host", "host", &[]),
+        listed("n5", "asks-us", "bridge", &["10.5.0.0/24"]),
+        { "ConfigOnly": true, "Id": "n6", "Name": "template", "IPAM": template["IPAM"] },
+    ]);
+    fake.answer("/networks", Answer::Chunks(all.to_string()));
+    let reconciling = Reconciling::with(&world, &fake);
+    assert_eq!(reconciling.neighbours(), ["shop", "lan"]);
+    // Before it looks again.
+    fake.tell(&json!({"Type": "network", "Action": "destroy", "Actor": {"ID": "n2"}}).to_string());
+    assert_eq!(reconciling.neighbours(), ["lan"]);
+}

@@ -22,7 +22,10 @@ use crate::rig::World;
 pub(crate) const GRACE: Duration = Duration::from_millis(300);
 
 /// The same host as the rig's, an hour later: everything is old.
-struct Later(Arc<World>);
+struct Later {
+    world: Arc<World>,
+    seen: Sender<Vec<docker::api::Network>>,
+}
 
 struct Hour;
 
@@ -75,16 +78,20 @@ impl Sandboxes for Later {
 
 impl Backstage for Later {
     fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
-        work(&Engine::new(&self.0.store, &*self.0, &Nobody, &Hour))
+        work(&Engine::new(&self.world.store, &*self.world, &Nobody, &Hour))
     }
     fn now(&self) -> Timestamp {
         Hour.now()
+    }
+    fn see(&self, networks: &[docker::api::Network]) {
+        let _ = self.seen.send(networks.to_vec());
     }
 }
 
 /// A reconciler, until it is dropped.
 pub(crate) struct Reconciling {
     notices: Receiver<Notice>,
+    seen: Receiver<Vec<docker::api::Network>>,
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,18 +102,25 @@ impl Reconciling {
             Settings { engines: engines.to_vec(), grace: GRACE, period, ..Settings::default() };
         let (told, notices) = channel();
         let (stopped, stop) = std::io::pipe().unwrap();
-        let later = Later(Arc::clone(world));
+        let (see, seen) = channel();
+        let later = Later { world: Arc::clone(world), seen: see };
         let thread = std::thread::spawn(move || {
             let told: Sender<Notice> = told;
             let report = |notice: Notice| drop(told.send(notice));
             run(&settings, &later, &report, stopped.as_fd());
         });
-        Self { notices, stop: Some(stop), thread: Some(thread) }
+        Self { notices, seen, stop: Some(stop), thread: Some(thread) }
     }
 
     /// One engine, looked at all the time.
     pub(crate) fn with(world: &Arc<World>, fake: &Fake) -> Self {
         Self::begin(world, std::slice::from_ref(&fake.socket), Duration::from_millis(50))
+    }
+
+    /// Waits for the next list of networks of others, and gives their names.
+    pub(crate) fn neighbours(&self) -> Vec<String> {
+        let networks = self.seen.recv_timeout(Duration::from_secs(30)).unwrap();
+        networks.into_iter().map(|network| network.name.unwrap().to_string()).collect()
     }
 
     /// Waits for a notice, and gives those before it, too.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use docker::api::Network;
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use engine::Engine;
@@ -88,6 +89,10 @@ impl Backstage for Stage {
 
     fn now(&self) -> Timestamp {
         host::now()
+    }
+
+    fn see(&self, networks: &[Network]) {
+        self.0.worlds.neighbours().replace(networks);
     }
 }
 

@@ -1,0 +1,55 @@
+//! Networks of other drivers: their addresses are theirs, and they have names.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use model::AliasId;
+
+use super::book::Book;
+use super::doubt::is_ours;
+use super::look::Look;
+use crate::api::{Network, Reach};
+
+/// What was listed so long ago may be gone.
+const LASTING: Duration = Duration::from_secs(600);
+
+/// What was listed last.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    listed: Vec<Network>,
+    seen: Option<Instant>,
+}
+
+impl Neighbours {
+    /// Tells what a complete look found. Of what has its addresses from us, the book tells.
+    pub(super) fn replace(&mut self, look: &Look, driver: &str, book: &dyn Book) {
+        let is_foreign = |network: &&Network| {
+            network.reach != Reach::Template
+                && !network.subnets.is_empty()
+                && ![&network.driver, &network.ipam].iter().any(|name| is_ours(name, driver))
+        };
+        let networks = look.networks.values().map(|sighting| &sighting.network);
+        self.seen = Some(Instant::now());
+        self.set(networks.filter(is_foreign).cloned().collect(), book);
+    }
+
+    /// Leaves out what was removed.
+    pub(super) fn forget(&mut self, removed: &BTreeSet<AliasId>, book: &dyn Book) {
+        let stay = |network: &&Network| !removed.contains(&network.id);
+        self.set(self.listed.iter().filter(stay).cloned().collect(), book);
+    }
+
+    /// Leaves out everything, if the last look was long ago.
+    pub(super) fn expire(&mut self, now: Instant, book: &dyn Book) {
+        if self.seen.is_some_and(|seen| now.saturating_duration_since(seen) >= LASTING) {
+            self.set(Vec::new(), book);
+        }
+    }
+
+    fn set(&mut self, networks: Vec<Network>, book: &dyn Book) {
+        if self.listed != networks {
+            self.listed = networks;
+            book.see(&self.listed);
+        }
+    }
+}
