@@ -40,8 +40,8 @@ impl Driver for Nothing {
         Presence::Alive
     }
 
-    fn restore(&self, _: &Attachment) -> model::Result<()> {
-        Ok(())
+    fn restore(&self, _: &Attachment) -> model::Result<bool> {
+        Ok(false)
     }
 
     fn hardware_address(&self, _: &Attachment) -> Option<model::Mac> {
