@@ -127,10 +127,10 @@ impl<'a> Hands<'a> {
             return Ok(*index);
         }
         self.flush()?;
-        let link = self.socket.link(At::Name(name))?;
-        let link = link.ok_or_else(|| Error::not_found(format!("interface {name} is gone")))?;
-        self.indices.insert(name.clone(), link.index);
-        Ok(link.index)
+        let index = self.socket.link_index(name)?;
+        let index = index.ok_or_else(|| Error::not_found(format!("interface {name} is gone")))?;
+        self.indices.insert(name.clone(), index);
+        Ok(index)
     }
 
     fn flush(&mut self) -> Result<()> {

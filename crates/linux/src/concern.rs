@@ -20,7 +20,6 @@ impl Concern {
     /// What follows from a change; `None` where it does not concern us.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
-            Event::Link { .. } => None,
             Event::Address | Event::Route => Some(Concern::Lan),
             Event::Ruleset(news) if news.family == TABLE.family && news.table == TABLE.name => {
                 of_our_table(news)

@@ -4,8 +4,10 @@ use std::fmt;
 
 use model::{IfName, Mac, Result};
 use rustix::io::Errno;
+use rustix::net::netdevice;
 
 use crate::Socket;
+use crate::outcome::refused;
 use crate::wire::{Attributes, Batch, DUMP, Message, Request, array};
 
 mod change;
@@ -230,6 +232,20 @@ impl Socket {
         request.bytes(&info(at.index(), 0, 0)).u32(ifla::EXT_MASK, SKIP_STATS);
         at.name(&mut request);
         self.get(&mut batch, &[Errno::NODEV], read)
+    }
+
+    /// The index of the link of this name; `None` if there is none. It waits for nobody who changes
+    /// links, and is for links that should be there (netdevice(7), `SIOCGIFINDEX`): for another name
+    /// the kernel looks for a driver.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub fn link_index(&self, name: &IfName) -> Result<Option<u32>> {
+        match netdevice::name_to_index(self, name.as_str()) {
+            Ok(index) => Ok(Some(index)),
+            Err(Errno::NODEV) => Ok(None),
+            Err(errno) => Err(refused(format!("looking up {name}"), errno)),
+        }
     }
 
     /// Every link that `which` selects.

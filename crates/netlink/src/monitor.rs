@@ -7,19 +7,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use model::{IfName, Kind, Result};
+use model::{Kind, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, write};
 use rustix::net::netlink::NETFILTER;
 
-use crate::link::{self, INFO, ifla};
 use crate::nft;
 use crate::outcome::refused;
 use crate::socket::{ROUTE, Socket};
 use crate::wire::Message;
 
-/// `RTMGRP_LINK`, and `_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
-const NETWORK: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+/// `RTMGRP_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
+const NETWORK: u32 = 0x10 | 0x40 | 0x100 | 0x400;
 /// The bit of `NFNLGRP_NFTABLES`.
 const RULESET: u32 = 1 << 6;
 /// More different changes than this at once are told as [`Wake::Lost`].
@@ -30,13 +29,6 @@ const INITIAL_PROCESSES: u64 = 0xeffffffc;
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// A link is there or different, or gone.
-    Link {
-        /// Its name.
-        name: IfName,
-        /// Whether it is gone.
-        gone: bool,
-    },
     /// An address of a link came or went.
     Address,
     /// A route came or went.
@@ -99,7 +91,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Hears of links, addresses and routes in the calling thread's namespace.
+    /// Hears of addresses and routes in the calling thread's namespace.
     ///
     /// # Errors
     /// Where the process may not open more files.
@@ -184,12 +176,6 @@ fn hear(
 /// What a notification of rtnetlink says, if that is any of ours.
 pub(crate) fn read(message: &Message<'_>) -> Option<Event> {
     match message.kind {
-        link::NEW | link::DELETE => {
-            // Of another family: as a port of a bridge only.
-            (message.payload.first() == Some(&0)).then_some(())?;
-            let name = message.attributes(INFO).find_kind(ifla::IFNAME)?.text()?.parse().ok()?;
-            Some(Event::Link { name, gone: message.kind == link::DELETE })
-        }
         20 | 21 => Some(Event::Address),
         24 | 25 => Some(Event::Route),
         _ => None,
@@ -232,19 +218,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::link::info;
-    use crate::wire::{Batch, Messages};
-
-    #[test]
-    fn the_end_of_a_link_is_read_and_that_of_a_port_is_not() {
-        let mut batch = Batch::new();
-        batch.request(link::DELETE, 0, "test").bytes(&info(7, 0, 0)).text(ifla::IFNAME, "veth1");
-        let mut bytes = batch.seal(0).to_vec();
-        let gone = Event::Link { name: "veth1".parse().unwrap(), gone: true };
-        assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(gone));
-        bytes[16] = 7;
-        assert_eq!(read(&Messages::new(&bytes).next().unwrap()), None);
-    }
 
     proptest! {
         #[test]

@@ -4,11 +4,14 @@
 //! link is gone, and closing an nfnetlink socket after a deletion blocks as long. A forked child
 //! waits for both; the caller goes on when the kernel says that the links are gone. In a process
 //! that lives long, a thread waits instead ([`Reaper`]).
+//!
+//! That a link is gone the kernel says only after the driver's part, which for a bridge is a barrier
+//! too. But it first says that it closed the link, and then goes on, without letting anybody else
+//! change or look up links, until the link is gone: so that is soon enough ([`is_end_of`]). Links are
+//! deleted by their indexes: the name may be that of another link before the request is looked at.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use model::{Error, IfName, Result};
@@ -17,20 +20,23 @@ use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::setsid;
 
-use crate::link::{At, DELETE, INFO, ifla};
+use crate::link::{At, DELETE, NEW};
 use crate::outcome::refused;
 use crate::socket::{PATIENCE, ROUTE, Socket};
 use crate::sys::{self, Side};
-use crate::wire::{Batch, Message};
+use crate::wire::{Batch, Message, array};
+
+mod threads;
+
+pub use threads::Reaper;
 
 /// `RTMGRP_LINK`.
 const LINKS: u32 = 1;
 /// See [`linger`]: many times what a work queue takes to begin.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// So many deletions of one [`Reaper`] wait for the kernel at once.
-const THREADS: usize = 16;
-/// Of a thread that only waits, in bytes.
-const STACK: usize = 64 << 10;
+/// `IFF_UP`, and with `IFF_RUNNING`.
+const UP: u32 = 0x1;
+const UP_AND_RUNNING: u32 = 0x41;
 /// Length of a [`Report`] on the pipe.
 const REPORT: usize = 8;
 
@@ -51,59 +57,40 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
             None => Ok(()),
         };
     }
+    let mut route = Socket::route()?;
+    let doomed = find(links, &mut route)?;
+    if doomed.is_empty() {
+        return reap(&[], hold);
+    }
     let monitor = Socket::notified(ROUTE, LINKS)?;
-    let route = Socket::route()?;
     let (reader, writer) = pipe()?;
     match sys::fork() {
-        Ok(Side::Child) => bury(links, route, &writer, hold.as_ref()),
+        Ok(Side::Child) => bury(&doomed, route, &writer, hold.as_ref()),
         Ok(Side::Parent) => {
             drop((route, writer, hold));
-            Vigil::new(links, monitor, reader).keep()
+            Vigil::new(&doomed, monitor, reader).keep()
         }
         // Too many processes: slower, but as well.
-        Err(_) => links.iter().try_for_each(delete),
+        Err(_) => doomed.iter().try_for_each(delete),
     }
 }
 
-/// Deletes links for a process that lives long. Threads wait for the kernel, a bounded number of
-/// them; beyond that the caller waits itself.
-#[derive(Debug, Default)]
-pub struct Reaper {
-    at_work: Arc<()>,
+/// A link that is to go.
+#[derive(Clone, Debug)]
+struct Doomed {
+    index: u32,
+    /// For telling.
+    name: IfName,
 }
 
-impl Reaper {
-    /// Without any thread yet.
-    pub fn new() -> Self {
-        Self::default()
+/// Those that are there.
+fn find(links: &[IfName], route: &mut Socket) -> Result<Vec<Doomed>> {
+    let mut found = Vec::with_capacity(links.len());
+    for name in links {
+        let link = route.link(At::Name(name))?;
+        found.extend(link.map(|link| Doomed { index: link.index, name: name.clone() }));
     }
-
-    /// As [`reap`], without forking.
-    ///
-    /// # Errors
-    /// As [`reap`].
-    pub fn reap(&self, links: &[IfName]) -> Result<()> {
-        if links.is_empty() {
-            return Ok(());
-        }
-        // This one counts itself.
-        if Arc::strong_count(&self.at_work) > THREADS {
-            return links.iter().try_for_each(delete);
-        }
-        let monitor = Socket::notified(ROUTE, LINKS)?;
-        let route = Socket::route()?;
-        let (reader, writer) = pipe()?;
-        let (unwanted, turn) = (links.to_vec(), Arc::clone(&self.at_work));
-        let waiting = move || {
-            delete_each(&unwanted, route, &writer);
-            drop(turn);
-        };
-        match thread::Builder::new().name("reaper".into()).stack_size(STACK).spawn(waiting) {
-            Ok(_) => Vigil::new(links, monitor, reader).keep(),
-            // Too many threads: slower, but as well.
-            Err(_) => links.iter().try_for_each(delete),
-        }
-    }
+    Ok(found)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
@@ -125,10 +112,11 @@ fn leave(hold: &Socket) -> Result<()> {
     }
 }
 
-fn delete(link: &IfName) -> Result<()> {
+fn delete(link: &Doomed) -> Result<()> {
     let mut batch = Batch::new();
-    batch.delete_link(At::Name(link));
-    Socket::route()?.send(&mut batch)?.except(Errno::NODEV).into_result()
+    batch.delete_link(At::Index(link.index));
+    let deleted = Socket::route()?.send(&mut batch)?.except(Errno::NODEV).into_result();
+    deleted.map_err(|error| error.context(format!("deleting {}", link.name)))
 }
 
 /// Gives the kernel the time to begin with what was deleted in nftables. Whoever closes the socket
@@ -148,7 +136,7 @@ impl Drop for End {
 }
 
 /// The child's whole life.
-fn bury(links: &[IfName], route: Socket, writer: &OwnedFd, hold: Option<&Socket>) -> ! {
+fn bury(links: &[Doomed], route: Socket, writer: &OwnedFd, hold: Option<&Socket>) -> ! {
     let _end = End;
     // It fails only for the leader of a group, which a child is not.
     let _ = setsid();
@@ -163,10 +151,10 @@ fn bury(links: &[IfName], route: Socket, writer: &OwnedFd, hold: Option<&Socket>
 }
 
 /// Deletes the links one after the other and reports each, long after it is gone.
-fn delete_each(links: &[IfName], mut route: Socket, writer: &OwnedFd) {
+fn delete_each(links: &[Doomed], mut route: Socket, writer: &OwnedFd) {
     for (index, link) in (0u32..).zip(links) {
         let mut batch = Batch::new();
-        batch.delete_link(At::Name(link));
+        batch.delete_link(At::Index(link.index));
         let code = match route.send(&mut batch) {
             Ok(outcome) => outcome.failures().first().map_or(0, |f| f.errno.raw_os_error()),
             Err(_) => Errno::IO.raw_os_error(),
@@ -201,7 +189,7 @@ impl Report {
 /// The caller's wait for the end of its links.
 struct Vigil<'a> {
     /// By their place in the child's list.
-    waiting: BTreeMap<u32, &'a IfName>,
+    waiting: BTreeMap<u32, &'a Doomed>,
     monitor: Socket,
     reader: OwnedFd,
     /// Notifications were lost: only the child's reports count.
@@ -209,7 +197,7 @@ struct Vigil<'a> {
 }
 
 impl<'a> Vigil<'a> {
-    fn new(links: &'a [IfName], monitor: Socket, reader: OwnedFd) -> Self {
+    fn new(links: &'a [Doomed], monitor: Socket, reader: OwnedFd) -> Self {
         Self { waiting: (0..).zip(links).collect(), monitor, reader, deaf: false }
     }
 
@@ -251,7 +239,7 @@ impl<'a> Vigil<'a> {
         while !waiting.is_empty() {
             match monitor.notifications() {
                 Ok(Some(mut messages)) => messages.by_ref().for_each(|message| {
-                    waiting.retain(|_, link| !is_end_of(&message, link));
+                    waiting.retain(|_, link| !is_end_of(&message, link.index));
                 }),
                 Ok(None) => return,
                 Err(_) => {
@@ -275,7 +263,7 @@ impl<'a> Vigil<'a> {
         match Errno::from_raw_os_error(report.code.clamp(1, 4095)) {
             _ if report.code == 0 => Ok(true),
             Errno::NODEV => Ok(true),
-            errno => Err(refused(format!("deleting {link}"), errno)),
+            errno => Err(refused(format!("deleting {}", link.name), errno)),
         }
     }
 
@@ -283,8 +271,8 @@ impl<'a> Vigil<'a> {
     fn ask(&self) -> Result<()> {
         let mut socket = Socket::route()?;
         for link in self.waiting.values() {
-            if socket.link(At::Name(link))?.is_some() {
-                let what = format!("deleting {link}: it is still there; try again");
+            if socket.link(At::Index(link.index))?.is_some() {
+                let what = format!("deleting {}: it is still there; try again", link.name);
                 return Err(Error::try_again(what));
             }
         }
@@ -292,11 +280,21 @@ impl<'a> Vigil<'a> {
     }
 }
 
-/// Whether `message` says that `link` is gone, rather than that a bridge lost it as a port.
-fn is_end_of(message: &Message<'_>, link: &IfName) -> bool {
-    let of_link = message.kind == DELETE && message.payload.first() == Some(&0);
-    let name = message.attributes(INFO).find_kind(ifla::IFNAME);
-    of_link && name.and_then(|name| name.text()) == Some(link.as_str())
+/// Whether `message` says that the link is gone or about to be, rather than that a bridge lost it as
+/// a port.
+fn is_end_of(message: &Message<'_>, index: u32) -> bool {
+    let is_of_link = message.payload.first() == Some(&0)
+        && array(message.payload, 4).map(u32::from_ne_bytes) == Some(index);
+    let is_end = message.kind == DELETE || message.kind == NEW && is_closed_to_go(message);
+    is_of_link && is_end
+}
+
+/// Whether the kernel closed the link because it goes (`dev_close_many`). Whoever only sets a link
+/// down changes `IFF_UP` alone, and mostly has asked for it with a number.
+fn is_closed_to_go(message: &Message<'_>) -> bool {
+    let field = |at| array(message.payload, at).map(u32::from_ne_bytes);
+    let is_down = field(8).is_some_and(|flags| flags & UP == 0);
+    message.sequence == 0 && is_down && field(12) == Some(UP_AND_RUNNING)
 }
 
 #[cfg(test)]
@@ -305,22 +303,29 @@ mod tests {
     use crate::link::info;
     use crate::wire::Messages;
 
-    fn notification(kind: u16, family: u8, name: &str) -> Vec<u8> {
-        let mut header = info(7, 0, 0);
+    fn is_end(kind: u16, family: u8, (index, flags, change): (u32, u32, u32)) -> bool {
+        let mut header = info(index, flags, change);
         header[0] = family;
         let mut batch = Batch::new();
-        batch.request(kind, 0, "test").bytes(&header).text(ifla::IFNAME, name);
-        batch.seal(0).to_vec()
+        batch.request(kind, 0, "test").bytes(&header);
+        let bytes = batch.seal(0).to_vec();
+        is_end_of(&Messages::new(&bytes).next().unwrap(), 7)
     }
 
     #[test]
     fn only_its_own_end_counts() {
-        let link: IfName = "veth1".parse().unwrap();
-        let ends = |bytes: Vec<u8>| is_end_of(&Messages::new(&bytes).next().unwrap(), &link);
-        assert!(ends(notification(DELETE, 0, "veth1")));
-        assert!(!ends(notification(DELETE, 7, "veth1")), "left its bridge");
-        assert!(!ends(notification(DELETE, 0, "veth10")));
-        assert!(!ends(notification(16, 0, "veth1")));
+        assert!(is_end(DELETE, 0, (7, 0, 0)));
+        assert!(!is_end(DELETE, 7, (7, 0, 0)), "left its bridge");
+        assert!(!is_end(DELETE, 0, (8, 0, 0)));
+        assert!(!is_end(NEW, 0, (7, 0, 0)));
+    }
+
+    #[test]
+    fn a_link_that_is_closed_goes_and_one_that_is_set_down_does_not() {
+        assert!(is_end(NEW, 0, (7, 0x1002, UP_AND_RUNNING)));
+        assert!(!is_end(NEW, 0, (7, 0x1002, UP)), "set down");
+        assert!(!is_end(NEW, 0, (7, 0x1003, UP_AND_RUNNING)), "set up");
+        assert!(!is_end(NEW, 7, (7, 0x1002, UP_AND_RUNNING)), "a port");
     }
 
     #[test]

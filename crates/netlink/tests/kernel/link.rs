@@ -220,3 +220,39 @@ fn threads_reap_without_making_the_caller_wait() {
         assert!(error.to_string().starts_with("deleting lo: "), "{error}");
     });
 }
+
+#[test]
+fn whoever_comes_after_the_answer_finds_the_name_free() {
+    isolated(|| {
+        let container = elsewhere();
+        let reaper = Reaper::new();
+        let mut socket = Socket::route().unwrap();
+        let (link, inner) = (name("again"), name("eth0"));
+        for round in 0..60 {
+            let mut batch = Batch::new();
+            match round % 3 {
+                0 => {
+                    let bridge = NewBridge {
+                        name: &link,
+                        mac: None,
+                        mtu: None,
+                        vlan_filtering: false,
+                        up: round % 2 == 0,
+                    };
+                    batch.new_bridge(&bridge);
+                }
+                _ => {
+                    let netns = Some(container.as_fd());
+                    let peer = Peer { name: &inner, index: None, mac: None, netns };
+                    let up = round % 2 == 0;
+                    batch.new_veth(&Veth { peer, up, ..simple(&link, &inner) });
+                }
+            }
+            socket.send(&mut batch).unwrap().into_result().unwrap();
+            reaper.reap(std::slice::from_ref(&link)).unwrap();
+            if round % 2 == 0 {
+                assert_eq!(socket.link(At::Name(&link)).unwrap(), None, "round {round}");
+            }
+        }
+    });
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use netlink::nft::{Family, News, Object, Table, Transaction};
 use netlink::{Event, Monitor, Socket, Stop, Wake};
 
-use crate::{isolated, make_pair, name};
+use crate::{isolated, make_pair};
 
 /// Longer than anything takes that does happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,20 +28,20 @@ fn news(monitor: &mut Monitor) -> BTreeSet<Event> {
 }
 
 #[test]
-fn links_addresses_and_routes_are_heard() {
+fn addresses_and_routes_are_heard_and_links_are_not() {
     isolated(|| {
         let mut monitor = Monitor::network().unwrap();
         assert!(news(&mut monitor).is_empty());
         make_pair(&mut Socket::route().unwrap(), "v0", "v1");
-        let made = |of: &str, gone| Event::Link { name: name(of), gone };
-        assert!(news(&mut monitor).is_superset(&[made("v0", false), made("v1", false)].into()));
+        assert!(news(&mut monitor).is_empty());
         run("ip", &["address", "add", "10.0.0.1/24", "dev", "v0"]);
         assert!(news(&mut monitor).contains(&Event::Address));
         run("ip", &["link", "set", "v1", "up"]);
         run("ip", &["route", "add", "10.1.0.0/24", "via", "10.0.0.2"]);
         assert!(news(&mut monitor).contains(&Event::Route));
+        news(&mut monitor);
         run("ip", &["link", "delete", "v1"]);
-        assert!(news(&mut monitor).is_superset(&[made("v0", true), made("v1", true)].into()));
+        assert!(news(&mut monitor).contains(&Event::Route), "it went with its link");
     });
 }
 
@@ -76,7 +76,7 @@ fn a_wait_is_ended_by_news_by_time_and_by_hand() {
         assert_eq!(monitor.wait(&stop, Duration::from_millis(1)).unwrap(), Wake::Quiet);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| monitor.wait(&stop, PATIENCE).unwrap());
-            make_pair(&mut Socket::route().unwrap(), "a", "b");
+            run("ip", &["address", "add", "10.0.0.1/32", "dev", "lo"]);
             assert!(matches!(waiting.join().unwrap(), Wake::News(_)));
         });
         let (mut monitor, mut other) = (Monitor::network().unwrap(), Monitor::ruleset().unwrap());
@@ -94,8 +94,9 @@ fn what_could_not_be_kept_is_told_as_lost() {
     isolated(|| {
         let (mut monitor, stop) = (Monitor::network().unwrap(), Stop::new().unwrap());
         let script = std::env::temp_dir().join(format!("spoke-flood-{}", std::process::id()));
+        let address = |n: u16| format!("10.0.{}.{}/32", n >> 8, n & 0xff);
         let lines: String =
-            (0..3000).map(|n| format!("link add v{n} type veth peer name w{n}\n")).collect();
+            (0..6000).map(|n| format!("address add {} dev lo\n", address(n))).collect();
         std::fs::write(&script, lines).unwrap();
         run("ip", &["-batch", script.to_str().unwrap()]);
         std::fs::remove_file(&script).unwrap();
