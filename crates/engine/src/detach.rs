@@ -6,9 +6,12 @@
 
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, Error, Ipam, Kind, Layer, Phase, Process, Result, Runtime};
+use model::{
+    Attachment, AttachmentId, Error, Handoff, Ipam, Kind, Layer, Phase, Process, Result, Runtime,
+};
 
 use crate::book::{Read, unchanged};
+use crate::endpoint::is_shared;
 use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Engine, Request};
@@ -53,6 +56,10 @@ impl Engine<'_> {
         read: Read<Box<Attachment>>,
         meaning: Meaning,
     ) -> Result<bool> {
+        // One that was lost to somebody else is looked at like any other.
+        if is_only_in_the_book(&read.value) && self.try_forget(&read)? {
+            return Ok(true);
+        }
         let Some(read) = self.own(read, meaning)? else { return Ok(false) };
         self.undo(&read.value)?;
         self.forget(read).map(|()| true)
@@ -174,9 +181,19 @@ impl Engine<'_> {
 
     /// Deletes the record with everything that the book holds for it.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
+        match self.try_forget(&read) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == Kind::TryAgain => Err(error),
+            // The kernel is clean; the record goes at the next reconcile.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The same; `false` where the record is not the one that was read any more.
+    fn try_forget(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
-            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
             let txn = match &read.value.ipam {
                 Ipam::Requested { .. } => self.unbind(&read.value, txn)?,
                 Ipam::None
@@ -187,13 +204,10 @@ impl Engine<'_> {
             };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
-            match self.store.commit(&txn.delete(key.clone())) {
-                Ok(Outcome::Done(_)) => return Ok(()),
-                Ok(Outcome::Lost(lost)) if lost == key => return Ok(()),
-                Ok(Outcome::Lost(_)) => {}
-                Err(error) if error.kind() == Kind::TryAgain => return Err(error),
-                // The kernel is clean; the record goes at the next reconcile.
-                Err(_) => return Ok(()),
+            match self.store.commit(&txn.delete(key.clone()))? {
+                Outcome::Done(_) => return Ok(true),
+                Outcome::Lost(lost) if lost == key => return Ok(false),
+                Outcome::Lost(_) => {}
             }
         }
         Err(Error::try_again(format!("forgetting {} loses every race", read.value.id)))
@@ -248,6 +262,13 @@ impl Engine<'_> {
             Ok(None) | Err(_) => self.driver.presence(attachment),
         }
     }
+}
+
+/// Whether nothing was made of the record, or all of it was undone: what the runtime moved itself is
+/// there until it is removed.
+fn is_only_in_the_book(attachment: &Attachment) -> bool {
+    let is_reserved = attachment.phase == Phase::Reserved && attachment.handoff == Handoff::Finish;
+    is_reserved && !is_shared(&attachment.ipam)
 }
 
 /// What became of marking a record.

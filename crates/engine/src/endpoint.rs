@@ -331,7 +331,7 @@ pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
 }
 
 /// Whether others than the book have a say in its addresses.
-fn is_shared(ipam: &Ipam) -> bool {
+pub(crate) fn is_shared(ipam: &Ipam) -> bool {
     match ipam {
         Ipam::HostLocal { .. } | Ipam::Foreign(_) => true,
         Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
