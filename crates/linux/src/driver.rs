@@ -155,14 +155,14 @@ impl Driver for Linux {
                         port.name
                     )));
                 }
-                self.policy.forget_bridge(&bridge.name)?;
+                self.forget_bridge(&bridge.name, &mut socket)?;
                 self.delete(&mut socket, &bridge.name)
             }
             Some(link) => {
-                let forgotten = self.policy.forget_bridge(&bridge.name);
+                let forgotten = self.forget_bridge(&bridge.name, &mut socket);
                 forgotten.and(drop_gateways(network, bridge, &link, &mut socket))
             }
-            None => self.policy.forget_bridge(&bridge.name),
+            None => self.forget_bridge(&bridge.name, &mut socket),
         }
     }
 
@@ -199,6 +199,13 @@ impl Linux {
             }
             (Some(_), _) => self.reap(&[Identity::of(&attachment.id).host_link()?]),
         }
+    }
+
+    /// The packet filter's table goes with our last bridge.
+    fn forget_bridge(&self, name: &IfName, socket: &mut Socket) -> Result<()> {
+        let bridges = socket.links(Links { kind: Some("bridge"), master: None })?;
+        let is_last = !bridges.iter().any(|other| other.group == GROUP && other.name != *name);
+        self.policy.forget_bridge(name, is_last)
     }
 
     fn reap(&self, links: &[IfName]) -> Result<()> {

@@ -211,12 +211,12 @@ impl Policy {
         }
     }
 
-    /// Removes what attachments of a bridge shared.
-    pub(crate) fn forget_bridge(&self, bridge: &IfName) -> Result<()> {
+    /// Removes what attachments of a bridge shared, and with our last bridge all that nobody has.
+    pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
         let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
-            filter::unload_unowned(socket)
+            if is_last { filter::unload_unowned(socket) } else { Ok(()) }
         });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
