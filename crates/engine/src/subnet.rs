@@ -9,13 +9,18 @@ mod room;
 
 pub use handout::name_of;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
 use model::{
     Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, SubnetId,
-    Want,
+    Timestamp, Want,
 };
 
 use crate::Engine;
-use crate::port::Prefix;
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Prefix, Record, Txn};
 
 /// Whose the reservation of a requested gateway is. No runtime has a container of such a name.
 pub const GATEWAY: &str = "@gateway";
@@ -90,6 +95,40 @@ impl Engine<'_> {
     /// Every subnet that is handed out.
     pub fn subnets(&self) -> Result<Vec<Subnet>> {
         Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())
+    }
+
+    /// Remembers that a runtime which is asked has listed a network of this subnet: once it lists
+    /// it no more, nobody has it. One that is not handed out, or changes at this moment, is no error.
+    pub fn set_listed(&self, id: &SubnetId) -> Result<()> {
+        let Some(read) = self.subnet_of(id)?.filter(|read| !read.value.listed) else {
+            return Ok(());
+        };
+        let key = Key::Subnet(id.clone());
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+        let listed = Subnet { listed: true, ..read.value };
+        self.store.commit(&txn.put(key, Record::Subnet(listed))).map(|_| ())
+    }
+
+    /// The subnets that came to no network: nothing is held or kept in them, no network was made
+    /// of them, and they were requested at least `age` ago.
+    pub fn idle_subnets(&self, age: Duration) -> Result<BTreeSet<SubnetId>> {
+        let before = Timestamp(self.host.now().0.saturating_sub(age.as_secs()));
+        let mut idle = self.subnets()?;
+        idle.retain(|subnet| !subnet.listed && subnet.since <= before);
+        if idle.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let kept = self.reservations_in(&Prefix::Reservations)?.into_iter();
+        let kept = kept.map(|Read { value, .. }| (value.space, value.address));
+        let held = self.holders_in(&Prefix::AllLeases)?.into_iter();
+        let held = held.map(|Read { value, .. }| (value.lease.space, value.lease.address.addr()));
+        let used: Vec<(Space, IpAddr)> = kept.chain(held).collect();
+        let aliases = self.aliases()?;
+        idle.retain(|Subnet { id, network, .. }| {
+            !used.iter().any(|(space, address)| *space == id.space && id.net.contains(address))
+                && !aliases.iter().any(|alias| alias.network == *network)
+        });
+        Ok(idle.into_iter().map(|subnet| subnet.id).collect())
     }
 
     /// The subnet of this name.

@@ -120,6 +120,10 @@ pub struct Subnet {
     pub order: Order,
     /// What an address is handed to again.
     pub sticky: Sticky,
+    /// Whether a runtime that is asked has listed a network of it since it was last given back. One
+    /// that never was may be that of a runtime that is not asked.
+    #[serde(default)]
+    pub listed: bool,
 }
 
 /// For whom a requested address is kept after its release.

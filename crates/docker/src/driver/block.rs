@@ -109,6 +109,7 @@ mod tests {
             references: 1,
             order: Order::LowestFree,
             sticky: model::Sticky::No,
+            listed: false,
         });
         Block { net, gateway: None, auxiliary: Vec::new(), subnet }
     }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use engine::{Engine, Finding, Live, Mode};
 use model::{
-    AliasId, AttachmentId, Layer, NetworkName, OwnerName, Result, Runtime, SubnetId, Tenant,
+    AliasId, AttachmentId, Layer, NetworkName, OwnerName, Result, Runtime, Subnet, SubnetId, Tenant,
 };
 
 use crate::api::Network;
 use crate::driver::Backstage;
+
+/// No engine takes so long from a subnet's request to the next thing that depends on it.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// What the book holds for Docker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,10 @@ pub(super) struct HeldNetwork {
 pub(super) struct HeldSubnet {
     pub(super) id: SubnetId,
     pub(super) network: NetworkName,
+    /// Whether an engine that is asked has listed a network of it.
+    pub(super) listed: bool,
+    /// Whether it came to no network, and nothing depends on it.
+    pub(super) idle: bool,
 }
 
 /// An endpoint.
@@ -63,6 +70,9 @@ pub(super) trait Book {
     /// What people call a network.
     fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()>;
 
+    /// That an engine which is asked has a network of the subnet.
+    fn enlist(&self, subnet: &SubnetId) -> Result<()>;
+
     /// What people call an endpoint's container.
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
 
@@ -89,6 +99,10 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
         self.backstage.with_engine(|engine| engine.set_title(network, title))
     }
 
+    fn enlist(&self, subnet: &SubnetId) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.set_listed(subnet))
+    }
+
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
         self.backstage.with_engine(|engine| engine.set_owner(endpoint, owner))
     }
@@ -107,8 +121,11 @@ fn held(engine: &Engine<'_>) -> Result<Held> {
             title: alias.title,
         });
     }
+    let idle = engine.idle_subnets(IDLE)?;
     for subnet in engine.subnets()?.into_iter().filter(|s| s.runtime == Runtime::Docker) {
-        held.subnets.push(HeldSubnet { id: subnet.id, network: subnet.network });
+        let Subnet { id, network, listed, .. } = subnet;
+        let idle = idle.contains(&id);
+        held.subnets.push(HeldSubnet { id, network, listed, idle });
     }
     for record in engine.attachments()? {
         if record.runtime == Runtime::Docker && record.layer == Layer::Link {

@@ -3,24 +3,32 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use model::AliasId;
+use model::{AliasId, Space, SubnetId};
 
 use super::Notice;
-use super::book::Held;
+use super::book::{Held, HeldSubnet};
+use super::live::may_be_judged;
 use super::look::Look;
 use crate::api::Reach;
+
+/// What the doubt is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doubtful {
+    Network(AliasId),
+    Subnet(SubnetId),
+}
 
 /// What was told, and what is about to be if it stays: each once.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    since: BTreeMap<AliasId, (Instant, bool)>,
+    since: BTreeMap<Doubtful, (Instant, bool)>,
 }
 
 impl Doubts {
     /// What is to be told now: what has been so for the grace time.
     pub(super) fn mature(
         &mut self,
-        current: Vec<(AliasId, Notice)>,
+        current: Vec<(Doubtful, Notice)>,
         now: Instant,
         grace: Duration,
     ) -> Vec<Notice> {
@@ -39,24 +47,39 @@ impl Doubts {
     }
 }
 
-/// Where the book and the engines contradict each other about networks.
-pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(AliasId, Notice)> {
+/// Where the book and the engines contradict each other.
+pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(Doubtful, Notice)> {
     let mut doubts = Vec::new();
     for (id, sighting) in &look.networks {
         let network = &sighting.network;
         let is_held = held.networks.iter().any(|known| known.id == *id);
         if is_ours(&network.driver, driver) && network.reach == Reach::Local && !is_held {
             let name = network.name.clone();
-            doubts.push((id.clone(), Notice::Unknown { network: id.clone(), name }));
+            let about = Doubtful::Network(id.clone());
+            doubts.push((about, Notice::Unknown { network: id.clone(), name }));
         }
     }
     for known in &held.networks {
         if known.title.is_none() && !look.networks.contains_key(&known.id) {
             let (network, name) = (known.id.clone(), known.network.clone());
-            doubts.push((network.clone(), Notice::Unclaimed { network, name }));
+            let about = Doubtful::Network(network.clone());
+            doubts.push((about, Notice::Unclaimed { network, name }));
         }
     }
+    for known in held.subnets.iter().filter(|known| is_unlisted(known, held, look)) {
+        let (subnet, network) = (known.id.clone(), known.network.clone());
+        let about = Doubtful::Subnet(subnet.clone());
+        doubts.push((about, Notice::Unlisted { subnet, network }));
+    }
     doubts
+}
+
+/// Whether no engine has listed a network of the subnet; one that the book knows is told by itself.
+fn is_unlisted(subnet: &HeldSubnet, held: &Held, look: &Look) -> bool {
+    subnet.id.space == Space::Host
+        && !may_be_judged(subnet, held)
+        && look.users(&subnet.id).next().is_none()
+        && !held.networks.iter().any(|known| known.network == subnet.network)
 }
 
 /// A managed plugin's driver carries a tag.
@@ -71,8 +94,12 @@ mod tests {
     #[test]
     fn tells_once_what_stays() {
         let id = |id: &str| id.parse::<AliasId>().unwrap();
-        let unknown =
-            |name: &str| (id(name), Notice::Unknown { network: id(name), name: name.parse().ok() });
+        let unknown = |name: &str| {
+            (
+                Doubtful::Network(id(name)),
+                Notice::Unknown { network: id(name), name: name.parse().ok() },
+            )
+        };
         let (start, grace) = (Instant::now(), Duration::from_secs(30));
         let mut doubts = Doubts::default();
         let mut told = |at: u64, current: &[&str]| -> usize {

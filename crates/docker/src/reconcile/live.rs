@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Live;
-use model::{AliasId, AttachmentId, ContainerId, Space, SubnetId};
+use model::{AliasId, AttachmentId, ContainerId, Space};
 
 use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
 use super::look::{Look, Sighting};
 use crate::api::Endpoint;
 
-/// `listed` are the subnets that were seen in use before.
-pub(super) fn live(held: &Held, look: &Look, listed: &BTreeSet<SubnetId>) -> Live {
+/// What of the book is alive.
+pub(super) fn live(held: &Held, look: &Look) -> Live {
     let mut live = Live { networks: networks(held, look), ..Live::default() };
     for endpoint in look.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
         live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
     }
     for subnet in &held.subnets {
-        if look.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held, listed) {
+        if look.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held) {
             live.subnets.insert(subnet.id.clone());
         }
     }
@@ -58,13 +58,12 @@ fn networks(held: &Held, look: &Look) -> BTreeMap<AliasId, Option<BTreeSet<Conta
 }
 
 /// Whether it is known that the subnet is one of an engine that is asked; or nothing depends on it,
-/// because it was requested and came to no network.
-fn may_be_judged(subnet: &HeldSubnet, held: &Held, listed: &BTreeSet<SubnetId>) -> bool {
-    let of_network = held.networks.iter().filter(|known| known.network == subnet.network);
-    let is_titled = of_network.clone().any(|known| known.title.is_some());
-    let is_loose =
-        of_network.count() == 0 && !held.leases.iter().any(|lease| lease.subnet == subnet.id);
-    subnet.id.space == Space::Host && (listed.contains(&subnet.id) || is_titled || is_loose)
+/// because it was requested and came to no network. On a bridge of Docker's own nothing but its
+/// gateway may tell that an engine which is not asked has it.
+pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held) -> bool {
+    let mut of_network = held.networks.iter().filter(|known| known.network == subnet.network);
+    let is_titled = of_network.any(|known| known.title.is_some());
+    subnet.id.space == Space::Host && (subnet.listed || is_titled || subnet.idle)
 }
 
 /// The endpoints that live, or of which nobody can say.

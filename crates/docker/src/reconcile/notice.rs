@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::{Finding, Garbage};
-use model::{AliasId, Error, NetworkName};
+use model::{AliasId, Error, NetworkName, SubnetId};
 
 /// Something that a person, a metric or an event should know.
 #[derive(Debug)]
@@ -47,6 +47,14 @@ pub enum Notice {
         /// What it is called in the book.
         name: NetworkName,
     },
+    /// The book holds a subnet that a Docker Engine requested, and no engine has ever listed a
+    /// network of it: it belongs to an engine that is not asked, or came to no network.
+    Unlisted {
+        /// Which.
+        subnet: SubnetId,
+        /// What its network is called in the book.
+        network: NetworkName,
+    },
     /// The book could not be read or mended.
     Failed(Error),
 }
@@ -77,6 +85,12 @@ impl fmt::Display for Notice {
                 f,
                 "no Docker Engine that is asked lists network {name} (Docker's {network}): name \
                  the engine that has it in the configuration, or remove it with spoke network rm"
+            ),
+            Notice::Unlisted { subnet, network } => write!(
+                f,
+                "no Docker Engine that is asked lists a network with subnet {subnet} ({network}): \
+                 name the engine that has it in the configuration; if none has it, it goes an hour \
+                 after its request, once spoke ipam release has ended what is kept in it"
             ),
             Notice::Failed(error) => write!(f, "reconciling with Docker: {error}"),
         }

@@ -1,10 +1,9 @@
 //! One pass: look, learn names, judge.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::{Live, Mode};
-use model::{Result, SubnetId};
+use model::Result;
 
 use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
@@ -23,8 +22,6 @@ pub(super) struct Pass<'a> {
     report: &'a dyn Fn(Notice),
     watch: Watch,
     doubts: Doubts,
-    /// Subnets that an engine has used since the daemon began.
-    listed: BTreeSet<SubnetId>,
     neighbours: Neighbours,
     rest: Instant,
 }
@@ -52,7 +49,6 @@ impl<'a> Pass<'a> {
             report,
             watch: Watch::new(settings.grace, now),
             doubts: Doubts::default(),
-            listed: BTreeSet::new(),
             neighbours: Neighbours::default(),
             rest: now,
         }
@@ -104,7 +100,7 @@ impl<'a> Pass<'a> {
         let Some(look) = self.look(peers, &held) else { return Ok(Outcome::Broken) };
         self.neighbours.replace(&look, &self.settings.driver, self.book);
         self.learn(&held, &look);
-        let live = live(&held, &look, &self.listed);
+        let live = live(&held, &look);
         self.doubt(&held, &look);
         let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?;
         let now = Moment { at: Instant::now(), clock: SystemTime::now() };
@@ -127,12 +123,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Names are for people; what cannot be named now can be at the next look.
-    fn learn(&mut self, held: &Held, look: &Look) {
-        // One that was given back may be another engine's when it comes again.
-        self.listed.retain(|id| held.subnets.iter().any(|subnet| subnet.id == *id));
-        for subnet in &held.subnets {
+    fn learn(&self, held: &Held, look: &Look) {
+        for subnet in held.subnets.iter().filter(|subnet| !subnet.listed) {
             if look.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
-                self.listed.insert(subnet.id.clone());
+                self.told(self.book.enlist(&subnet.id));
             }
         }
         for network in &held.networks {

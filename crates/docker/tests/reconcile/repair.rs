@@ -228,6 +228,36 @@ fn looks_when_something_happens() {
     assert_eq!(title(), "back");
 }
 
+/// A bridge of Docker's own whose addresses we hand out, with no container on it, as far as the
+/// book knows.
+#[test]
+fn a_subnet_with_a_gateway_that_no_engine_listed_stays() {
+    let (world, fake) = (Arc::new(World::default()), Fake::new());
+    gateway(&world, &pool(&world, SUBNET));
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    let before = world.left();
+    let reconciling = Reconciling::with(&world, &fake);
+    let told = reconciling.until(|notice| matches!(notice, Notice::Unlisted { .. }));
+    assert!(told.last().unwrap().to_string().contains(SUBNET));
+    settle(&fake);
+    assert_eq!(reconciling.told(), Vec::<String>::new());
+    assert_eq!(world.left(), before);
+}
+
+/// The daemon that saw it is not the one that misses it.
+#[test]
+fn a_subnet_that_was_listed_is_freed_after_a_restart() {
+    let (world, fake) = (Arc::new(World::default()), Fake::new());
+    gateway(&world, &pool(&world, SUBNET));
+    list(&fake, &listed("b1", "ours", "bridge", &[SUBNET]), &[]);
+    let reconciling = Reconciling::with(&world, &fake);
+    settle(&fake);
+    drop(reconciling);
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    Reconciling::with(&world, &fake).until(is_subnet);
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
 /// The second time it is an engine's that is not asked, for a bridge of Docker's own.
 #[test]
 fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {

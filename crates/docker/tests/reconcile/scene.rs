@@ -176,11 +176,8 @@ pub(crate) fn list(fake: &Fake, network: &Value, endpoints: &[(&str, &str, &str)
 /// Makes a network of one subnet as an engine does.
 pub(crate) fn network(world: &Arc<World>, id: &str, subnet: &str) -> Value {
     let pool = pool(world, subnet);
-    let gateway = json!({"PoolID": pool, "Address": "",
-        "Options": {"RequestAddressType": "com.docker.network.gateway"}});
-    let gateway = world.call("IpamDriver.RequestAddress", &gateway).unwrap();
-    let data =
-        json!([{"AddressSpace": "spoke-local", "Pool": subnet, "Gateway": gateway["Address"]}]);
+    let gateway = gateway(world, &pool);
+    let data = json!([{"AddressSpace": "spoke-local", "Pool": subnet, "Gateway": gateway}]);
     let create = json!({"NetworkID": id, "IPv4Data": data, "IPv6Data": [], "Options": {}});
     world.call("NetworkDriver.CreateNetwork", &create).unwrap();
     pool
@@ -189,6 +186,12 @@ pub(crate) fn network(world: &Arc<World>, id: &str, subnet: &str) -> Value {
 pub(crate) fn pool(world: &Arc<World>, subnet: &str) -> Value {
     let pool = json!({"AddressSpace": "spoke-local", "Pool": subnet, "Options": {}, "V6": false});
     world.call("IpamDriver.RequestPool", &pool).unwrap()["PoolID"].clone()
+}
+
+pub(crate) fn gateway(world: &Arc<World>, pool: &Value) -> Value {
+    let gateway = json!({"PoolID": pool, "Address": "",
+        "Options": {"RequestAddressType": "com.docker.network.gateway"}});
+    world.call("IpamDriver.RequestAddress", &gateway).unwrap()["Address"].clone()
 }
 
 pub(crate) fn address(world: &Arc<World>, pool: &Value) -> String {

@@ -160,6 +160,7 @@ impl Engine<'_> {
             references: 1,
             order,
             sticky: request.sticky,
+            listed: false,
         }
     }
 
@@ -259,7 +260,8 @@ impl Engine<'_> {
                     txn.delete(key)
                 }
                 more => {
-                    let fewer = Subnet { references: more - 1, ..read.value };
+                    // Who is left may be another one than who was asked.
+                    let fewer = Subnet { references: more - 1, listed: false, ..read.value };
                     txn.put(key, Record::Subnet(fewer))
                 }
             };

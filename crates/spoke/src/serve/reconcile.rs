@@ -54,7 +54,7 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
         Notice::Reached { .. } => say(Level::Info),
         // Many hosts have no Docker, and dockerd restarts.
         Notice::Lost { .. } => say(Level::Info),
-        Notice::Unclaimed { .. } => say(Level::Warn),
+        Notice::Unclaimed { .. } | Notice::Unlisted { .. } => say(Level::Warn),
         Notice::Reclaimed { finding, .. } => {
             let (kind, _) = cli::finding(finding);
             report(daemon, kind, finding.remedy, &notice.to_string());

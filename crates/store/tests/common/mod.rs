@@ -133,6 +133,7 @@ pub(crate) fn subnet(id: &SubnetId, references: u32) -> Record {
         references,
         order: Order::LowestFree,
         sticky: Sticky::Name,
+        listed: true,
     })
 }
 

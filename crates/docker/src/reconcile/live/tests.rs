@@ -1,4 +1,4 @@
-use model::{AttachmentId, IpNet, NetworkName, Space};
+use model::{AttachmentId, IpNet, NetworkName, Space, SubnetId};
 
 use super::super::book::HeldNetwork;
 use super::*;
@@ -11,7 +11,6 @@ const NET: &str = "10.1.0.0/24";
 struct Case {
     held: Held,
     look: Look,
-    listed: BTreeSet<SubnetId>,
 }
 
 fn subnet_id(net: &str, part: Option<&str>) -> SubnetId {
@@ -34,7 +33,12 @@ impl Case {
     }
 
     fn subnet(mut self, id: SubnetId) -> Self {
-        self.held.subnets.push(HeldSubnet { id, network: "net".parse().unwrap() });
+        self.held.subnets.push(HeldSubnet {
+            id,
+            network: "net".parse().unwrap(),
+            listed: false,
+            idle: false,
+        });
         self
     }
 
@@ -65,13 +69,18 @@ impl Case {
         self
     }
 
-    fn listed(mut self, id: SubnetId) -> Self {
-        self.listed.insert(id);
+    fn listed(mut self) -> Self {
+        self.held.subnets.iter_mut().for_each(|subnet| subnet.listed = true);
+        self
+    }
+
+    fn idle(mut self) -> Self {
+        self.held.subnets.iter_mut().for_each(|subnet| subnet.idle = true);
         self
     }
 
     fn live(&self) -> Live {
-        live(&self.held, &self.look, &self.listed)
+        live(&self.held, &self.look)
     }
 
     fn subnets(&self) -> Vec<String> {
@@ -116,13 +125,14 @@ fn a_subnet_lives_with_its_network_and_wherever_it_may_be_somebody_elses() {
     let used = [NET.to_owned()];
     assert_eq!(base().seen("n", Reach::Local, Some(&[])).subnets(), used);
     assert_eq!(base().seen("n", Reach::Swarm, None).subnets(), used);
-    assert_eq!(base().seen("n", Reach::Template, None).subnets(), none);
+    assert_eq!(base().seen("n", Reach::Template, None).idle().subnets(), none);
     // It came to nothing, and nothing depends on it.
-    assert_eq!(base().subnets(), none);
+    assert_eq!(base().idle().subnets(), none);
+    assert_eq!(base().subnets(), used, "on a bridge of an engine that is not asked");
     assert_eq!(base().lease("10.1.0.2", None).subnets(), used);
     assert_eq!(base().network("n", None).subnets(), used);
     // An engine that is asked has listed it before.
-    assert_eq!(base().lease("10.1.0.2", None).listed(whole()).subnets(), none);
+    assert_eq!(base().lease("10.1.0.2", None).listed().subnets(), none);
     assert_eq!(base().network("n", Some("a")).subnets(), none);
     let mut global = base();
     global.held.subnets[0].id.space = Space::Global;
@@ -132,12 +142,13 @@ fn a_subnet_lives_with_its_network_and_wherever_it_may_be_somebody_elses() {
 #[test]
 fn a_part_of_a_subnet_is_not_another() {
     let part = |part: &str| subnet_id(NET, Some(part));
-    let mut case = Case::default().subnet(part("10.1.0.0/26")).subnet(part("10.1.0.64/26")).seen(
+    let case = Case::default().subnet(part("10.1.0.0/26")).subnet(part("10.1.0.64/26")).seen(
         "n",
         Reach::Local,
         Some(&[]),
     );
     assert_eq!(case.subnets().len(), 2, "the engine does not say which");
+    let mut case = case.listed();
     for sighting in case.look.networks.values_mut() {
         sighting.network.subnets[0].part = "10.1.0.64/26".parse().ok();
     }
@@ -155,7 +166,7 @@ fn an_address_lives_with_its_endpoint_and_where_nobody_can_say() {
     assert_eq!(local(None).addresses(), held);
     assert_eq!(base().seen("n", Reach::Swarm, None).addresses(), held);
     assert_eq!(base().addresses(), held, "an engine that is not asked may have it");
-    assert_eq!(base().listed(subnet_id(NET, None)).addresses(), none);
+    assert_eq!(base().listed().addresses(), none);
     // Its endpoint is on the same subnet in an engine that is not asked.
     let shared = local(Some(&[])).network("strange", None).endpoint("e1", Some("strange"));
     assert_eq!(shared.addresses(), held);
