@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Result};
+use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Result, Runtime};
 
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
-use crate::gc::all_of;
+use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
 impl Engine<'_> {
@@ -144,16 +144,53 @@ impl Engine<'_> {
             let txn = txn.put(key, Record::Network(network.value));
             return Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)));
         }
-        match self.raze(&network.value, txn)? {
+        self.raze_unless_joined(&network.value, txn)
+    }
+
+    fn raze_unless_joined(&self, network: &Network, txn: Txn) -> Result<bool> {
+        match self.raze(network, txn)? {
             Outcome::Done(_) => Ok(true),
             Outcome::Lost(_) => {
                 // Somebody joined it under another id, and needs what was just removed.
-                if self.declared(&alias.network)?.is_some() {
-                    self.driver.up(&network.value)?;
+                if self.declared(&network.name)?.is_some() {
+                    self.driver.up(network)?;
                 }
                 Ok(false)
             }
         }
+    }
+
+    /// Networks that outlasted their last id because another runtime was on them: once that has
+    /// left, nobody else removes them.
+    pub(crate) fn abandoned_networks(
+        &self,
+        mode: Mode,
+        findings: &mut Vec<Finding>,
+        failures: &mut Vec<Error>,
+    ) -> Result<()> {
+        let (aliases, subnets) = (self.aliases()?, self.subnets()?);
+        for read in self.networks_in(&Prefix::Networks)? {
+            let name = &read.value.name;
+            if read.value.runtime != Runtime::Docker
+                || aliases.iter().any(|alias| alias.network == *name)
+                || subnets.iter().any(|subnet| subnet.network == *name)
+                || !self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty()
+            {
+                continue;
+            }
+            let key = Key::Network(name.clone());
+            let txn = Txn::new().expect(key, unchanged(Some(&read)));
+            if mode == Mode::Mend {
+                match self.raze_unless_joined(&read.value, txn) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => failures.push(error),
+                }
+            }
+            let what = Garbage::Network(name.clone());
+            findings.push(Finding { what, remedy: Remedy::Free });
+        }
+        Ok(())
     }
 
     fn is_last(&self, alias: &Alias, network: &Network) -> Result<bool> {

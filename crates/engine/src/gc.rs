@@ -1,8 +1,8 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
 use model::{
-    AliasId, Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network, Phase,
-    Result, SubnetId, Tenant, Timestamp,
+    AliasId, Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network,
+    NetworkName, Phase, Result, SubnetId, Tenant, Timestamp,
 };
 
 use crate::book::{Read, unchanged};
@@ -40,6 +40,8 @@ pub enum Garbage {
     Alias(AliasId),
     /// A subnet that its runtime does not use any more.
     Subnet(SubnetId),
+    /// A network that its runtime has forgotten, and that nobody is on.
+    Network(NetworkName),
 }
 
 /// What is done about garbage.
@@ -116,6 +118,7 @@ impl Engine<'_> {
         }
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
+        self.abandoned_networks(mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
         all_of(failures).map(|()| findings)
     }

@@ -109,6 +109,7 @@ impl fmt::Display for Named<'_> {
             Garbage::Stray(stray) => write!(f, "{stray:?}"),
             Garbage::Alias(id) => id.fmt(f),
             Garbage::Subnet(id) => id.fmt(f),
+            Garbage::Network(name) => name.fmt(f),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::common::request;
 use super::endpoint_world::*;
-use engine::Engine;
+use super::subnet_rig::{for_network, wanting};
+use engine::{Engine, Garbage, Mode, SubnetWish};
 use model::*;
 
 fn reserve(engine: &Engine<'_>, network: &Network, container: &str, last: u8, under: &str) {
@@ -67,6 +68,46 @@ fn a_network_that_somebody_else_made_or_uses_stays() {
         assert_eq!(engine.attachments().unwrap().len(), 1);
         assert!(engine.declared(&network.name).unwrap().is_some());
         engine.remove_network(&network.name, true).unwrap();
+        assert_eq!(rig.kernel(), Kernel::default());
+    });
+}
+
+#[test]
+fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let mut pod = request(&network, "pod");
+        pod.network.runtime = Runtime::Cni;
+        engine.attach(&pod).unwrap();
+        engine.withdraw(&id("n")).unwrap();
+        assert!(engine.reconcile(Mode::Mend).unwrap().is_empty(), "the pod is on it");
+        engine.detach(&pod).unwrap();
+        let left: Vec<_> =
+            engine.reconcile(Mode::DryRun).unwrap().into_iter().map(|found| found.what).collect();
+        assert_eq!(left, [Garbage::Network(network.name.clone())]);
+        assert!(engine.declared(&network.name).unwrap().is_some());
+        assert_eq!(engine.reconcile(Mode::Mend).unwrap().len(), 1);
+        assert!(engine.networks().unwrap().is_empty());
+        assert_eq!(rig.kernel(), Kernel::default());
+        assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+
+        let own = Network { runtime: Runtime::Spoke, ..network.clone() };
+        engine.create_network(&own).unwrap();
+        assert!(engine.reconcile(Mode::Mend).unwrap().is_empty(), "somebody declared it");
+        engine.remove_network(&own.name, false).unwrap();
+
+        let wish = SubnetWish::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
+        let shared = for_network(network.name.as_str(), wanting(wish));
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let subnet = engine.request_subnet(&shared).unwrap().id;
+        engine.attach(&pod).unwrap();
+        engine.withdraw(&id("n")).unwrap();
+        engine.detach(&pod).unwrap();
+        assert!(engine.reconcile(Mode::Mend).unwrap().is_empty(), "its subnet was requested");
+        engine.release_subnet(&subnet).unwrap();
+        assert_eq!(engine.reconcile(Mode::Mend).unwrap().len(), 1);
         assert_eq!(rig.kernel(), Kernel::default());
     });
 }

@@ -95,11 +95,18 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         }
         Garbage::Port(claim) => ("port", claim.holder.to_string(), "its holder has no record"),
         Garbage::Stray(Stray::Link(name)) => {
-            ("link", name.to_string(), "no record knows it, but its container lives")
+            let why = match finding.remedy {
+                Remedy::Free => "no record knows it, and it is in no container",
+                Remedy::Quarantine => "no record knows it, but its container lives",
+            };
+            ("link", name.to_string(), why)
         }
         Garbage::Stray(Stray::Elements(mark)) => ("rules", mark.clone(), "no record knows them"),
         Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
         Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
+        Garbage::Network(name) => {
+            ("network", name.to_string(), "its runtime has forgotten it, and nobody is on it")
+        }
     };
     let remedy = match (finding.remedy, &finding.what) {
         (Remedy::Free, _) => "free",
