@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -305,6 +305,39 @@ fn puts_the_packet_filter_back() {
     assert_eq!(daemon.inside(&["nft", "list", "ruleset"]), before);
     assert!(host.figures().contains("spoke_heals_total 1\n"));
     assert!(host.events().contains(&"healed".to_owned()));
+    container.call("DEL", &host, &daemon);
+}
+
+/// As when the last network goes and another one comes.
+#[test]
+fn tells_of_no_loss_where_nothing_is_missing() {
+    let host = Host::new();
+    let mut daemon = host.start();
+    let shell = |daemon: &Daemon, script: &str| daemon.inside(&["sh", "-euc", script]);
+    // As dockerd leaves it.
+    shell(
+        &daemon,
+        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER
+         iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -I FORWARD -j DOCKER-USER",
+    );
+    let container = Container::new();
+    container.call("ADD", &host, &daemon);
+    let rules = |daemon: &Daemon| shell(daemon, "iptables-nft -S DOCKER-USER | grep sp-front");
+    let allowing = rules(&daemon);
+    // That our rules in Docker's chain come back shows when the daemon has looked at the table.
+    shell(
+        &daemon,
+        "nft list table inet spoke | {
+         echo 'delete table inet spoke'; cat; echo 'flush chain ip filter DOCKER-USER'; } | nft -f -",
+    );
+    let limit = Instant::now() + PATIENCE;
+    while shell(&daemon, "iptables-nft -S DOCKER-USER").lines().count() == 1 {
+        assert!(Instant::now() < limit, "{:?}", host.events());
+    }
+    assert_eq!(rules(&daemon), allowing);
+    daemon.inside(&["nft", "flush", "ruleset"]);
+    daemon.until("event=healed");
+    assert!(host.figures().contains("spoke_heals_total 1\n"));
     container.call("DEL", &host, &daemon);
 }
 
