@@ -162,6 +162,21 @@ impl Engine<'_> {
         Err(Error::try_again(format!("process {} still works on {id}", process.pid)))
     }
 
+    /// The record of the attachment's link, once no other process makes the interface.
+    pub(crate) fn let_finish(&self, id: &AttachmentId) -> Result<Option<Read<Box<Attachment>>>> {
+        for _ in 0..RACES {
+            let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(None) };
+            let others = Others::of(&read.value.phase, &self.host.me());
+            match (&read.value.phase, others.attacher) {
+                (Phase::Attaching { .. }, Some(attacher)) if self.host.is_running(&attacher) => {
+                    self.outlive(&read, attacher)?;
+                }
+                (_, _) => return Ok(Some(read)),
+            }
+        }
+        Err(Error::try_again(format!("{id} changes all the time")))
+    }
+
     /// Tells whoever took over a record on which we worked that we are done with it.
     pub(crate) fn let_go(&self, id: &AttachmentId, layer: Layer) {
         let Ok(Some(read)) = self.record_of(id, layer) else { return };

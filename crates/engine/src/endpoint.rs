@@ -252,11 +252,12 @@ impl Engine<'_> {
 
     /// Takes the interface away, and the published ports; the attachment is reserved again. What
     /// the runtime moved into the sandbox it takes back by itself: that goes with the attachment.
-    /// One that is not joined, or not known, is no error.
+    /// Waits for a process that makes it at this moment. One that is not joined, or not known, is no
+    /// error.
     pub fn leave(&self, id: &AttachmentId) -> Result<()> {
         let _turn = self.host.turn(id);
         let unpublished = self.withdraw_ports(id);
-        let left = match self.record_of(id, Layer::Link)? {
+        let left = match self.let_finish(id)? {
             Some(read) => self.part(read),
             None => Ok(()),
         };
@@ -264,7 +265,6 @@ impl Engine<'_> {
     }
 
     fn part(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
-        self.refuse_if_busy(&read.value)?;
         let id = read.value.id.clone();
         match (&read.value.phase, read.value.handoff) {
             (Phase::Reserved, _) => Ok(()),

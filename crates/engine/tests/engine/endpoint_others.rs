@@ -89,6 +89,29 @@ fn who_is_overtaken_says_that_it_is_done() {
 }
 
 #[test]
+fn who_leaves_waits_for_whoever_joins() {
+    let rig = Arc::new(Rig::new());
+    let made = rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        engine.reserve(&both(&network, "a", 2), &id("n")).unwrap()
+    });
+    let leaver: Arc<Mutex<Option<std::thread::JoinHandle<Result<()>>>>> = Arc::default();
+    let (of_rig, of_leaver, of_id) = (rig.clone(), leaver.clone(), made.id.clone());
+    *rig.meanwhile.lock().unwrap() = Some(Box::new(move |_| {
+        let (thread, waiting) = aside(&of_rig, move |engine| engine.leave(&of_id));
+        waiting.recv().unwrap();
+        *of_leaver.lock().unwrap() = Some(thread);
+    }));
+    rig.with(|engine| engine.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
+    leaver.lock().unwrap().take().unwrap().join().unwrap().unwrap();
+    assert!(rig.kernel().links.is_empty());
+    rig.with(|engine| {
+        assert_eq!(engine.attachment(&made.id).unwrap().unwrap().phase, Phase::Reserved);
+    });
+}
+
+#[test]
 fn who_waits_for_a_detacher_sees_the_record_go() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| up(engine, &front(), "a", "s"));
