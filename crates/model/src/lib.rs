@@ -33,4 +33,4 @@ pub use pool::{
     ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Sticky,
     Subnet, SubnetId, Tenant, Want,
 };
-pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach};
+pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};

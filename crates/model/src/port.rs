@@ -139,16 +139,22 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether both cannot hold the same port: they name the same address, or one names all
-    /// addresses or (as `0.0.0.0` and `::` do) all of the other's family.
+    /// Whether nobody else can hold the same port of `host` ([`hosts_clash`]).
     pub fn clashes(&self, host: Option<IpAddr>) -> bool {
-        match (self.host, host) {
-            (Some(ours), Some(theirs)) if ours.is_ipv4() == theirs.is_ipv4() => {
-                ours == theirs || ours.is_unspecified() || theirs.is_unspecified()
-            }
-            (Some(_), Some(_)) => false,
-            (None, _) | (_, None) => true,
+        hosts_clash(self.host, host)
+    }
+}
+
+/// Whether one port cannot be held twice, of these addresses of the host: they are the same, or one
+/// stands for all addresses (none, as in [`Claim::host`]) or (as `0.0.0.0` and `::` do) for all of
+/// the other's family.
+pub fn hosts_clash(one: Option<IpAddr>, other: Option<IpAddr>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) if one.is_ipv4() == other.is_ipv4() => {
+            one == other || one.is_unspecified() || other.is_unspecified()
         }
+        (Some(_), Some(_)) => false,
+        (None, _) | (_, None) => true,
     }
 }
 

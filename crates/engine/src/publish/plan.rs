@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 
 use model::{
     Attachment, AttachmentId, Claim, Error, Family, Ipam, Layer, LinkKind, Phase, PortMap,
-    Protocol, Publish, Result, Wiring,
+    Protocol, Publish, Result, Wiring, hosts_clash,
 };
 
 use super::{OpenPort, Publishing, Refused, Siblings, ports_of};
@@ -63,7 +63,8 @@ impl Engine<'_> {
         if plan.maps.contains(&map) {
             return Ok(None);
         }
-        if plan.maps.iter().any(|other| key_of(other) == key_of(&map) && overlap(other, &map)) {
+        let is_same = |other: &&PortMap| key_of(other) == key_of(&map);
+        if plan.maps.iter().filter(is_same).any(|other| hosts_clash(other.host, map.host)) {
             let what = format!("host port {}/{} is asked for twice", map.host_port, map.protocol);
             return Err(Error::conflict(format!("{what} by {}", plan.link.id)));
         }
@@ -242,16 +243,6 @@ impl Plan {
         matches!(old.value.phase, Phase::Attached(_))
             && self.losers.is_empty()
             && old.value.wiring == self.served(publish).wiring
-    }
-}
-
-fn overlap(one: &PortMap, other: &PortMap) -> bool {
-    match (one.host, other.host) {
-        (Some(a), Some(b)) if a.is_ipv4() == b.is_ipv4() => {
-            a == b || a.is_unspecified() || b.is_unspecified()
-        }
-        (Some(_), Some(_)) => false,
-        (None, _) | (_, None) => true,
     }
 }
 
