@@ -1,7 +1,7 @@
 //! Network namespaces: proven to be one when opened, and never looked up by path again.
 
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::abort;
 
@@ -31,14 +31,17 @@ impl Netns {
     /// [`model::Kind::Invalid`] if there is nothing, or something that is not a network
     /// namespace; [`model::Kind::Denied`].
     pub fn open(path: &Path) -> Result<Self> {
-        // Whatever stands there must neither block nor become our terminal.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = open(path, flags, Mode::empty()).map_err(|errno| unusable(path, errno))?;
-        let system = fstatfs(&fd).map_err(|errno| unusable(path, errno))?;
+        // Opening a device or a pipe does something: what stands there is looked at before.
+        let there = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| unusable(path, errno))?;
+        let system = fstatfs(&there).map_err(|errno| unusable(path, errno))?;
         if system.f_type != NSFS_MAGIC {
             let what = format!("{} is not a namespace", path.display());
             return Err(Error::invalid(what));
         }
+        let itself = format!("/proc/thread-self/fd/{}", there.as_raw_fd());
+        let fd = open(itself, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| unusable(path, errno))?;
         let kind = sys::namespace_type(&fd).map_err(|errno| unusable(path, errno))?;
         if kind != libc::CLONE_NEWNET {
             let what = format!("{} is a namespace, but not of networks", path.display());
@@ -141,6 +144,22 @@ mod tests {
             assert_eq!(error.kind(), Kind::Invalid, "{error}");
             assert!(error.to_string().contains(path), "{error}");
         }
+    }
+
+    #[test]
+    fn what_is_no_namespace_is_not_opened() {
+        use rustix::fs::inotify;
+        let name = format!("spoke-netns-{}", std::process::id());
+        let pipe = std::env::temp_dir().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, &pipe, inotify::WatchFlags::OPEN).unwrap();
+        let refused = Netns::open(&pipe);
+        let mut buffer = [0; 64];
+        let seen = rustix::io::read(&watch, &mut buffer);
+        fs::remove_file(&pipe).unwrap();
+        assert_eq!(refused.unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(seen, Err(Errno::AGAIN), "somebody may wait for a reader");
     }
 
     #[test]
