@@ -132,6 +132,13 @@ fn gc_says_and_does() {
     assert_eq!(host.spoke("ps -q"), "c2\nc3\n");
     assert!(host.spoke("gc").contains("freed"));
     assert_eq!(host.spoke("ps -q"), "c3\n");
+    let pair = |name: &str, presence| (Stray::Link(name.parse().unwrap()), presence);
+    let pairs = [pair("sp1", Presence::Gone), pair("sp2", Presence::Alive)];
+    host.kernel.strays.borrow_mut().extend(pairs);
+    let said = host.spoke("gc --dry-run");
+    let of = |name: &str| said.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(of("sp1").contains("in no container"), "{said}");
+    assert!(of("sp2").contains("its container lives"), "{said}");
 }
 
 #[test]
