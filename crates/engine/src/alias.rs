@@ -161,7 +161,8 @@ impl Engine<'_> {
     }
 
     /// Networks that outlasted their last id because another runtime was on them: once that has
-    /// left, nobody else removes them.
+    /// left, nobody else removes them. Those that a configuration described, and that were declared
+    /// only to be shared, are the configuration's again.
     pub(crate) fn abandoned_networks(
         &self,
         mode: Mode,
@@ -171,15 +172,25 @@ impl Engine<'_> {
         let (aliases, subnets) = (self.aliases()?, self.subnets()?);
         for read in self.networks_in(&Prefix::Networks)? {
             let name = &read.value.name;
-            if read.value.runtime != Runtime::Docker
+            if read.value.runtime == Runtime::Spoke
                 || aliases.iter().any(|alias| alias.network == *name)
                 || subnets.iter().any(|subnet| subnet.network == *name)
-                || !self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty()
             {
                 continue;
             }
             let key = Key::Network(name.clone());
-            let txn = Txn::new().expect(key, unchanged(Some(&read)));
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let is_described = read.value.runtime != Runtime::Docker
+                && self.network_under(&Key::Configured(name.clone()))?.is_some();
+            if is_described {
+                if mode == Mode::Mend {
+                    self.store.commit(&txn.delete(key))?;
+                }
+                continue;
+            }
+            if !self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty() {
+                continue;
+            }
             if mode == Mode::Mend {
                 match self.raze_unless_joined(&read.value, txn) {
                     Ok(true) => {}

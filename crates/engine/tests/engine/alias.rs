@@ -113,6 +113,37 @@ fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
 }
 
 #[test]
+fn a_configured_network_that_was_to_be_shared_is_the_configurations_again() {
+    let rig = Rig::new();
+    let network = Network { runtime: Runtime::Cni, ..front() };
+    let wish = SubnetWish::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
+    let shared = for_network(network.name.as_str(), wanting(wish));
+    let pod = request(&network, "pod");
+    rig.with(|engine| {
+        engine.attach(&pod).unwrap();
+        let subnet = engine.request_subnet(&shared).unwrap().id;
+        engine.reconcile(Mode::Mend).unwrap();
+        assert!(engine.declared(&network.name).unwrap().is_some());
+        // The runtime made no network of it.
+        engine.release_subnet(&subnet).unwrap();
+        engine.reconcile(Mode::DryRun).unwrap();
+        assert!(engine.declared(&network.name).unwrap().is_some());
+        assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+        assert!(engine.declared(&network.name).unwrap().is_none());
+        assert_eq!(engine.network(&network.name).unwrap(), network);
+        assert_eq!(engine.attachments().unwrap().len(), 1);
+        engine.request_subnet(&shared).unwrap();
+        engine.release_subnet(&subnet).unwrap();
+    });
+    // Nothing describes it any more, and nobody is on it.
+    rig.reboot();
+    rig.with(|engine| {
+        assert_eq!(engine.reconcile(Mode::Mend).unwrap().len(), 1);
+        assert!(engine.networks().unwrap().is_empty());
+    });
+}
+
+#[test]
 fn an_id_stands_for_one_network() {
     let rig = Rig::new();
     rig.with(|engine| {
