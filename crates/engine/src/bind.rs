@@ -1,7 +1,7 @@
 //! Addresses that were requested by themselves, and the attachments that use them. An attachment
 //! neither gets nor frees them: it is written into the lease that it uses it.
 
-use model::{Attachment, AttachmentId, Holder, Lease, Result, SubnetId, Tenant};
+use model::{Attachment, AttachmentId, Holder, Lease, Result, Subnet, SubnetId, Tenant};
 
 use crate::Engine;
 use crate::attach::held;
@@ -56,7 +56,7 @@ impl Engine<'_> {
     }
 
     fn requested(&self, lease: &Lease, attachment: &Attachment) -> Result<Holder> {
-        let subnet = self.origin(lease)?;
+        let subnet = self.origin(lease, attachment)?;
         Ok(Holder {
             lease: lease.clone(),
             tenant: Tenant::Request { subnet, user: Some(attachment.id.clone()) },
@@ -67,17 +67,19 @@ impl Engine<'_> {
         })
     }
 
-    /// The subnet that a lease was requested from: of those of its prefix the one whose part has it.
-    fn origin(&self, lease: &Lease) -> Result<SubnetId> {
+    /// The subnet that a lease was requested from: of those that contain it the network's own, of
+    /// its prefix, whose part has it. It may have come from a sibling of the one that was asked.
+    fn origin(&self, lease: &Lease, attachment: &Attachment) -> Result<SubnetId> {
         let whole = SubnetId { space: lease.space.clone(), net: lease.address.trunc(), part: None };
-        if self.subnet_of(&whole)?.is_some() {
-            return Ok(whole);
-        }
-        let handed_out = self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value.id);
         let address = lease.address.addr();
-        let same = handed_out.filter(|id| id.space == whole.space && id.net == whole.net);
-        let has = |id: &SubnetId| id.part.is_some_and(|part| part.contains(&address));
-        Ok(same.max_by_key(has).unwrap_or(whole))
+        let handed_out = self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value);
+        let containing =
+            handed_out.filter(|of| of.id.space == whole.space && of.id.net.contains(&address));
+        let origin = containing.max_by_key(|Subnet { id, network, .. }| {
+            let is_in_part = id.part.is_none_or(|part| part.contains(&address));
+            (*network == attachment.id.network, id.net == whole.net, is_in_part)
+        });
+        Ok(origin.map_or(whole, |origin| origin.id))
     }
 
     fn is_recorded(&self, id: &AttachmentId) -> Result<bool> {

@@ -207,7 +207,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes an address back that was requested from this subnet. One that is not is no error.
+    /// Takes an address back that was requested from this subnet, or from another one of its
+    /// network: where this one was full it came from there. One that is not is no error.
     ///
     /// The attachment that still uses it is removed first: its runtime has given it up. A gateway
     /// that others share stays.
@@ -215,7 +216,9 @@ impl Engine<'_> {
         for _ in 0..RACES {
             let is_done = match self.holder_of(&id.space, address)? {
                 Some(read) => match &read.value.tenant {
-                    Tenant::Request { subnet, .. } if subnet == id => self.free_lease(id, read)?,
+                    Tenant::Request { subnet, .. } if self.are_siblings(subnet, id)? => {
+                        self.free_lease(&subnet.clone(), read)?
+                    }
                     Tenant::Request { .. } | Tenant::Attachment { .. } => true,
                 },
                 None => self.unmark(id, address)?,
@@ -225,6 +228,16 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("releasing {address}: lost {RACES} races in a row")))
+    }
+
+    fn are_siblings(&self, one: &SubnetId, other: &SubnetId) -> Result<bool> {
+        if one == other {
+            return Ok(true);
+        }
+        Ok(match (self.subnet(one)?, self.subnet(other)?) {
+            (Some(one), Some(other)) => one.network == other.network,
+            (_, _) => false,
+        })
     }
 
     /// Frees a requested address, and removes who uses it. `false` where it changed meanwhile.

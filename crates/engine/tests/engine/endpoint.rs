@@ -1,6 +1,7 @@
 //! Endpoints in libnetwork's order of calls: each verb once, twice, and out of order.
 
 use super::endpoint_world::*;
+use super::subnet_rig::exactly;
 use engine::{Engine, Mode};
 use model::*;
 
@@ -108,6 +109,36 @@ fn another_address_is_another_endpoint() {
         assert_eq!(engine.attachments().unwrap().len(), 1);
         let unknown = engine.reserve(&both(&network, "b", 3), &id("m")).unwrap_err();
         assert_eq!(unknown.kind(), Kind::NotFound);
+    });
+}
+
+/// The subnet that was asked was full; then the book was lost.
+#[test]
+fn a_lost_address_of_a_sibling_subnet_is_released_all_the_same() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = front();
+        let Ipam::Book { pools } = &mut network.ipam else { unreachable!() };
+        pools[0].ranges.push(Range::of_hosts("10.2.0.0/29".parse().unwrap(), None, None).unwrap());
+        let [asked, sibling, other] = ["10.0.0.0/29", "10.2.0.0/29", "10.3.0.0/29"]
+            .map(|net| engine.request_subnet(&exactly(net)).unwrap().id);
+        for subnet in [&asked, &sibling] {
+            engine.relabel_subnet(subnet, &network.name).unwrap();
+        }
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        for told in ["10.2.0.3/29", "10.2.0.3/24"] {
+            let made = engine.reserve(&endpoint(&network, "a", &[told]), &id("n")).unwrap();
+            let Tenant::Request { subnet, .. } = &engine.holders().unwrap()[0].tenant else {
+                unreachable!()
+            };
+            assert_eq!(*subnet, sibling);
+            engine.remove(&made.id).unwrap();
+            let address = "10.2.0.3".parse().unwrap();
+            engine.release_address(&other, address).unwrap();
+            assert_eq!(engine.holders().unwrap().len(), 1, "another network's");
+            engine.release_address(&asked, address).unwrap();
+            assert!(engine.holders().unwrap().is_empty());
+        }
     });
 }
 
