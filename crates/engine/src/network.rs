@@ -162,7 +162,7 @@ impl Engine<'_> {
         for pool in network.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
         }
-        self.store.commit(&txn)
+        self.store.commit(&self.forget_auxiliary(name, txn)?)
     }
 
     /// Adds to an attach what outlasts it: the network as it is described now, and which addresses

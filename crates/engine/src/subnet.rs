@@ -2,6 +2,7 @@
 //! container for them (libnetwork's IPAM driver).
 
 mod address;
+mod auxiliary;
 mod files;
 mod handout;
 mod place;

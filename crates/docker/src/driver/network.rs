@@ -52,8 +52,24 @@ pub(super) fn create(
         }
     }
     keep_auxiliary(engine, &blocks)?;
-    engine.enroll(&alias(id, &name, &wish, call, circumstances), &network)?;
-    Ok(Answer::Done {})
+    let alias = alias(id, &name, &wish, call, circumstances);
+    let is_known = engine.alias(&alias.id)?.is_some();
+    engine.enroll(&alias, &network)?;
+    match reserve_auxiliary(engine, &name, &blocks) {
+        Err(error) if !is_known => {
+            // If this fails, the reconciler finds what is left.
+            let _ = engine.withdraw(&alias.id);
+            Err(error)
+        }
+        reserved => reserved.map(|()| Answer::Done {}),
+    }
+}
+
+/// Where Docker's own IPAM has the subnet, nobody requested them from us.
+fn reserve_auxiliary(engine: &Engine<'_>, name: &NetworkName, blocks: &[Block]) -> Result<()> {
+    let of_others = blocks.iter().filter(|block| block.subnet.is_none());
+    let mut auxiliary = of_others.flat_map(|block| &block.auxiliary);
+    auxiliary.try_for_each(|address| engine.reserve_auxiliary(name, *address))
 }
 
 /// On a network that is shared they were requested like a container's, for nothing tells them

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::Request;
 use model::*;
 use serde_json::{Value, json};
 
@@ -211,6 +212,40 @@ fn docker_s_own_addresses_are_in_the_book_too() {
     world.twice("NetworkDriver.Leave", &at());
     world.twice("NetworkDriver.DeleteEndpoint", &at());
     world.twice("NetworkDriver.DeleteNetwork", &json!({"NetworkID": NETWORK}));
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
+/// Nobody requests them from us, and whoever joins by CNI must not get them.
+#[test]
+fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
+    let world = Arc::new(World::default());
+    let mut call = with_docker_s_ipam(NETWORK, &json!({}));
+    call["IPv4Data"][0]["AuxAddresses"] = json!({"printer": "172.18.128.0/16"});
+    world.twice("NetworkDriver.CreateNetwork", &call);
+    let engine = world.engine();
+    let network = engine.networks().unwrap().remove(0);
+    let pod = Request {
+        layer: Layer::Address,
+        container: "pod-of-cni".parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+        owner: None,
+        sandbox: None,
+        wiring: Wiring::default(),
+        ipam: network.ipam.clone(),
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+        network: network.clone(),
+    };
+    let joined = engine.attach(&pod).unwrap();
+    assert_eq!(joined.leases[0].address.to_string(), "172.18.128.1/16");
+    let mut other = with_docker_s_ipam(OTHER, &json!({"network": network.name.as_str()}));
+    other["IPv4Data"][0]["AuxAddresses"] = json!({"router": "172.18.128.1/16"});
+    let error = world.call("NetworkDriver.CreateNetwork", &other).unwrap_err();
+    assert!(error.kind() == Kind::Conflict && error.to_string().contains("pod-of-cni"), "{error}");
+    assert_eq!(engine.aliases().unwrap().len(), 1);
+    engine.detach(&pod).unwrap();
+    world.twice("NetworkDriver.DeleteNetwork", &json!({"NetworkID": NETWORK}));
+    assert_eq!(engine.reservations().unwrap(), []);
     assert_eq!(world.left(), Vec::<String>::new());
 }
 

@@ -7,6 +7,7 @@ use model::{
     Result, Sticky, SubnetId, Tenant, Want,
 };
 
+use super::auxiliary::{mark, refuse_auxiliary};
 use super::place::Place;
 use super::{AUXILIARY, AddressRequest, GATEWAY, Purpose};
 use crate::Engine;
@@ -270,31 +271,6 @@ impl Engine<'_> {
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
 
-    /// Keeps an address for good that was requested as if for a container: a runtime may tell only
-    /// when it makes a network which addresses are auxiliary (libnetwork). One that is kept already,
-    /// or that an attachment uses, stays as it is.
-    pub fn keep_auxiliary(&self, id: &SubnetId, address: IpAddr) -> Result<()> {
-        for _ in 0..RACES {
-            let Some(read) = self.holder_of(&id.space, address)? else { return Ok(()) };
-            let is_loose = matches!(&read.value.tenant, Tenant::Request { subnet, user: None } if subnet == id);
-            let Some(subnet) = self.subnet_of(id)?.filter(|_| is_loose) else { return Ok(()) };
-            let place = self.place(subnet.value)?;
-            refuse_auxiliary(&place)?;
-            let reserved = self.reservation_of(&id.space, address)?;
-            let held = Key::Lease(id.space.clone(), address);
-            let kept = Key::Reservation(id.space.clone(), address);
-            let txn = Txn::new()
-                .expect(held.clone(), unchanged(Some(&read)))
-                .expect(kept.clone(), unchanged(reserved.as_ref()))
-                .delete(held)
-                .put(kept, mark(&place, &read.value.lease, AUXILIARY)?);
-            if let Outcome::Done(_) = self.store.commit(&txn)? {
-                return Ok(());
-            }
-        }
-        Err(Error::try_again(format!("keeping {address}: lost {RACES} races in a row")))
-    }
-
     /// Ends what a request for a gateway or an auxiliary address reserved.
     fn unmark(&self, id: &SubnetId, address: IpAddr) -> Result<bool> {
         let Some(read) = self.reservation_of(&id.space, address)? else { return Ok(true) };
@@ -340,17 +316,6 @@ fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
     }
 }
 
-fn refuse_auxiliary(place: &Place) -> Result<()> {
-    match place.keeps_files() {
-        false => Ok(()),
-        true => Err(Error::unsupported(format!(
-            "network {} keeps its addresses in the files of host-local, where auxiliary addresses \
-             cannot be reserved",
-            place.subnet.network
-        ))),
-    }
-}
-
 /// For whom the subnet keeps addresses, if for anybody.
 fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
     match (place.subnet.sticky, purpose) {
@@ -359,17 +324,7 @@ fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
     }
 }
 
-fn mark(place: &Place, lease: &Lease, owner: &str) -> Result<Record> {
-    Ok(Record::Reservation(Reservation {
-        space: lease.space.clone(),
-        address: lease.address.addr(),
-        owner: Some(owner.parse()?),
-        network: Some(place.subnet.network.clone()),
-        learned: false,
-    }))
-}
-
-fn reserved_for(reservation: &Reservation) -> Error {
+pub(super) fn reserved_for(reservation: &Reservation) -> Error {
     let address = reservation.address;
     let whose = match reservation.owner.as_ref().map(OwnerName::as_str) {
         Some(GATEWAY) => "requested as a gateway".to_owned(),
