@@ -270,8 +270,12 @@ fn a_subnet_that_came_back_is_not_the_one_that_was_listed() {
     fake.answer("/networks", Answer::Chunks("[]".into()));
     world.call("IpamDriver.ReleasePool", &json!({"PoolID": first})).unwrap();
     settle(&fake);
+    // To the test's clock all is old: nobody may look between the two requests.
+    fake.answer("/networks", Answer::Raw(Vec::new()));
+    fake.wait("/networks", 2);
     let second = pool(&world, SUBNET);
     let address = address(&world, &second);
+    fake.answer("/networks", Answer::Chunks("[]".into()));
     settle(&fake);
     drop(reconciling);
     let left = names(&world).join("\n");
