@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use model::{
     Alias, AliasId, Attachment, AttachmentId, Dns, Error, Handoff, IfName, Ipam, Layer, Phase,
-    Result, Runtime, Sandbox, Sysctl, Tuning,
+    Result, Runtime, Sandbox, Sysctl,
 };
 
 use crate::attach::{RACES, lost};
@@ -213,12 +213,8 @@ impl Engine<'_> {
         begun.phase = Phase::Attaching { by: self.host.me() };
         begun.sandbox = Some(joining.sandbox.clone());
         begun.handoff = joining.handoff;
-        if let Some(link) = &mut begun.wiring.link {
-            link.name.clone_from(&joining.name);
-        }
-        let mut tuning = begun.wiring.tuning.take().unwrap_or_default();
-        tuning.sysctls.clone_from(&joining.sysctls);
-        begun.wiring.tuning = (tuning != Tuning::default()).then_some(tuning);
+        begun.wish = Some(reserved.wish());
+        begun.decide(joining.name.clone(), joining.sysctls.clone());
         begun
     }
 
@@ -241,8 +237,8 @@ impl Engine<'_> {
         reserved.phase = Phase::Reserved;
         reserved.sandbox = None;
         reserved.handoff = Handoff::Finish;
-        if let Some(link) = &mut reserved.wiring.link {
-            link.name = None;
+        if let Some(wish) = reserved.wish.take() {
+            reserved.decide(wish.name, wish.sysctls);
         }
         match self.try_replace(&mut read, reserved, Txn::new())? {
             None => Ok(Some(read)),
@@ -307,6 +303,7 @@ impl Engine<'_> {
             sandbox: None,
             handoff: Handoff::Finish,
             alias: None,
+            wish: None,
             wiring: network.wiring.clone(),
             ipam: Ipam::None,
             leases: Vec::new(),

@@ -54,6 +54,7 @@ impl Request {
             sandbox: self.sandbox.clone(),
             handoff: Handoff::Finish,
             alias: None,
+            wish: None,
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),
             leases: Vec::new(),

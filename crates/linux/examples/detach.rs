@@ -54,6 +54,7 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
         dns: Dns::default(),
         phase: Phase::Reserved,
         alias: None,
+        wish: None,
     }
 }
 

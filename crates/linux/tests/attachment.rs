@@ -92,6 +92,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         sandbox: Some(sandbox.clone()),
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),

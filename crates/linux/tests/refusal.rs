@@ -145,6 +145,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         sandbox: Some(sandbox.clone()),
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),

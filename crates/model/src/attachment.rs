@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AliasId, Attached, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam, Lease, Link,
 };
-use crate::{Masquerade, NetworkName, OwnerName, Publish, Route, Tuning};
+use crate::{Masquerade, NetworkName, OwnerName, Publish, Route, Sysctl, Tuning};
 
 /// Seconds since the Unix epoch, for showing only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -169,6 +169,9 @@ pub struct Attachment {
     /// Which of the network's ids it was made under, where its runtime has ids.
     #[serde(default)]
     pub alias: Option<AliasId>,
+    /// What its reservation asked for, where a join has put something else into the wiring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<Wish>,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.
@@ -190,6 +193,33 @@ impl Attachment {
     pub fn first(&self, family: Family) -> Option<IpNet> {
         self.addresses.iter().map(|held| held.address).find(|net| Family::of(net) == family)
     }
+
+    /// What its reservation asked for.
+    pub fn wish(&self) -> Wish {
+        self.wish.clone().unwrap_or_else(|| Wish {
+            name: self.wiring.link.as_ref().and_then(|link| link.name.clone()),
+            sysctls: self.wiring.tuning.as_ref().map(|t| t.sysctls.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Puts into the wiring what a join decided.
+    pub fn decide(&mut self, name: Option<IfName>, sysctls: Vec<Sysctl>) {
+        if let Some(link) = &mut self.wiring.link {
+            link.name = name;
+        }
+        let mut tuning = self.wiring.tuning.take().unwrap_or_default();
+        tuning.sysctls = sysctls;
+        self.wiring.tuning = Some(tuning).filter(|tuning| *tuning != Tuning::default());
+    }
+}
+
+/// What a reservation asks for and a join decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// What the interface is to be called in the sandbox; any name where none is given.
+    pub name: Option<IfName>,
+    /// Kernel parameters to set there, before the interface's name is known.
+    pub sysctls: Vec<Sysctl>,
 }
 
 /// An address family.

@@ -20,7 +20,7 @@ pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Handoff, Layer, Phase, Process, Runtime, Sandbox, Timestamp,
-    Wiring,
+    Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
 pub use error::{Error, Kind, Result};

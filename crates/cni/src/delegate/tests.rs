@@ -37,6 +37,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
         sandbox: None,
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring::default(),
         ipam,
         leases: addresses.iter().map(|a| pool.lease(a.parse().unwrap()).unwrap()).collect(),

@@ -57,8 +57,7 @@ pub(super) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 /// Whether the interface is ours to complete: because the network says so, or because it must have
 /// a name that Docker gives only to interfaces of its own drivers.
 fn is_ours(alias: &Alias, reserved: &Attachment) -> bool {
-    let named = reserved.wiring.link.as_ref().is_some_and(|link| link.name.is_some());
-    alias.handoff == Handoff::Finish || named
+    alias.handoff == Handoff::Finish || reserved.wish().name.is_some()
 }
 
 /// We make the interface in the sandbox. Where its name is ours to choose, another Join may take
@@ -107,7 +106,6 @@ fn fixed_name(reserved: &Attachment, call: &wire::Join, within: &Within) -> Opti
             .sandbox
             .as_ref()
             .is_some_and(|sandbox| sandbox.path == call.sandbox && sandbox.inode == within.inode);
-    let of_record = reserved.wiring.link.as_ref().and_then(|link| link.name.clone());
     let made = match &reserved.phase {
         Phase::Attached(attached) if is_there => {
             let mut there = attached.interfaces.iter().filter(|i| i.place == Place::Sandbox);
@@ -115,7 +113,7 @@ fn fixed_name(reserved: &Attachment, call: &wire::Join, within: &Within) -> Opti
         }
         _ => None,
     };
-    made.or(of_record)
+    made.or_else(|| reserved.wish().name)
 }
 
 fn lowest_free(prefix: Option<&IfName>, links: &BTreeSet<IfName>) -> Result<IfName> {
@@ -131,7 +129,6 @@ fn lowest_free(prefix: Option<&IfName>, links: &BTreeSet<IfName>) -> Result<IfNa
 
 /// What was asked for when the interface had no name yet.
 fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
-    let Some(tuning) = &reserved.wiring.tuning else { return Vec::new() };
     let named = |sysctl: &Sysctl| Sysctl {
         path: sysctl
             .path
@@ -140,7 +137,7 @@ fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
             .collect::<PathBuf>(),
         value: sysctl.value.clone(),
     };
-    tuning.sysctls.iter().map(named).collect()
+    reserved.wish().sysctls.iter().map(named).collect()
 }
 
 /// The engine moves, names and addresses the interface: before 28.0 there is no sandbox yet.
@@ -148,7 +145,7 @@ fn hand_over(engine: &Engine<'_>, reserved: &Attachment, call: &wire::Join) -> R
     let joining = Joining {
         sandbox: Sandbox { path: call.sandbox.clone(), inode: 0 },
         handoff: Handoff::Caller,
-        name: reserved.wiring.link.as_ref().and_then(|link| link.name.clone()),
+        name: reserved.wish().name,
         sysctls: Vec::new(),
     };
     engine.join(&reserved.id, &joining)

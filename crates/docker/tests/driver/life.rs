@@ -123,6 +123,39 @@ fn an_interface_with_a_name_of_its_own_is_ours_to_finish() {
     take_down(&world, &address);
 }
 
+/// A container leaves a network and comes back to it with the same endpoint.
+#[test]
+fn what_an_endpoint_asked_for_holds_for_each_join() {
+    let sysctls = "net.ipv4.conf.IFNAME.log_martians=1";
+    let options = json!({"com.docker.network.endpoint.ifname": "web7",
+        "com.docker.network.endpoint.sysctls": sysctls});
+    let (world, address) = made(&json!({}), false, &options);
+    let settled = |world: &World| {
+        let record = world.engine().attachments().unwrap().remove(0);
+        let sysctl = record.wiring.tuning.unwrap().sysctls.remove(0);
+        (record.wiring.link.unwrap().name, sysctl.path)
+    };
+    open(&world, &["lo"]);
+    world.twice("NetworkDriver.Join", &join());
+    let first = settled(&world);
+    assert_eq!(first.0.as_ref().unwrap().as_str(), "web7");
+    world.twice("NetworkDriver.Leave", &at());
+    world.twice("NetworkDriver.Join", &join());
+    assert_eq!(settled(&world), first);
+    take_down(&world, &address);
+
+    let options = json!({"com.docker.network.endpoint.sysctls": sysctls});
+    let (world, address) = made(&json!({"interfaces": "spoke"}), false, &options);
+    for (there, expected) in [("lo", "eth0"), ("eth0", "eth1")] {
+        open(&world, &[there]);
+        world.twice("NetworkDriver.Join", &join());
+        let path = format!("net/ipv4/conf/{expected}/log_martians");
+        assert_eq!(settled(&world), (expected.parse().ok(), path.into()));
+        world.twice("NetworkDriver.Leave", &at());
+    }
+    take_down(&world, &address);
+}
+
 #[test]
 fn the_lowest_free_name_is_taken_and_again_when_somebody_was_faster() {
     let (world, address) = made(&json!({"interfaces": "spoke"}), false, &json!({}));

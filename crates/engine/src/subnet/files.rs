@@ -87,6 +87,7 @@ impl Engine<'_> {
             sandbox: None,
             handoff: Handoff::Finish,
             alias: None,
+            wish: None,
             wiring: Wiring::default(),
             ipam: network.ipam.clone(),
             leases: vec![lease.clone()],

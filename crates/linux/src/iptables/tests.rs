@@ -30,6 +30,7 @@ fn attachment(addresses: &[&str]) -> Attachment {
         sandbox: None,
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),

@@ -30,6 +30,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
         sandbox: None,
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring { link: Some(link), ..Wiring::default() },
         ipam: Ipam::None,
         leases: Vec::new(),

@@ -131,6 +131,7 @@ pub(crate) fn attachment(
         dns: Dns::default(),
         phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
         alias: None,
+        wish: None,
     }
 }
 

@@ -134,6 +134,7 @@ fn attachment(container: &str, addresses: &[&str]) -> Attachment {
         sandbox: None,
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),

@@ -72,6 +72,7 @@ pub(crate) fn attachment(network: &str, container: &str) -> Record {
         sandbox: None,
         handoff: model::Handoff::Finish,
         alias: None,
+        wish: None,
         wiring: Wiring::default(),
         ipam: Ipam::None,
         leases: Vec::new(),
