@@ -7,6 +7,7 @@
 mod body;
 mod bridge;
 mod connection;
+mod in_flight;
 mod listener;
 mod pace;
 mod reply;
@@ -20,6 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::wire::{Answer, Call, Method, Profile};
+pub use in_flight::InFlight;
 pub use listener::Listener;
 pub use tls::{Pem, Tls};
 
@@ -110,6 +112,8 @@ pub struct Server {
     pub observe: Arc<dyn Observe>,
     /// What it takes upon itself.
     pub limits: Limits,
+    /// Where requests outlive a life that is killed; without it they are lost with it.
+    pub in_flight: Option<InFlight>,
 }
 
 /// Ends a [`Server::run`], from any thread. Dropping it does the same.
@@ -148,6 +152,7 @@ struct Shared {
     connections: Arc<Semaphore>,
     calls: Arc<Semaphore>,
     large_bodies: Semaphore,
+    in_flight: Option<Arc<InFlight>>,
     stop: Stop,
 }
 
@@ -163,19 +168,22 @@ impl Server {
             .thread_name("docker-call")
             .build()
             .map_err(|error| Error::os("starting the server for Docker", error))?;
-        let result = runtime.block_on(serve(Arc::new(self.share(stop)), listeners));
+        let shared = Arc::new(self.share(stop));
+        bridge::settle(&shared);
+        let result = runtime.block_on(serve(shared, listeners));
         runtime.shutdown_background();
         result
     }
 
     fn share(self, stop: Stop) -> Shared {
-        let Server { plugin, observe, limits } = self;
+        let Server { plugin, observe, limits, in_flight } = self;
         Shared {
             plugin,
             observe,
             connections: Arc::new(Semaphore::new(limits.connections)),
             calls: Arc::new(Semaphore::new(limits.calls)),
             large_bodies: Semaphore::new(limits.large_bodies),
+            in_flight: in_flight.map(Arc::new),
             limits,
             stop,
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{Host, Occupied, Turn};
 use model::{AttachmentId, Process, Result, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
 use crate::worlds::Shared;
@@ -26,6 +27,13 @@ impl ThisHost {
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Timestamp(since.as_secs())
+}
+
+/// The time since this host was started, sleep included.
+pub(crate) fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::from_secs(u64::try_from(now.tv_sec).unwrap_or(0))
+        + Duration::from_nanos(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 impl Host for ThisHost {

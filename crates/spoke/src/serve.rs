@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use docker::server::{Limits, Listener, Server, Stopper};
+use docker::server::{InFlight, Limits, Listener, Server, Stopper};
 use engine::port::Prefix;
 use model::{Error, Result};
 use rustix::io::Errno;
@@ -54,6 +54,9 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// Says, in the environment, that Docker manages this daemon, and what it calls it
 /// (packaging/plugin/config.json).
 const MANAGED: &str = "SPOKE_PLUGIN";
+
+/// What Docker has asked and was not answered, below the runtime directory.
+const CALLS: &str = "calls";
 
 /// The kernel's parameters.
 const PARAMETERS: &str = "/proc/sys";
@@ -210,9 +213,17 @@ impl Daemon {
             plugin: self.plugin()?,
             observe: Arc::new(observe::Calls(Arc::clone(&self.journal))),
             limits: Limits::default(),
+            in_flight: self.in_flight(),
         };
         let serve = move |_: &Daemon| drop(ended.send(End::Server(server.run(listeners, stop))));
         self.spawn("docker", serve).map(Some)
+    }
+
+    /// Where Docker's requests outlive a life that is killed. Calls can be answered without.
+    fn in_flight(&self) -> Option<InFlight> {
+        let directory = self.worlds.config().store.runtime.join(CALLS);
+        let opened = InFlight::open(&directory, host::since_boot());
+        opened.map_err(|error| self.journal.failed("keeping Docker's requests", &error)).ok()
     }
 
     fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {

@@ -1,6 +1,5 @@
 //! A request's way to the plugin and back.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,28 +7,57 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method as Verb, Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::body::{self, Unread};
+use super::in_flight::{Flight, PAUSE, Recalled};
 use super::reply::Reply;
 use super::{Answered, Shared};
-use crate::wire::{self, Call, Method, Refusal, Request};
+use crate::wire::{self, Answer, Call, Method, Refusal, Request};
 
-/// Answers a request; that never fails.
+/// A request that has to be worked on.
+struct Task {
+    method: Method,
+    call: Box<Call>,
+    kept: Kept,
+}
+
+/// What keeps a request until all who hold it are through with it: who works on it, and who sends
+/// the answer.
+pub(super) type Kept = Option<Arc<Flight>>;
+
+/// Answers a request; that never fails. The request is to be kept until the answer is sent.
 pub(super) async fn respond(
     shared: &Arc<Shared>,
     request: hyper::Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> (Response<Full<Bytes>>, Kept) {
     let began = Instant::now();
     let method = Method::from_path(request.uri().path());
-    let reply = match take(shared, method, request).await {
-        Ok((method, call)) => work(shared, began, method, call).await,
+    let (reply, kept) = match take(shared, method, request).await {
+        Ok(task) => {
+            let kept = task.kept.clone();
+            (work(shared, began, task).await, kept)
+        }
         Err(reply) => {
             report(shared, began, method, None, &reply);
-            reply
+            (reply, None)
         }
     };
-    Ok(reply.into_response())
+    (reply.into_response(), kept)
+}
+
+/// Gives back what a dead life was about to give back, before anybody else can have it.
+pub(super) fn settle(shared: &Shared) {
+    let carry_out = |method, body: &[u8]| match wire::decode(method, body) {
+        Ok(Request::Do(call)) => {
+            let (began, subject) = (Instant::now(), call.subject().map(str::to_owned));
+            let reply = Reply::of(shared.plugin.call(*call));
+            report(shared, began, Some(method), subject.as_deref(), &reply);
+            reply.error.is_none()
+        }
+        Ok(Request::Ask(_)) | Err(_) => false,
+    };
+    shared.in_flight.iter().for_each(|in_flight| in_flight.settle(carry_out));
 }
 
 /// The call of a request that has to be worked on, or the answer to any other.
@@ -37,7 +65,7 @@ async fn take(
     shared: &Shared,
     method: Option<Method>,
     request: hyper::Request<Incoming>,
-) -> Result<(Method, Box<Call>), Reply> {
+) -> Result<Task, Reply> {
     let Some(method) = method else {
         let why = format!("there is no {:.80}", request.uri().path());
         return Err(Reply::refused(StatusCode::NOT_FOUND, why));
@@ -48,12 +76,39 @@ async fn take(
     }
     let body = body::read(shared, request.into_body()).await;
     let body = body.map_err(|unread| given_up(method, unread))?;
+    let (body, kept) = match recall(shared, method, &body).await {
+        Some(Recalled::Body(body, flight)) => (body, Some(Arc::new(flight))),
+        Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}))),
+        None => (body, None),
+    };
     match wire::decode(method, &body) {
-        Ok(Request::Do(call)) => Ok((method, call)),
+        Ok(Request::Do(call)) => {
+            let kept = kept.or_else(|| keep(shared, method, &body));
+            Ok(Task { method, call, kept })
+        }
         Ok(Request::Ask(question)) => Err(Reply::json(shared.plugin.profile().answer(question))),
         Err(Refusal::Syntax(why)) => Err(Reply::refused(StatusCode::BAD_REQUEST, why)),
         Err(Refusal::Value(error)) => Err(Reply::failed(&error)),
     }
+}
+
+/// What is repeated, if the request has lost its body.
+async fn recall(shared: &Shared, method: Method, body: &[u8]) -> Option<Recalled> {
+    let in_flight = shared.in_flight.as_ref()?;
+    if !body.is_empty() || !in_flight.may_recall(method) {
+        return None;
+    }
+    sleep(PAUSE).await;
+    in_flight.recall(method)
+}
+
+fn keep(shared: &Shared, method: Method, body: &[u8]) -> Kept {
+    let kept = shared.in_flight.as_ref()?.keep(method, body);
+    let trouble = |error| {
+        let name = method.name();
+        shared.observe.trouble(&format!("{name} is lost if this process is killed: {error}"));
+    };
+    kept.map(Arc::new).map_err(trouble).ok()
 }
 
 fn given_up(method: Method, unread: Unread) -> Reply {
@@ -70,7 +125,8 @@ fn given_up(method: Method, unread: Unread) -> Reply {
 
 /// The bridge: carries the call out on a thread of its own, when it is its turn. From then on
 /// nothing that happens to the connection ends it.
-async fn work(shared: &Arc<Shared>, began: Instant, method: Method, call: Box<Call>) -> Reply {
+async fn work(shared: &Arc<Shared>, began: Instant, task: Task) -> Reply {
+    let Task { method, call, kept } = task;
     let turn = Arc::clone(&shared.calls).acquire_owned();
     let Ok(Ok(turn)) = timeout(shared.limits.patience, turn).await else {
         let why = format!("{}: too many calls are at work; try again", method.name());
@@ -80,7 +136,7 @@ async fn work(shared: &Arc<Shared>, began: Instant, method: Method, call: Box<Ca
     };
     let on_thread = Arc::clone(shared);
     let work = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+        let (_turn, _kept) = (turn, kept);
         let subject = call.subject().map(str::to_owned);
         let reply = Reply::of(on_thread.plugin.call(*call));
         report(&on_thread, began, Some(method), subject.as_deref(), &reply);

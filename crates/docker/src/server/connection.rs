@@ -1,5 +1,6 @@
 //! From accepted sockets to requests.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,10 +91,10 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream
     let service = service_fn(move |request| {
         let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
         async move {
-            pace.step();
-            let response = bridge::respond(&shared, request).await;
-            pace.step();
-            response
+            pace.begin();
+            let (response, kept) = bridge::respond(&shared, request).await;
+            pace.answer(kept);
+            Ok::<_, Infallible>(response)
         }
     });
     let connection = http1::Builder::new()

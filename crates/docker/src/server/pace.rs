@@ -1,29 +1,45 @@
-//! How long a request's head may take. The clock starts with its first byte: between requests a
-//! connection may be idle for ever.
+//! How long a request's head may take, and when its answer is sent. The clock starts with its first
+//! byte: between requests a connection may be idle for ever.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::bridge::Kept;
+
 /// Counts how often work on a request began or ended: the count is odd while a request is being
 /// worked on, that is when its head is complete and its answer is not.
 #[derive(Default)]
-pub(super) struct Pace(AtomicU64);
+pub(super) struct Pace {
+    steps: AtomicU64,
+    /// The request whose answer is on its way.
+    answered: Mutex<Kept>,
+}
 
 impl Pace {
-    /// A request's head is complete, or its answer is.
-    pub(super) fn step(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// A request's head is complete.
+    pub(super) fn begin(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its answer is. The request is kept until that has been sent.
+    pub(super) fn answer(&self, request: Kept) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = request;
+    }
+
+    fn sent(&self) {
+        drop(self.answered.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.steps.load(Ordering::Relaxed)
     }
 }
 
@@ -84,7 +100,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = &flushed {
+            self.pace.sent();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

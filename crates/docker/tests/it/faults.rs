@@ -55,6 +55,72 @@ fn a_lost_body_is_refused_at_once() {
 }
 
 #[test]
+fn a_call_outlives_the_process() {
+    let stand = Stand::held(Limits::default());
+    let mut busy = stand.connect();
+    busy.send(request(LEAVE, &endpoint("conflict"))).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    let next = stand.killed();
+    let mut retry = next.connect();
+    assert_eq!(retry.post("NetworkDriver.Join", "").status, 400, "another call");
+    let repeated = retry.post(LEAVE, "");
+    assert!(repeated.status == 200 && repeated.body.contains("is taken by web"), "{repeated:?}");
+    assert_eq!(retry.post(LEAVE, "").status, 400, "it was repeated");
+    stand.recorder.release();
+    assert_eq!(busy.receive().status, 200);
+    assert_eq!(busy.post("Plugin.Activate", "").status, 200);
+    assert_eq!(stand.killed().connect().post(LEAVE, "").status, 400, "it was answered");
+}
+
+#[test]
+fn a_call_that_waits_for_its_turn_is_in_flight() {
+    let stand = Stand::held(Limits { calls: 1, ..Limits::default() });
+    let mut busy = [stand.connect(), stand.connect()];
+    for (client, method) in busy.iter_mut().zip([LEAVE, "NetworkDriver.DeleteEndpoint"]) {
+        client.send(request(method, &endpoint("a"))).unwrap();
+    }
+    while stand.in_flight() < 2 {
+        std::thread::yield_now();
+    }
+    let next = stand.killed();
+    assert_eq!(next.connect().post(LEAVE, "").status, 400);
+    assert_eq!(next.connect().post("NetworkDriver.DeleteEndpoint", "").status, 400);
+    next.recorder.change(|seen| assert_eq!(seen.begun, 0));
+    stand.recorder.release();
+    busy.iter_mut().for_each(|client| assert_eq!(client.receive().status, 200));
+}
+
+#[test]
+fn an_address_is_given_back_before_it_can_be_anothers() {
+    const RELEASE: &str = "IpamDriver.ReleaseAddress";
+    let stand = Stand::held(Limits::default());
+    let mut busy = stand.connect();
+    busy.send(request(RELEASE, r#"{"PoolID":"local/10.1.0.0/16","Address":"10.1.0.2"}"#)).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    let next = stand.killed();
+    next.recorder.wait(|seen| seen.ended == 1);
+    assert_eq!(next.connect().post(RELEASE, "").status, 200);
+    next.recorder.change(|seen| assert_eq!(seen.ended, 1, "not once more"));
+    stand.recorder.release();
+    assert_eq!(busy.receive().status, 200);
+}
+
+#[test]
+fn two_that_were_lost_are_not_confused() {
+    let stand = Stand::held(Limits::default());
+    stand.connect().send(request(LEAVE, &endpoint("a"))).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    // The other one did not come so far as to be kept.
+    let next = stand.killed();
+    let mut both = [next.connect(), next.connect()];
+    for client in &mut both {
+        client.send(request(LEAVE, "")).unwrap();
+    }
+    both.iter_mut().for_each(|client| assert_eq!(client.receive().status, 400));
+    next.recorder.change(|seen| assert_eq!(seen.begun, 0));
+}
+
+#[test]
 fn sixty_four_calls_share_the_threads() {
     let stand = Stand::held(Limits { calls: 8, ..Limits::default() });
     let mut clients: Vec<_> = (0..64).map(|_| stand.connect()).collect();

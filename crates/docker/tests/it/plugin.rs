@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use docker::server::{Answered, Limits, Listener, Observe, Outcome, Plugin, Server, Stopper};
+use docker::server::{
+    Answered, InFlight, Limits, Listener, Observe, Outcome, Plugin, Server, Stopper,
+};
 use docker::wire::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
@@ -15,6 +17,8 @@ use tempfile::TempDir;
 
 /// Longer than anything here takes; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const SINCE_BOOT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Recorder {
     profile: Profile,
@@ -125,11 +129,38 @@ impl Stand {
         Self::with(limits, true, Vec::new())
     }
 
-    pub(crate) fn with(limits: Limits, held: bool, mut listeners: Vec<Listener>) -> Self {
+    /// How many requests are kept.
+    pub(crate) fn in_flight(&self) -> usize {
+        let slots = std::fs::read_dir(self.dir.path().join("calls")).unwrap();
+        let slots = slots.map(|slot| std::fs::read(slot.unwrap().path()).unwrap());
+        slots.filter(|slot| slot.first().is_some_and(|byte| *byte != 0)).count()
+    }
+
+    /// What a new process finds if this one is killed now.
+    pub(crate) fn killed(&self) -> Self {
         let dir = TempDir::new().unwrap();
+        std::fs::create_dir(dir.path().join("calls")).unwrap();
+        for slot in std::fs::read_dir(self.dir.path().join("calls")).unwrap() {
+            let slot = slot.unwrap();
+            std::fs::copy(slot.path(), dir.path().join("calls").join(slot.file_name())).unwrap();
+        }
+        Self::in_place(dir, Limits::default(), false, Vec::new())
+    }
+
+    pub(crate) fn with(limits: Limits, held: bool, listeners: Vec<Listener>) -> Self {
+        Self::in_place(TempDir::new().unwrap(), limits, held, listeners)
+    }
+
+    fn in_place(dir: TempDir, limits: Limits, held: bool, mut listeners: Vec<Listener>) -> Self {
         listeners.push(Listener::Unix(UnixListener::bind(dir.path().join("s")).unwrap()));
         let recorder = Arc::new(Recorder::new(held));
-        let server = Server { plugin: recorder.clone(), observe: recorder.clone(), limits };
+        let calls = dir.path().join("calls");
+        let server = Server {
+            plugin: recorder.clone(),
+            observe: recorder.clone(),
+            limits,
+            in_flight: Some(InFlight::open(&calls, SINCE_BOOT).unwrap()),
+        };
         let (stopper, stop) = Stopper::pair();
         let running = Some(std::thread::spawn(move || server.run(listeners, stop)));
         Self { dir, recorder, stopper, running }

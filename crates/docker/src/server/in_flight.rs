@@ -1,0 +1,256 @@
+//! Requests that are being carried out, kept where they outlive this process.
+//!
+//! An engine that loses the connection repeats its call, for up to 15 s, with an empty body: its own
+//! was read (moby `pkg/plugins/client.go`). The life after the one that was killed knows the body,
+//! and carries the call out. That is only done where nothing can be confused: one request was in
+//! flight when the process ended, and one is repeated.
+//!
+//! Calls name their object and can be repeated, with three exceptions:
+//! - RequestPool, RequestAddress: what the dead life took and did not tell stays taken until the
+//!   reconciler finds that nobody uses it. Where the same was asked for by name the repetition is
+//!   refused, as it is taken.
+//! - ReleaseAddress: by the time it is repeated the address may be another's. It is carried out
+//!   before the first call is answered; the repetition is told of it.
+//! - ReleasePool: to count down twice would take the subnet from whoever shares it. It is not
+//!   repeated; the reconciler sees to it.
+
+mod slot;
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::{Error, Kind, Result};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::process::geteuid;
+
+use crate::wire::Method;
+use slot::{Kept, Slot};
+
+/// How long after its loss a call is repeated: longer than any engine tries.
+const REPEATED: Duration = Duration::from_secs(20);
+/// Two calls that were lost together are repeated together: by then the second has come.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+/// More than there can be connections and threads; what is beyond is not kept.
+const SLOTS: usize = 512;
+
+/// The requests in flight, in a directory of files.
+pub struct InFlight {
+    directory: OwnedFd,
+    slots: Mutex<Slots>,
+    lost: Mutex<Vec<Lost>>,
+}
+
+struct Slots {
+    free: Vec<Slot>,
+    next: usize,
+}
+
+/// A request that a dead life had in flight.
+struct Lost {
+    kept: Kept,
+    slot: Slot,
+    /// How many calls were repeated that may be it.
+    repeated: usize,
+    is_done: bool,
+    until: Instant,
+}
+
+/// A request that is kept until this is dropped.
+pub(super) struct Flight {
+    home: Arc<InFlight>,
+    slot: Option<Slot>,
+}
+
+/// What a call without a body is.
+pub(super) enum Recalled {
+    /// A request with this body, which is in flight again.
+    Body(Vec<u8>, Flight),
+    /// One that was carried out before.
+    Done,
+}
+
+impl InFlight {
+    /// Those in `directory`, which is made if it is missing and must be ours; `since_boot` is now.
+    /// What the process before this one had in flight may be repeated.
+    pub fn open(directory: &Path, since_boot: Duration) -> Result<Self> {
+        let doing = || format!("opening {}", directory.display());
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| Error::os(doing(), error))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = open(directory, flags, Mode::empty());
+        let opened = opened.map_err(|error| Error::os(doing(), error.into()))?;
+        let found = fstat(&opened).map_err(|error| Error::os(doing(), error.into()))?;
+        let owner = geteuid().as_raw();
+        if found.st_uid != owner || found.st_mode & 0o022 != 0 {
+            let what = format!("{} can be written by others; remove it", directory.display());
+            return Err(Error::new(Kind::Denied, what));
+        }
+        let now = u64::try_from(since_boot.as_millis()).unwrap_or(u64::MAX).max(1);
+        let (free, lost) = find(&opened, owner, now).map_err(|error| Error::os(doing(), error))?;
+        let slots = Mutex::new(Slots { free, next: 0 });
+        Ok(Self { directory: opened, slots, lost: Mutex::new(lost) })
+    }
+
+    /// Keeps a request until it is answered. Where that fails the request is no worse off than it
+    /// would be without.
+    pub(super) fn keep(self: &Arc<Self>, method: Method, body: &[u8]) -> io::Result<Flight> {
+        self.forget(|lost| Instant::now() > lost.until);
+        let free = self.slots().free.pop();
+        let mut slot = match free {
+            Some(slot) => slot,
+            None => self.another()?,
+        };
+        slot.write(method, body, 0)?;
+        Ok(Flight { home: Arc::clone(self), slot: Some(slot) })
+    }
+
+    /// Whether a call without a body may be a repetition: [`InFlight::recall`] says after a
+    /// [`PAUSE`] which.
+    pub(super) fn may_recall(&self, method: Method) -> bool {
+        self.forget(|lost| Instant::now() > lost.until);
+        let mut lost = lock(&self.lost);
+        let Some(lost) = lost.iter_mut().find(|lost| lost.kept.method == method) else {
+            return false;
+        };
+        lost.repeated += 1;
+        lost.repeated == 1
+    }
+
+    /// The request that is repeated, once; none where several may be it.
+    pub(super) fn recall(self: &Arc<Self>, method: Method) -> Option<Recalled> {
+        let lost = {
+            let mut all = lock(&self.lost);
+            let at = all.iter().position(|lost| lost.kept.method == method)?;
+            all.swap_remove(at)
+        };
+        let Lost { kept, mut slot, repeated, is_done, .. } = lost;
+        if is_done || repeated != 1 {
+            self.give_back(slot);
+            return is_done.then_some(Recalled::Done).filter(|_| repeated == 1);
+        }
+        // A life after this one, which may be killed too, finds it as one of this life.
+        let written = slot.write(kept.method, &kept.body, 0);
+        let slot = written.is_ok().then_some(slot);
+        Some(Recalled::Body(kept.body, Flight { home: Arc::clone(self), slot }))
+    }
+
+    /// Carries out what must not wait for its repetition.
+    pub(super) fn settle(&self, carry_out: impl Fn(Method, &[u8]) -> bool) {
+        for lost in lock(&self.lost).iter_mut() {
+            if lost.kept.method == Method::ReleaseAddress && !lost.is_done {
+                // To a life after this one it is no longer there: its answer is all that is due.
+                lost.is_done =
+                    carry_out(lost.kept.method, &lost.kept.body) && lost.slot.clear().is_ok();
+            }
+        }
+        self.forget(|lost| lost.kept.method == Method::ReleaseAddress && !lost.is_done);
+    }
+
+    fn forget(&self, whom: impl Fn(&Lost) -> bool) {
+        let gone: Vec<_> = lock(&self.lost).extract_if(.., |lost| whom(lost)).collect();
+        gone.into_iter().for_each(|lost| self.give_back(lost.slot));
+    }
+
+    fn another(&self) -> io::Result<Slot> {
+        loop {
+            let next = {
+                let mut slots = self.slots();
+                slots.next += 1;
+                slots.next - 1
+            };
+            if next >= SLOTS {
+                return Err(io::Error::other("there are too many requests"));
+            }
+            if let Some(slot) = Slot::create(&self.directory, &next.to_string())? {
+                return Ok(slot);
+            }
+        }
+    }
+
+    fn give_back(&self, mut slot: Slot) {
+        if slot.clear().is_ok() {
+            self.slots().free.push(slot);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        lock(&self.slots)
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.home.give_back(slot);
+        }
+    }
+}
+
+/// The slots that are free, and those with requests that may be repeated.
+fn find(directory: &OwnedFd, owner: u32, now: u64) -> io::Result<(Vec<Slot>, Vec<Lost>)> {
+    let (mut free, mut found) = (Vec::new(), Vec::new());
+    for at in 0..SLOTS {
+        let slot = match Slot::open(directory, &at.to_string(), owner) {
+            Ok(Some(slot)) => slot,
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        };
+        match slot.read()? {
+            Some(kept) => found.push((kept, slot)),
+            None => free.push(slot),
+        }
+    }
+    let (lost, mut rest) = lost(found, now)?;
+    rest.iter_mut().try_for_each(Slot::clear)?;
+    free.append(&mut rest);
+    Ok((free, lost))
+}
+
+/// What may be repeated of what was found, and the slots of all else. That is nothing where the last
+/// life had several in flight, or two lives one of the same method: the repetitions could be
+/// confused.
+fn lost(mut found: Vec<(Kept, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
+    let longest = u64::try_from(REPEATED.as_millis()).unwrap_or(u64::MAX);
+    let age = |kept: &Kept| match kept.lost {
+        0 => Some(0),
+        lost => now.checked_sub(lost).filter(|age| *age < longest),
+    };
+    let mut rest: Vec<Slot> =
+        found.extract_if(.., |(kept, _)| age(kept).is_none()).map(|(_, slot)| slot).collect();
+    let mut methods: Vec<Method> = found.iter().map(|(kept, _)| kept.method).collect();
+    methods.sort_unstable();
+    let is_twice = methods.windows(2).any(|two| two[0] == two[1]);
+    if is_twice || found.iter().filter(|(kept, _)| kept.lost == 0).count() > 1 {
+        rest.extend(found.drain(..).map(|(_, slot)| slot));
+    }
+    let mut lost = Vec::new();
+    for (kept, mut slot) in found {
+        if kept.method == Method::ReleasePool {
+            rest.push(slot);
+            continue;
+        }
+        if kept.lost == 0 {
+            slot.write(kept.method, &kept.body, now)?;
+        }
+        let left = REPEATED.saturating_sub(Duration::from_millis(age(&kept).unwrap_or(longest)));
+        let until = Instant::now() + left;
+        lost.push(Lost { kept, slot, repeated: 0, is_done: false, until });
+    }
+    Ok((lost, rest))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
