@@ -15,7 +15,9 @@ pub use elements::{
 };
 pub use entry::Entry;
 pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;
-pub use forwarding::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
+pub use forwarding::{
+    Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains,
+};
 pub use lan::set_lan;
 pub(crate) use ruleset::TABLE;
 pub use ruleset::{

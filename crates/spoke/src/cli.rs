@@ -36,7 +36,7 @@ use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
 
 use args::{Cli, Command};
-pub(crate) use facts::{Forward, HostFacts, HostLink, HostRoute};
+pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands look at or change.

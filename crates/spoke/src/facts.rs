@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use linux::filter::Dropping;
 use model::{Family, Result};
 use netlink::{Links, Routes, Socket};
 
-use crate::cli::{Forward, HostFacts, HostLink, HostRoute};
+use crate::cli::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 
 /// Reads links, routes and packet filter; changes nothing.
 pub(crate) fn gather() -> Result<HostFacts> {
@@ -38,7 +39,9 @@ fn forward() -> Result<Forward> {
     let mut socket = Socket::netfilter()?;
     let dropping = linux::filter::dropping_chains(&mut socket)?;
     if !dropping.is_empty() {
-        return Ok(Forward::Dropped(dropping));
+        let dropping = dropping.into_iter();
+        let chains = dropping.map(|Dropping { chain, passing }| DroppingChain { chain, passing });
+        return Ok(Forward::Dropped(chains.collect()));
     }
     let legacy = fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
     Ok(match legacy.lines().any(|table| table == "filter") {

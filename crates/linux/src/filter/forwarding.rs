@@ -88,18 +88,54 @@ fn drops(chain: &Chain) -> bool {
     chain.base.is_some_and(|base| base.hook == Hook::Forward && base.policy == Policy::Drop)
 }
 
-/// Every chain whose policy is to drop what is forwarded, as `family table chain`.
+/// A chain whose policy is to drop what is forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropping {
+    /// Which, as `family table chain`.
+    pub chain: String,
+    /// The bridges whose packets rules of ours let pass all the same.
+    pub passing: BTreeSet<String>,
+}
+
+/// Every such chain.
 ///
 /// # Errors
 /// As [`nft::chains`].
-pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<String>> {
+pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<Dropping>> {
     let mut found = Vec::new();
     for family in [nft::Family::Inet, nft::Family::Ipv4, nft::Family::Ipv6] {
-        let chains = nft::chains(socket, family)?;
-        let dropping = chains.iter().filter(|chain| drops(chain));
-        found.extend(dropping.map(|chain| format!("{family} {} {}", chain.table, chain.name)));
+        for Chain { table, name, .. } in nft::chains(socket, family)?.iter().filter(|c| drops(c)) {
+            let known = TABLES.iter().map(|(_, known)| *known);
+            let at = known.filter(|known| known.family == family && known.name == *table);
+            let passing = match at.last() {
+                Some(at) if name == FORWARD => passing(socket, at)?,
+                Some(_) | None => BTreeSet::new(),
+            };
+            found.push(Dropping { chain: format!("{family} {table} {name}"), passing });
+        }
     }
     Ok(found)
+}
+
+/// The bridges that rules of ours let pass both ways, where packets come by them.
+fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
+    let mut rules = nft::rules(socket, table, FORWARD)?;
+    let to_docker = Shape::Jump(DOCKER_USER.to_owned());
+    if rules.iter().any(|rule| rule.shape.contains(&to_docker)) {
+        rules.extend(nft::rules(socket, table, DOCKER_USER)?);
+    }
+    let accepted = |way: &Shape| -> BTreeSet<String> {
+        rules.iter().filter_map(|rule| accepted(rule, way)).collect()
+    };
+    let (from, to) = (accepted(&Shape::InputName), accepted(&Shape::OutputName));
+    Ok(from.intersection(&to).cloned().collect())
+}
+
+fn accepted(rule: &nft::Rule, way: &Shape) -> Option<String> {
+    let [first, Shape::Equal(name), .., Shape::Accept] = rule.shape.as_slice() else { return None };
+    let is_ours = first == way && rule.shape.contains(&Shape::of(&comment()));
+    let name = String::from_utf8_lossy(name);
+    is_ours.then(|| name.trim_end_matches('\0').to_owned())
 }
 
 /// Families whose filter table the old iptables made.

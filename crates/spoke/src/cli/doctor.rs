@@ -74,8 +74,9 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
 }
 
 fn on_the_wire(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
-    let mut checks = vec![traffic::policy(&facts.forward, networks)];
-    checks.extend(traffic::bridge_filter(&world.root, &facts.forward));
+    let bridges = traffic::bridges(networks, facts);
+    let mut checks = vec![traffic::policy(&facts.forward, &bridges)];
+    checks.extend(traffic::bridge_filter(&world.root, &facts.forward, &bridges));
     checks.extend(traffic::subnets(world, networks, facts));
     checks.extend(traffic::mtu(networks, facts));
     checks

@@ -1,5 +1,7 @@
 //! What commands must know of this host's network.
 
+use std::collections::BTreeSet;
+
 use model::IpNet;
 
 /// A network device of the host.
@@ -27,10 +29,19 @@ pub(crate) struct HostRoute {
 pub(crate) enum Forward {
     /// They pass.
     Accepted,
-    /// They are dropped by the policy of these chains, written `ip filter FORWARD`.
-    Dropped(Vec<String>),
+    /// They are dropped by the policy of these chains.
+    Dropped(Vec<DroppingChain>),
     /// It could not be read; the sentence says why.
     Unknown(String),
+}
+
+/// A chain that drops forwarded packets by policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DroppingChain {
+    /// Which, written `ip filter FORWARD`.
+    pub(crate) chain: String,
+    /// The bridges whose packets Spoke lets pass there.
+    pub(crate) passing: BTreeSet<String>,
 }
 
 /// This host, as its kernel describes it.

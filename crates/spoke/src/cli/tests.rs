@@ -21,7 +21,7 @@ use model::{
 use store::Memory;
 use tempfile::TempDir;
 
-use super::{Forward, HostFacts, HostLink, HostRoute, World, run};
+use super::{DroppingChain, Forward, HostFacts, HostLink, HostRoute, World, run};
 
 /// 2026-11-18T12:00:00Z
 const NOW: u64 = 1_795_003_200;

@@ -1,7 +1,7 @@
 use model::{Family, IfName};
 
 use super::space::Space;
-use crate::filter::{Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
+use crate::filter::{Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
 
 const BY_HAND: &str = "
     iptables-nft -I CHAIN -i br0 -m comment --comment spoke -j ACCEPT
@@ -139,8 +139,25 @@ fn both_families_and_strangers_are_seen() {
     let found = allow_forwarding(&mut space.socket(), &bridge()).unwrap();
     assert_eq!(found.accepted, [Family::V4, Family::V6]);
     let dropping = dropping_chains(&mut space.socket()).unwrap();
-    assert_eq!(dropping, ["inet wall pass", "ip filter FORWARD", "ip6 filter FORWARD"]);
+    let said = |Dropping { chain, passing }: Dropping| {
+        format!("{chain}: {}", Vec::from_iter(passing).join(" "))
+    };
+    let said: Vec<String> = dropping.into_iter().map(said).collect();
+    assert_eq!(said, ["inet wall pass: ", "ip filter FORWARD: br0", "ip6 filter FORWARD: br0"]);
     assert!(space.run("ip6tables-nft -S FORWARD").contains("-i br0 -m comment"));
+}
+
+#[test]
+fn what_docker_asks_the_administrator_about_passes() {
+    let space = Space::new();
+    space.run("iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER");
+    allow_forwarding(&mut space.socket(), &bridge()).unwrap();
+    let passing = || dropping_chains(&mut space.socket()).unwrap().remove(0).passing;
+    assert!(passing().is_empty(), "nothing leads there");
+    space.run("iptables-nft -I FORWARD -j DOCKER-USER");
+    assert_eq!(Vec::from_iter(passing()), ["br0"]);
+    space.run("iptables-nft -D DOCKER-USER 1");
+    assert!(passing().is_empty(), "one way is no way");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use model::{Attachment, Family, Network};
 
 use super::super::claims::{self, Owner, hidden_routes};
-use super::super::facts::{Forward, HostFacts};
+use super::super::facts::{DroppingChain, Forward, HostFacts};
 use super::super::{World, findings};
 use super::{Check, parameter};
 
@@ -46,18 +46,27 @@ const FORWARDING: [(Family, &str, &str); 2] = [
 ];
 
 /// What happens to forwarded packets that nobody decides about.
-pub(super) fn policy(forward: &Forward, networks: &[Network]) -> Check {
+pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
     match forward {
         Forward::Accepted => Check::ok("no packet filter chain drops forwarded packets by policy"),
         Forward::Unknown(why) => {
             Check::warn(format!("the packet filter cannot be read: {why}"), "").without_fix()
         }
         Forward::Dropped(chains) => {
-            let bridge = networks.iter().find_map(claims::device);
+            let cut = cut_off(chains, bridges);
+            if cut.is_empty() {
+                return Check::ok(format!(
+                    "{} drops what no rule accepts, and Spoke lets its containers' packets pass",
+                    names(chains.iter())
+                ));
+            }
+            let is_cut =
+                |bridge: &&String| cut.iter().any(|chain| !chain.passing.contains(*bridge));
+            let bridge = bridges.iter().find(is_cut).cloned();
             let bridge = bridge.unwrap_or_else(|| "sp-+".to_owned());
             let what = format!(
                 "{} drops what no rule accepts: containers may be cut off",
-                chains.join(", ")
+                names(cut.into_iter())
             );
             let fix = format!(
                 "iptables -I FORWARD -i {bridge} -j ACCEPT; iptables -I FORWARD -o {bridge} \
@@ -69,23 +78,44 @@ pub(super) fn policy(forward: &Forward, networks: &[Network]) -> Check {
 }
 
 /// Bridged packets that pass the rules for routed ones are dropped by a policy meant for those.
-pub(super) fn bridge_filter(root: &Path, forward: &Forward) -> Option<Check> {
+pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) -> Option<Check> {
     const PARAMETER: &str = "net.bridge.bridge-nf-call-iptables";
     let is_on =
         parameter(root, "proc/sys/net/bridge/bridge-nf-call-iptables").as_deref() == Some("1");
     match (is_on, forward) {
-        (true, Forward::Dropped(_)) => Some(Check::warn(
-            format!(
-                "{PARAMETER} is on and forwarded packets are dropped by policy: containers on \
+        (true, Forward::Dropped(chains)) if !cut_off(chains, bridges).is_empty() => {
+            Some(Check::warn(
+                format!(
+                    "{PARAMETER} is on and forwarded packets are dropped by policy: containers on \
                  one bridge may not reach each other"
-            ),
-            format!("sysctl -w {PARAMETER}=0"),
-        )),
-        (true, Forward::Accepted | Forward::Unknown(_)) => {
+                ),
+                format!("sysctl -w {PARAMETER}=0"),
+            ))
+        }
+        (true, _) => {
             Some(Check::ok("br_netfilter filters bridged packets, and no policy drops them"))
         }
         (false, _) => None,
     }
+}
+
+/// The bridges that containers may be behind: those that are there; before there are any, those
+/// that will be, for which nothing can be let pass yet.
+pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
+    let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
+    let there: Vec<String> =
+        all.iter().filter(|name| facts.link(name).is_some()).cloned().collect();
+    if there.is_empty() { all } else { there }
+}
+
+/// The chains that drop packets of one of the bridges; of any where there are none.
+fn cut_off<'a>(chains: &'a [DroppingChain], bridges: &[String]) -> Vec<&'a DroppingChain> {
+    let passes = |chain: &DroppingChain| bridges.iter().all(|name| chain.passing.contains(name));
+    chains.iter().filter(|chain| bridges.is_empty() || !passes(chain)).collect()
+}
+
+fn names<'a>(chains: impl Iterator<Item = &'a DroppingChain>) -> String {
+    chains.map(|chain| chain.chain.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Subnets that two networks have, or that hide what this host reaches otherwise.

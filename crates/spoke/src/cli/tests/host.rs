@@ -19,6 +19,30 @@ ok    every MTU fits eth0 (1500)
     );
 }
 
+fn dropped(passing: &[&str]) -> Forward {
+    let passing = passing.iter().map(ToString::to_string).collect();
+    Forward::Dropped(vec![DroppingChain { chain: "ip filter FORWARD".to_owned(), passing }])
+}
+
+/// Docker's policy, and the rules with which Spoke lets its own containers pass.
+#[test]
+fn a_host_that_drops_what_spoke_lets_pass() {
+    let mut host = Fixture::new();
+    host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+    for name in ["front", "back"] {
+        host.spoke(&format!("network create {name}"));
+        let name = format!("sp-{name}");
+        host.facts.links.push(HostLink { name, mtu: 1500, is_bridge: true });
+    }
+    host.facts.forward = dropped(&["sp-front"]);
+    let report = host.spoke("doctor");
+    assert_eq!(report.matches("warn  ").count(), 2, "{report}");
+    assert!(report.contains("iptables -I FORWARD -i sp-back"), "{report}");
+    host.facts.forward = dropped(&["sp-front", "sp-back"]);
+    let report = host.spoke("doctor");
+    assert!(!report.contains("warn") && report.contains("ip filter FORWARD"), "{report}");
+}
+
 #[test]
 fn a_sick_host() {
     let mut host = Fixture::new();
@@ -29,7 +53,7 @@ fn a_sick_host() {
     host.write("proc/sys/net/ipv4/ip_forward", "0\n");
     host.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
     std::fs::remove_dir(host.path("sys/module/veth")).unwrap();
-    host.facts.forward = Forward::Dropped(vec!["ip filter FORWARD".to_owned()]);
+    host.facts.forward = dropped(&[]);
     host.facts.links[1].mtu = 1450;
     host.write("opt/cni/bin/bridge", "theirs");
     let (code, out, err) = host.try_spoke(&["doctor"]);
