@@ -180,7 +180,8 @@ impl Watch {
 
     fn read_directory(&mut self, directory: Directory, changes: &mut Vec<Changed>) -> Result<()> {
         // Watched first, then read: what comes in between is seen twice rather than never.
-        match inotify::add_watch(&self.inotify, &directory.path, EVENTS) {
+        let events = if directory.nests { NESTING } else { EVENTS };
+        match inotify::add_watch(&self.inotify, &directory.path, events) {
             Ok(wd) => self.directories.insert(wd, directory.clone()),
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
             Err(cause) => return Err(failed(cause)),
@@ -198,8 +199,8 @@ impl Watch {
     fn read_file(&mut self, kind: Kind, path: &Path, changes: &mut Vec<Changed>) {
         let is_record =
             path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
-        let small = std::fs::metadata(path).is_ok_and(|file| file.len() <= LARGEST as u64);
-        if !is_record || !small {
+        let is_small = || std::fs::metadata(path).is_ok_and(|file| file.len() <= LARGEST as u64);
+        if !is_record || !is_small() {
             return;
         }
         let Ok(bytes) = std::fs::read(path) else { return };
@@ -210,11 +211,10 @@ impl Watch {
     }
 }
 
-/// Records are moved into place, directories are made.
-const EVENTS: WatchFlags = WatchFlags::MOVED_TO
-    .union(WatchFlags::CREATE)
-    .union(WatchFlags::DELETE)
-    .union(WatchFlags::ONLYDIR);
+/// Records are moved into place, directories are made: what is in the making wakes nobody.
+const EVENTS: WatchFlags =
+    WatchFlags::MOVED_TO.union(WatchFlags::DELETE).union(WatchFlags::ONLYDIR);
+const NESTING: WatchFlags = EVENTS.union(WatchFlags::CREATE);
 
 fn make(directory: &Path) -> std::io::Result<()> {
     let mut make = std::fs::DirBuilder::new();
