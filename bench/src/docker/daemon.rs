@@ -103,6 +103,7 @@ impl Network {
         });
         if engine == Engine::ShowsNamespace {
             options["com.docker.network.enable_ipv4"] = json!(true);
+            options["com.docker.network.generic"] = json!({ "interfaces": "spoke" });
         }
         let data = json!([{ "AddressSpace": SPACE, "Gateway": network.gateway, "Pool": wanted }]);
         let request = json!({
