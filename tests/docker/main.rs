@@ -6,6 +6,7 @@ mod fixture;
 mod ipam;
 mod life;
 mod lost;
+mod lost_calls;
 mod lost_engine;
 mod lost_leak;
 mod managed;

@@ -1,0 +1,146 @@
+//! Spoke is killed at any moment of a container's life, and in the middle of Docker's calls.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use tests::{Held, Release, Serve};
+
+use crate::bed::Bed;
+
+const RUNS: u64 = 30;
+const KILLS: u64 = 12;
+
+/// About as long as a container lives here.
+const LIFE: u64 = 500;
+
+/// Docker makes about so many calls for it.
+const CALLS: u64 = 7;
+
+/// When the daemon is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// So long after the start of a container.
+    After(Duration),
+    /// While it works on a container's call, so many calls after the first.
+    Inside(u64),
+}
+
+/// The moments that a seed stands for (Steele, Lea, Flood: SplitMix).
+struct Moments(u64);
+
+impl Moments {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % below
+    }
+
+    /// Half of them are inside calls.
+    fn moment(&mut self, kill: u64) -> Moment {
+        match kill.is_multiple_of(2) {
+            true => Moment::Inside(self.next(CALLS)),
+            false => Moment::After(Duration::from_millis(self.next(LIFE))),
+        }
+    }
+}
+
+/// Kills the daemon at its moment, or when the container is `over`.
+fn strike(held: &Held, calls: &Path, moment: Moment, over: &AtomicBool) {
+    let daemon = loop {
+        match held.pid() {
+            Some(daemon) => break daemon,
+            None => thread::yield_now(),
+        }
+    };
+    match moment {
+        Moment::After(time) => thread::sleep(time),
+        Moment::Inside(call) => wait_for(calls, call, over),
+    }
+    kill_process(daemon, Signal::KILL).expect("it runs");
+}
+
+/// Waits until the daemon works on a call after so many others.
+fn wait_for(calls: &Path, mut call: u64, over: &AtomicBool) {
+    let slots = |calls: &Path| -> Vec<File> {
+        let slots = (0..4).map(|slot| File::open(calls.join(slot.to_string())));
+        slots.map_while(Result::ok).collect()
+    };
+    let is_busy = |slot: &File| {
+        let mut first = [0];
+        slot.read_at(&mut first, 0).is_ok_and(|read| read == 1 && first != [0])
+    };
+    let (mut was_busy, mut files) = (false, slots(calls));
+    while !over.load(Ordering::Relaxed) {
+        let busy = files.iter().any(is_busy);
+        if busy && !was_busy {
+            if call == 0 {
+                return;
+            }
+            call -= 1;
+        }
+        if files.is_empty() {
+            files = slots(calls);
+        }
+        was_busy = busy;
+    }
+}
+
+#[track_caller]
+fn killed(release: Release, seed: u64) {
+    let Some(mut bed) = Bed::new(release) else { return };
+    bed.network("--subnet 10.84.0.0/24 front");
+    bed.run("--name stays --network front");
+    bed.serve.stop();
+    let held = Held::start(bed.engine.world(), &[]);
+    assert_eq!(held.call("Plugin.Activate", "").expect("an answer").status, 200);
+    let calls: PathBuf = bed.engine.world().path("/run/spoke/calls");
+    let mut moments = Moments(seed);
+    let mut killed = 0;
+    for run in 0..RUNS {
+        let moment = ((run + 1) * KILLS / RUNS > killed).then(|| moments.moment(killed));
+        killed += u64::from(moment.is_some());
+        let over = AtomicBool::new(false);
+        let ran = thread::scope(|scope| {
+            if let Some(moment) = moment {
+                let (held, calls, over) = (&held, &calls, &over);
+                scope.spawn(move || strike(held, calls, moment, over));
+            }
+            let run = "run --rm --network front busybox ping -c 1 -W 3 10.84.0.1";
+            let ran = bed.engine.try_docker(run);
+            over.store(true, Ordering::Relaxed);
+            ran
+        });
+        let said = &ran.stderr;
+        assert_eq!(ran.status, 0, "seed {seed}, run {run}, {moment:?}: {said}\n{}", held.log());
+    }
+    assert_eq!(killed, KILLS);
+    drop(held);
+    bed.serve = Serve::start(bed.engine.world(), &[]);
+    let endpoints = bed.engine.get("/networks/front")["Containers"].clone();
+    assert_eq!(endpoints.as_object().map(serde_json::Map::len), Some(1), "{endpoints}");
+    bed.engine.ping("stays", "10.84.0.1");
+    bed.remove("stays");
+    bed.docker("network rm front");
+    bed.is_clean();
+}
+
+#[test]
+fn killed_at_any_moment_20_10() {
+    killed(Release::V20_10, 1);
+}
+
+#[test]
+fn killed_at_any_moment_26_1() {
+    killed(Release::V26_1, 2);
+}
+
+#[test]
+fn killed_at_any_moment_28_5() {
+    killed(Release::V28_5, 3);
+}
