@@ -106,8 +106,8 @@ pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<Dropping>> {
     for family in [nft::Family::Inet, nft::Family::Ipv4, nft::Family::Ipv6] {
         for Chain { table, name, .. } in nft::chains(socket, family)?.iter().filter(|c| drops(c)) {
             let known = TABLES.iter().map(|(_, known)| *known);
-            let at = known.filter(|known| known.family == family && known.name == *table);
-            let passing = match at.last() {
+            let mut at = known.filter(|known| known.family == family && known.name == *table);
+            let passing = match at.next() {
                 Some(at) if name == FORWARD => passing(socket, at)?,
                 Some(_) | None => BTreeSet::new(),
             };
