@@ -209,7 +209,8 @@ impl From<Error> for Refusal {
 }
 
 /// Reads a request's body. Only questions may come without one: an engine that repeats a call
-/// after a lost connection has no body left to send, and must learn at once that this is no use.
+/// after a lost connection has no body left to send, and must learn at once that this is no use,
+/// unless the server still has it.
 pub fn decode(method: Method, body: &[u8]) -> Result<Request, Refusal> {
     if let Some(question) = Question::of(method) {
         return Ok(Request::Ask(question));

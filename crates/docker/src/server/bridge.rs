@@ -13,7 +13,7 @@ use super::body::{self, Unread};
 use super::in_flight::{Flight, PAUSE, Recalled};
 use super::reply::Reply;
 use super::{Answered, Shared};
-use crate::wire::{self, Answer, Call, Method, Refusal, Request};
+use crate::wire::{self, Answer, Call, Method, Question, Refusal, Request};
 
 /// A request that has to be worked on.
 struct Task {
@@ -79,13 +79,14 @@ async fn take(
     let (body, kept) = match recall(shared, method, &body).await {
         Some(Recalled::Body(body, flight)) => (body, Some(Arc::new(flight))),
         Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}))),
-        None => (body, None),
+        // Even before it is understood: whatever is not kept is lost with this process.
+        None => {
+            let kept = keep(shared, method, &body);
+            (body, kept)
+        }
     };
     match wire::decode(method, &body) {
-        Ok(Request::Do(call)) => {
-            let kept = kept.or_else(|| keep(shared, method, &body));
-            Ok(Task { method, call, kept })
-        }
+        Ok(Request::Do(call)) => Ok(Task { method, call, kept }),
         Ok(Request::Ask(question)) => Err(Reply::json(shared.plugin.profile().answer(question))),
         Err(Refusal::Syntax(why)) => Err(Reply::refused(StatusCode::BAD_REQUEST, why)),
         Err(Refusal::Value(error)) => Err(Reply::failed(&error)),
@@ -102,7 +103,11 @@ async fn recall(shared: &Shared, method: Method, body: &[u8]) -> Option<Recalled
     in_flight.recall(method)
 }
 
+/// Questions have no body to lose.
 fn keep(shared: &Shared, method: Method, body: &[u8]) -> Kept {
+    if body.is_empty() || Question::of(method).is_some() {
+        return None;
+    }
     let kept = shared.in_flight.as_ref()?.keep(method, body);
     let trouble = |error| {
         let name = method.name();

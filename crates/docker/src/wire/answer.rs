@@ -163,7 +163,7 @@ pub enum Question {
 }
 
 impl Question {
-    pub(super) fn of(method: Method) -> Option<Self> {
+    pub(crate) fn of(method: Method) -> Option<Self> {
         match method {
             Method::Activate => Some(Question::Activate),
             Method::NetworkCapabilities => Some(Question::NetworkCapabilities),
