@@ -72,9 +72,12 @@ pub enum Outcome {
 /// What the server takes upon itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections. Engines keep a few open and idle for their whole life, so idle ones are
-    /// never closed: the engine's next call would be lost.
+    /// Open connections. Idle ones are never closed: the engine's next call would be lost.
     pub connections: usize,
+    /// Whether a connection at a unix socket serves one request. What an engine writes into one that
+    /// stays open is lost if this process is killed, and a process that is killed takes its time to
+    /// close it; what waits at a socket that outlives this process is not.
+    pub one_request: bool,
     /// Calls that work at the same time, each on its own thread.
     pub calls: usize,
     /// Large bodies that are read at the same time.
@@ -94,6 +97,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
+            one_request: true,
             calls: 8,
             large_bodies: 4,
             stack: 512 << 10,

@@ -56,8 +56,11 @@ async fn admit(shared: &Arc<Shared>, accepted: Accepted, slot: Option<Slot>) -> 
     tokio::spawn(async move {
         let _slot = slot;
         match accepted {
-            Accepted::Unix(stream) => converse(shared, stream).await,
-            Accepted::Tcp(stream) => converse(shared, stream).await,
+            Accepted::Unix(stream) => {
+                let stays = !shared.limits.one_request;
+                converse(shared, stream, stays).await
+            }
+            Accepted::Tcp(stream) => converse(shared, stream, true).await,
             Accepted::Tls(stream, tls) => converse_secretly(shared, stream, tls).await,
         }
     });
@@ -78,13 +81,13 @@ async fn refuse(accepted: Accepted) {
 
 async fn converse_secretly(shared: Arc<Shared>, stream: tokio::net::TcpStream, tls: Tls) {
     match timeout(shared.limits.reading, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => converse(shared, stream).await,
+        Ok(Ok(stream)) => converse(shared, stream, true).await,
         Ok(Err(error)) => shared.observe.trouble(&format!("a TLS handshake failed: {error}")),
         Err(_) => shared.observe.trouble("a TLS handshake took too long"),
     }
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream: S) {
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream: S, stays: bool) {
     let pace = Arc::new(Pace::default());
     let paced = Paced::new(stream, Arc::clone(&pace), shared.limits.reading);
     let mut stop = shared.stop.clone();
@@ -99,6 +102,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream
     });
     let connection = http1::Builder::new()
         .half_close(true)
+        .keep_alive(stays)
         .header_read_timeout(None)
         .max_buf_size(LONGEST_HEAD)
         .serve_connection(TokioIo::new(paced), service);

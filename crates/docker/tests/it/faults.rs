@@ -55,6 +55,16 @@ fn a_lost_body_is_refused_at_once() {
 }
 
 #[test]
+fn what_comes_next_waits_at_the_socket() {
+    let stand = Stand::one_request();
+    for (method, body) in [("Plugin.Activate", ""), (LEAVE, &endpoint("a")), (LEAVE, "")] {
+        let mut client = stand.connect();
+        assert!(client.post(method, body).head.contains("connection: close"));
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
 fn a_call_outlives_the_process() {
     let stand = Stand::held(Limits::default());
     let mut busy = stand.connect();

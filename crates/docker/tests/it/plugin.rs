@@ -124,6 +124,11 @@ impl Stand {
         Self::with(limits, false, Vec::new())
     }
 
+    /// As the daemon does it; other connections are kept here, to see what becomes of them.
+    pub(crate) fn one_request() -> Self {
+        Self::in_place(TempDir::new().unwrap(), Limits::default(), false, Vec::new())
+    }
+
     /// A server whose calls do not end until they are released.
     pub(crate) fn held(limits: Limits) -> Self {
         Self::with(limits, true, Vec::new())
@@ -144,10 +149,12 @@ impl Stand {
             let slot = slot.unwrap();
             std::fs::copy(slot.path(), dir.path().join("calls").join(slot.file_name())).unwrap();
         }
-        Self::in_place(dir, Limits::default(), false, Vec::new())
+        let limits = Limits { one_request: false, ..Limits::default() };
+        Self::in_place(dir, limits, false, Vec::new())
     }
 
     pub(crate) fn with(limits: Limits, held: bool, listeners: Vec<Listener>) -> Self {
+        let limits = Limits { one_request: false, ..limits };
         Self::in_place(TempDir::new().unwrap(), limits, held, listeners)
     }
 
