@@ -130,7 +130,8 @@ fn reboot(release: Release) {
     let cgroup = bed.engine.cgroup().to_owned();
     bed.engine.world().sh(&format!("CGROUP={cgroup}{REBOOT}"));
     bed.serve = Serve::start(bed.engine.world(), &[]);
-    // Docker never says again what its networks are: they are there before it calls.
+    // Docker never says again what its networks are: they are there before it is answered.
+    assert_eq!(bed.serve.call("Plugin.Activate", "").expect("an answer").status, 200);
     for (bridge, address) in [("sp-10-82-3", "10.82.3.1/24"), ("sp-10-82-4", "10.82.4.1/24")] {
         let there = bed.world().sh(&format!("ip -o address show dev {bridge}"));
         assert!(there.contains(address), "{bridge}: {there}");
