@@ -1,9 +1,9 @@
-//! Calls of the plugin protocol as an engine makes them: HTTP/1.1 over a unix socket, with a
-//! connection that is kept, and no content type.
+//! Calls of the plugin protocol as an engine makes them: HTTP/1.1 over a unix socket, and no content
+//! type. The daemon answers one on each connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::{Error, Kind, Result};
@@ -12,18 +12,16 @@ use serde_json::Value;
 /// No call takes that long unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection to a plugin.
-pub(super) struct Connection {
-    stream: UnixStream,
+/// A caller of a plugin.
+pub(super) struct Client {
+    socket: PathBuf,
     buffer: Vec<u8>,
 }
 
-impl Connection {
-    /// Connects.
-    pub(super) fn open(socket: &Path) -> Result<Self> {
-        let stream = UnixStream::connect(socket).map_err(|error| broken("connecting", error))?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(|error| broken("connecting", error))?;
-        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+impl Client {
+    /// Of the plugin at this socket.
+    pub(super) fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned(), buffer: Vec::with_capacity(4096) }
     }
 
     /// Calls, and gives the answer's body and how long it took.
@@ -53,11 +51,13 @@ impl Connection {
 
     /// Sends a request and reads the answer into the buffer; its status, and where its body begins.
     pub(super) fn exchange(&mut self, request: &[u8]) -> std::io::Result<(u16, usize)> {
-        self.stream.write_all(request)?;
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(request)?;
         self.buffer.clear();
         let mut part = [0; 4096];
         loop {
-            let count = self.stream.read(&mut part)?;
+            let count = stream.read(&mut part)?;
             if count == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
@@ -92,10 +92,10 @@ fn whole(answer: &[u8]) -> Option<(u16, usize)> {
     (answer.len() >= end + length.unwrap_or(0)).then_some((status, end))
 }
 
-/// Calls with a connection of its own, and keeps nothing of the answer.
+/// Calls, and keeps nothing of the answer.
 pub(super) fn once(socket: &Path, request: &[u8]) -> Result<()> {
     let (status, _) =
-        Connection::open(socket)?.exchange(request).map_err(|error| broken("a call", error))?;
+        Client::new(socket).exchange(request).map_err(|error| broken("a call", error))?;
     match status {
         200 => Ok(()),
         _ => Err(Error::new(Kind::Kernel, format!("a call: status {status}"))),

@@ -7,7 +7,7 @@ use model::{Error, Result};
 use serde_json::{Value, json};
 use tests::{Plugins, Serve, World};
 
-use super::client::Connection;
+use super::client::Client;
 
 /// Where the daemon listens.
 const SOCKET: &str = "/run/docker/plugins/spoke.sock";
@@ -36,9 +36,9 @@ impl Daemon {
         self.world.path(SOCKET)
     }
 
-    /// A connection of one's own.
-    pub(super) fn connect(&self) -> Result<Connection> {
-        Connection::open(&self.socket())
+    /// A caller of its own.
+    pub(super) fn client(&self) -> Client {
+        Client::new(&self.socket())
     }
 
     /// A new network namespace; its path as the daemon sees it.
@@ -77,16 +77,12 @@ pub(super) const GOES: [&str; 3] = ["ReleaseAddress", "ReleasePool", "DeleteNetw
 
 impl Network {
     /// 10.`octet`.0.0/16, made as an engine makes it.
-    pub(super) fn create(to: &mut Connection, octet: u8, engine: Engine) -> Result<Self> {
+    pub(super) fn create(to: &mut Client, octet: u8, engine: Engine) -> Result<Self> {
         Self::timed(to, octet, engine).map(|(network, _)| network)
     }
 
     /// The same, with the milliseconds of each call.
-    pub(super) fn timed(
-        to: &mut Connection,
-        octet: u8,
-        engine: Engine,
-    ) -> Result<(Self, [f64; 3])> {
+    pub(super) fn timed(to: &mut Client, octet: u8, engine: Engine) -> Result<(Self, [f64; 3])> {
         let wanted = format!("10.{octet}.0.0/16");
         let request = json!({
             "AddressSpace": SPACE, "Pool": wanted, "SubPool": "", "Options": {}, "V6": false,
@@ -114,7 +110,7 @@ impl Network {
     }
 
     /// Ends it as an engine does; the milliseconds of each call.
-    pub(super) fn delete(self, to: &mut Connection) -> Result<[f64; 3]> {
+    pub(super) fn delete(self, to: &mut Client) -> Result<[f64; 3]> {
         let address = self.gateway.split('/').next().unwrap_or_default();
         let bodies = [
             json!({ "PoolID": self.pool, "Address": address }),
@@ -135,14 +131,14 @@ impl Network {
     }
 
     /// Another address, with its prefix length.
-    pub(super) fn request_address(&self, to: &mut Connection, options: &Value) -> Result<String> {
+    pub(super) fn request_address(&self, to: &mut Client, options: &Value) -> Result<String> {
         let request = self.address_request(options);
         let (answer, _) = to.timed("IpamDriver.RequestAddress", &request)?;
         Ok(text(&answer["Address"]))
     }
 
     /// Gives an address back.
-    pub(super) fn release_address(&self, to: &mut Connection, address: &str) -> Result<()> {
+    pub(super) fn release_address(&self, to: &mut Client, address: &str) -> Result<()> {
         let address = address.split('/').next().unwrap_or_default();
         let request = json!({ "PoolID": self.pool, "Address": address });
         to.call("IpamDriver.ReleaseAddress", &request).map(drop)
@@ -166,7 +162,7 @@ pub(super) const LIFE: [&str; 4] = ["CreateEndpoint", "Join", "Leave", "DeleteEn
 
 impl Endpoint<'_> {
     /// One call of its life, timed in milliseconds.
-    pub(super) fn step(&self, to: &mut Connection, call: &str, address: &str) -> Result<f64> {
+    pub(super) fn step(&self, to: &mut Client, call: &str, address: &str) -> Result<f64> {
         let mut body = json!({ "NetworkID": self.network.id, "EndpointID": self.id });
         let ports = json!({
             "com.docker.network.endpoint.exposedports": [], "com.docker.network.portmap": [],
@@ -188,7 +184,7 @@ impl Endpoint<'_> {
     }
 
     /// All of its life with an address of its own: what each step took.
-    pub(super) fn live(&self, to: &mut Connection) -> Result<[f64; 4]> {
+    pub(super) fn live(&self, to: &mut Client) -> Result<[f64; 4]> {
         let address = self.network.request_address(to, &json!({}))?;
         let mut took = [0.0; 4];
         for (took, call) in took.iter_mut().zip(LIFE) {
@@ -199,7 +195,7 @@ impl Endpoint<'_> {
     }
 
     /// The first half of it; the address that it has then.
-    pub(super) fn begin(&self, to: &mut Connection) -> Result<String> {
+    pub(super) fn begin(&self, to: &mut Client) -> Result<String> {
         let address = self.network.request_address(to, &json!({}))?;
         for call in LIFE.iter().take(2) {
             self.step(to, call, &address)?;
@@ -208,7 +204,7 @@ impl Endpoint<'_> {
     }
 
     /// The second half.
-    pub(super) fn end(&self, to: &mut Connection, address: &str) -> Result<()> {
+    pub(super) fn end(&self, to: &mut Client, address: &str) -> Result<()> {
         for call in LIFE.iter().skip(2) {
             self.step(to, call, address)?;
         }

@@ -32,7 +32,7 @@ pub(super) fn resident(endpoints: usize) -> String {
 /// Measures.
 pub(super) fn run(args: &Args) -> Result<()> {
     let daemon = Daemon::start();
-    let mut to = daemon.connect()?;
+    let mut to = daemon.client();
     State::of(&daemon)?.say(START, 0)?;
     let networks = (80..).take(NETWORKS);
     let networks = networks.map(|octet| Network::create(&mut to, octet, Engine::Moves));
@@ -58,7 +58,7 @@ fn grow(daemon: &Daemon, networks: &[Network], args: &Args) -> Result<()> {
     remark(format!("memory: {rounds} rounds"))?;
     for tenth in 0..TENTHS {
         let lane = |lane: usize, network: &Network| {
-            let mut to = daemon.connect()?;
+            let mut to = daemon.client();
             let numbers = (lane..rounds / TENTHS).step_by(LANES);
             let mut numbers = numbers.map(|number| 10_000 + number);
             numbers.try_for_each(|number| network.endpoint(number, NOWHERE).live(&mut to).map(drop))

@@ -20,7 +20,6 @@ use crate::stats::Summary;
 use crate::world::{self, Host, namespace};
 
 /// The cases.
-pub(super) const KEPT: &str = "Activate, connection kept";
 pub(super) const NEW: &str = "Activate, connection new";
 pub(super) const CROWD: &str = "Activate, 16 clients, new";
 const COMING: &str = "network comes";
@@ -58,7 +57,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for round in 0..args.either(5, 20) {
         for (who, socket) in sockets {
             let calls = args.either(100, 400);
-            percentiles(KEPT, who, round, kept(socket, calls))?;
             percentiles(NEW, who, round, new(socket, calls))?;
             let place = Place { case: CROWD, verb: RATE, who, unit: "1/s" };
             say(place, round, crowd(socket))?;
@@ -113,11 +111,6 @@ fn micros(took: Duration) -> f64 {
     took.as_secs_f64() * 1e6
 }
 
-fn kept(socket: &Path, calls: usize) -> Result<Vec<f64>> {
-    let mut to = super::client::Connection::open(socket)?;
-    (0..calls).map(|_| Ok(micros(to.timed("Plugin.Activate", "")?.1))).collect()
-}
-
 fn new(socket: &Path, calls: usize) -> Result<Vec<f64>> {
     let request = request("Plugin.Activate", "");
     let call = |_| {
@@ -143,7 +136,7 @@ fn crowd(socket: &Path) -> Result<f64> {
 
 /// Networks without containers: what an engine's `network create` and `network rm` make us do.
 fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
-    let mut to = daemon.connect()?;
+    let mut to = daemon.client();
     // Without any container, a network takes the packet filter's table with it.
     let resident = Network::create(&mut to, 75, Engine::Moves)?;
     resident.endpoint(1, NOWHERE).begin(&mut to)?;
@@ -163,7 +156,7 @@ fn networks(daemon: &Daemon, args: &Args) -> Result<()> {
 
 /// Both ways of giving a container its interface, in turn with the kernel's part of it.
 fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
-    let mut to = daemon.connect()?;
+    let mut to = daemon.client();
     let netns = daemon.netns("finished");
     let mut turns = Vec::new();
     for (octet, engine, sandbox) in
@@ -181,7 +174,7 @@ fn endpoints(daemon: &Daemon, args: &Args) -> Result<()> {
             let links = links.sum::<Result<f64>>();
             let lived = network.endpoint(round, sandbox).live(&mut to);
             if lived.is_err() {
-                to = daemon.connect()?;
+                to = daemon.client();
             }
             if let Some(round) = number {
                 let case = endpoint(*engine);
@@ -205,7 +198,7 @@ fn life(case: &str, round: usize, lived: Result<[f64; 4]>) -> Result<()> {
 
 /// One address more, with more and more of them held.
 fn held(daemon: &Daemon, args: &Args) -> Result<()> {
-    let mut to = daemon.connect()?;
+    let mut to = daemon.client();
     let network = Network::create(&mut to, 72, Engine::Moves)?;
     let request = network.address_request(&json!({}));
     let mut present = 0;
