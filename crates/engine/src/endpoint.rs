@@ -9,8 +9,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Dns, Error, Handoff, IfName, Ipam, Layer, Phase,
-    Result, Runtime, Sandbox, Sysctl,
+    Alias, AliasId, Attachment, AttachmentId, Error, Handoff, IfName, Ipam, Layer, Phase, Result,
+    Runtime, Sandbox, Sysctl,
 };
 
 use crate::attach::{RACES, lost};
@@ -295,22 +295,14 @@ impl Engine<'_> {
     fn detach_unknown(&self, id: &AttachmentId) -> Result<()> {
         let Some(network) = self.declared(&id.network)? else { return Ok(()) };
         let unknown = |layer| Attachment {
-            id: id.clone(),
-            layer,
-            runtime: Runtime::Reference,
-            owner: None,
-            since: self.host.now(),
-            sandbox: None,
-            handoff: Handoff::Finish,
-            alias: None,
-            wish: None,
             wiring: network.wiring.clone(),
-            ipam: Ipam::None,
-            leases: Vec::new(),
-            addresses: Vec::new(),
-            routes: Vec::new(),
-            dns: Dns::default(),
-            phase: Phase::Detaching { by: self.host.me(), attacher: None },
+            ..Attachment::new(
+                id.clone(),
+                layer,
+                Runtime::Reference,
+                self.host.now(),
+                Phase::Detaching { by: self.host.me(), attacher: None },
+            )
         };
         let layers = [Layer::Publish, Layer::Link].into_iter();
         all_of(layers.filter_map(|layer| self.driver.detach(&unknown(layer)).err()).collect())

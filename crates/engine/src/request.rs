@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Handoff, IfName, InterfaceAddress, Ipam, Layer, Network,
+    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network,
     OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
@@ -46,22 +46,14 @@ impl Request {
     /// The record of what is asked for, without any lease.
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
-            id: self.id(),
-            layer: self.layer,
-            runtime,
             owner: self.owner.clone(),
-            since,
             sandbox: self.sandbox.clone(),
-            handoff: Handoff::Finish,
-            alias: None,
-            wish: None,
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),
-            leases: Vec::new(),
             addresses: self.addresses.clone(),
             routes: self.network.routes.clone(),
             dns: self.network.dns.clone(),
-            phase,
+            ..Attachment::new(self.id(), self.layer, runtime, since, phase)
         }
     }
 }

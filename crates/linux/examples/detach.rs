@@ -31,15 +31,6 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
     let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac: None, mtu: None };
     let address = "10.88.0.2/24".parse().unwrap();
     Attachment {
-        id: AttachmentId {
-            network: "front".parse().unwrap(),
-            container: "one".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Docker,
-        owner: None,
-        since: Timestamp(0),
         sandbox: Some(sandbox),
         handoff,
         wiring: Wiring {
@@ -47,14 +38,18 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
             masquerade: Some(Masquerade { backend: Backend::Nftables }),
             ..Wiring::default()
         },
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses: vec![InterfaceAddress { address, gateway: None, interface: None }],
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Reserved,
-        alias: None,
-        wish: None,
+        ..Attachment::new(
+            AttachmentId {
+                network: "front".parse().unwrap(),
+                container: "one".parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Docker,
+            Timestamp(0),
+            Phase::Reserved,
+        )
     }
 }
 

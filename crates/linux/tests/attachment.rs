@@ -80,30 +80,24 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
     let address =
         InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
     Attachment {
-        id: AttachmentId {
-            network: "front".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
             masquerade: Some(Masquerade { backend: Backend::Nftables }),
             ..Wiring::default()
         },
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses: vec![address],
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        ..Attachment::new(
+            AttachmentId {
+                network: "front".parse().unwrap(),
+                container: container.parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

@@ -189,6 +189,34 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// A record that says whose it is and nothing else: no wiring, no addresses, no container yet.
+    pub fn new(
+        id: AttachmentId,
+        layer: Layer,
+        runtime: Runtime,
+        since: Timestamp,
+        phase: Phase,
+    ) -> Self {
+        Self {
+            id,
+            layer,
+            runtime,
+            owner: None,
+            since,
+            sandbox: None,
+            handoff: Handoff::default(),
+            alias: None,
+            wish: None,
+            wiring: Wiring::default(),
+            ipam: Ipam::None,
+            leases: Vec::new(),
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            dns: Dns::default(),
+            phase,
+        }
+    }
+
     /// The first of its addresses of either family: where published ports lead.
     pub fn first(&self, family: Family) -> Option<IpNet> {
         self.addresses.iter().map(|held| held.address).find(|net| Family::of(net) == family)

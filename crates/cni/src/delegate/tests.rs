@@ -25,26 +25,19 @@ fn pools() -> Vec<Pool> {
 fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachment {
     let pool = pools().remove(0);
     Attachment {
-        id: AttachmentId {
-            network: "n".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
-        sandbox: None,
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
-        wiring: Wiring::default(),
         ipam,
         leases: addresses.iter().map(|a| pool.lease(a.parse().unwrap()).unwrap()).collect(),
-        addresses: Vec::new(),
-        routes: Vec::new(),
-        dns: model::Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        ..Attachment::new(
+            AttachmentId {
+                network: "n".parse().unwrap(),
+                container: container.parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

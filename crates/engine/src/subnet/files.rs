@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Dns, Error, Handoff, Holder, IfName, Ipam, Layer, Lease,
-    Network, Phase, Result, Tenant, Want, Wiring,
+    Attachment, AttachmentId, ContainerId, Error, Holder, IfName, Ipam, Layer, Lease, Network,
+    Phase, Result, Tenant, Want,
 };
 
 use super::AddressRequest;
@@ -79,22 +79,15 @@ impl Engine<'_> {
         let Some(network) = &place.network else { return Ok(None) };
         let (container, ifname) = requester(lease.address.addr())?;
         Ok(Some(Attachment {
-            id: AttachmentId { network: network.name.clone(), container, ifname },
-            layer: Layer::Address,
-            runtime: place.subnet.runtime,
-            owner: None,
-            since: self.host.now(),
-            sandbox: None,
-            handoff: Handoff::Finish,
-            alias: None,
-            wish: None,
-            wiring: Wiring::default(),
             ipam: network.ipam.clone(),
             leases: vec![lease.clone()],
-            addresses: Vec::new(),
-            routes: Vec::new(),
-            dns: Dns::default(),
-            phase: Phase::Reserved,
+            ..Attachment::new(
+                AttachmentId { network: network.name.clone(), container, ifname },
+                Layer::Address,
+                place.subnet.runtime,
+                self.host.now(),
+                Phase::Reserved,
+            )
         }))
     }
 }

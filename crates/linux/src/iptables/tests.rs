@@ -1,9 +1,9 @@
 //! The plans, without a kernel.
 
 use model::{
-    Attachment, AttachmentId, Backend, Dns, Family, Firewall, IngressPolicy, InterfaceAddress,
-    Ipam, IptablesPublish, Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime,
-    Timestamp, Wiring,
+    Attachment, AttachmentId, Backend, Family, Firewall, IngressPolicy, InterfaceAddress,
+    IptablesPublish, Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime,
+    Timestamp,
 };
 
 use super::change;
@@ -18,26 +18,18 @@ fn attachment(addresses: &[&str]) -> Attachment {
         interface: None,
     };
     Attachment {
-        id: AttachmentId {
-            network: "net1".parse().unwrap(),
-            container: "cont1".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
-        sandbox: None,
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
-        wiring: Wiring::default(),
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses: addresses.iter().map(held).collect(),
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        ..Attachment::new(
+            AttachmentId {
+                network: "net1".parse().unwrap(),
+                container: "cont1".parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

@@ -18,26 +18,19 @@ fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
 fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
     let link = Link { kind, name: None, mac: None, mtu: Mtu::new(1400) };
     Attachment {
-        id: AttachmentId {
-            network: "front".parse().unwrap(),
-            container: "web".parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
-        sandbox: None,
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
         wiring: Wiring { link: Some(link), ..Wiring::default() },
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        ..Attachment::new(
+            AttachmentId {
+                network: "front".parse().unwrap(),
+                container: "web".parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

@@ -112,26 +112,20 @@ pub(crate) fn attachment(
         InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };
     let Network { wiring, .. } = network(kind);
     Attachment {
-        id: AttachmentId {
-            network: "front".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
         sandbox: Some(sandbox.clone()),
-        handoff: Handoff::Finish,
         wiring: Wiring { masquerade: Some(Masquerade { backend: Backend::Nftables }), ..wiring },
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses: vec![address],
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
-        alias: None,
-        wish: None,
+        ..Attachment::new(
+            AttachmentId {
+                network: "front".parse().unwrap(),
+                container: container.parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

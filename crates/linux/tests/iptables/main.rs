@@ -9,9 +9,8 @@ use std::time::Instant;
 
 use linux::iptables::{Iptables, Variant};
 use model::{
-    Attachment, AttachmentId, Backend, Dns, Firewall, IngressPolicy, InterfaceAddress, Ipam,
-    IptablesPublish, Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime,
-    Timestamp, Wiring,
+    Attachment, AttachmentId, Backend, Firewall, IngressPolicy, InterfaceAddress, IptablesPublish,
+    Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
 };
 
 const CASE: &str = "IPTABLES_TEST_CASE";
@@ -122,26 +121,18 @@ fn attachment(container: &str, addresses: &[&str]) -> Attachment {
         interface: None,
     };
     Attachment {
-        id: AttachmentId {
-            network: "net1".parse().unwrap(),
-            container: container.parse().unwrap(),
-            ifname: "eth0".parse().unwrap(),
-        },
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(0),
-        sandbox: None,
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
-        wiring: Wiring::default(),
-        ipam: Ipam::None,
-        leases: Vec::new(),
         addresses: addresses.iter().map(held).collect(),
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        ..Attachment::new(
+            AttachmentId {
+                network: "net1".parse().unwrap(),
+                container: container.parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            Layer::Link,
+            Runtime::Cni,
+            Timestamp(0),
+            Phase::Attaching { by: Process { pid: 1, start: 1 } },
+        )
     }
 }
 

@@ -63,24 +63,13 @@ pub(crate) fn attachment_key(network: &str, container: &str) -> Key {
 }
 
 pub(crate) fn attachment(network: &str, container: &str) -> Record {
-    Record::Attachment(Box::new(Attachment {
-        id: id(network, container),
-        layer: Layer::Link,
-        runtime: Runtime::Cni,
-        owner: None,
-        since: Timestamp(1),
-        sandbox: None,
-        handoff: model::Handoff::Finish,
-        alias: None,
-        wish: None,
-        wiring: Wiring::default(),
-        ipam: Ipam::None,
-        leases: Vec::new(),
-        addresses: Vec::new(),
-        routes: Vec::new(),
-        dns: Dns::default(),
-        phase: Phase::Attaching { by: Process { pid: 1, start: 2 } },
-    }))
+    Record::Attachment(Box::new(Attachment::new(
+        id(network, container),
+        Layer::Link,
+        Runtime::Cni,
+        Timestamp(1),
+        Phase::Attaching { by: Process { pid: 1, start: 2 } },
+    )))
 }
 
 pub(crate) fn network(name: &str) -> Record {
