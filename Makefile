@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: demo test bench build install lint
+.PHONY: demo test fuzz bench build install lint
 PREFIX ?= /usr/local
 
 demo: ## the main job, seen
@@ -15,6 +15,10 @@ test: ## every test: lint, units, private kernels, reference plugins, real runti
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint build
 	@scripts/test
+
+fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
+	@scripts/setup build
+	@SPOKE_FUZZ_SECONDS=$${SPOKE_FUZZ_SECONDS:-600} cargo test --release -p fuzz -- --nocapture
 
 bench: ## ratios against the reference plugins and the kernel's floor
 	@scripts/setup test

@@ -12,6 +12,8 @@ use crate::mutate::{Dice, mutated};
 const LONGEST: usize = 1 << 14;
 /// No input may take longer: far more than any does on a busy machine.
 const SLOWEST: Duration = Duration::from_secs(5);
+/// How many inputs a test tries.
+const TRIED: usize = 40_000;
 /// How many inputs are kept to change further.
 const KEPT: usize = 4096;
 
@@ -24,20 +26,40 @@ pub fn corpus(name: &str) -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Drives `target` with its corpus and with changed inputs, for `SPOKE_FUZZ_SECONDS`: a minute
-/// where `CI` is set, otherwise five seconds. Returns how many inputs that were.
+/// How long a run lasts.
+enum Length {
+    /// So many inputs, the same ones each time: a test that fails does so because of a change.
+    Inputs(usize),
+    /// Until then, with inputs that nobody tried before.
+    Until(Instant),
+}
+
+impl Length {
+    fn is_over(&self, tried: usize) -> bool {
+        match self {
+            Self::Inputs(count) => tried >= *count,
+            Self::Until(end) => Instant::now() >= *end,
+        }
+    }
+}
+
+/// Drives `target` with its corpus and with changed inputs: the same [`TRIED`] of them each time,
+/// or new ones for `SPOKE_FUZZ_SECONDS`. Returns how many inputs that were.
 ///
 /// # Panics
 /// Where the target does, after printing the input and `SPOKE_FUZZ_SEED`, which repeats it.
 pub fn run(name: &str, target: Target) -> usize {
     let seeds = corpus(name);
     let mut pool = seeds.clone();
-    let seed = number("SPOKE_FUZZ_SEED").unwrap_or_else(clock);
+    let (length, seed) = match number("SPOKE_FUZZ_SECONDS") {
+        Some(seconds) => (Length::Until(Instant::now() + Duration::from_secs(seconds)), clock()),
+        None => (Length::Inputs(TRIED), 1),
+    };
+    let seed = number("SPOKE_FUZZ_SEED").unwrap_or(seed);
     let mut dice = Dice::new(seed);
-    let end = Instant::now() + duration();
     seeds.iter().for_each(|input| try_one(name, target, input, seed));
     let mut count = seeds.len();
-    while Instant::now() < end {
+    while !length.is_over(count) {
         let [one, other] = [&pool, &seeds].map(|from| &from[dice.below(from.len())]);
         let input = mutated(&mut dice, one, other, LONGEST);
         try_one(name, target, &input, seed);
@@ -69,11 +91,6 @@ fn try_one(name: &str, target: Target, input: &[u8], seed: u64) {
         Err(panic) => resume_unwind(panic),
         Ok(()) => assert!(!slow, "{name} took {:?}", start.elapsed()),
     }
-}
-
-fn duration() -> Duration {
-    let otherwise = if env::var_os("CI").is_some() { 60 } else { 5 };
-    Duration::from_secs(number("SPOKE_FUZZ_SECONDS").unwrap_or(otherwise))
 }
 
 fn number(name: &str) -> Option<u64> {

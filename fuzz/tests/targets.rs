@@ -1,4 +1,4 @@
-//! Each target for a while: five seconds, or a minute where `CI` is set.
+//! Each target with the same inputs each time; with new ones for `SPOKE_FUZZ_SECONDS`.
 #![allow(clippy::print_stdout)]
 
 use fuzz::Target;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use engine::Engine;
 use model::{
     Error, Family, IpNet, NetworkName, Order, Pool, PoolId, Range, Result, Space, Subnet, SubnetId,
+    overlap,
 };
 
 use crate::ipam::key::space_of;
@@ -24,7 +25,7 @@ pub(crate) struct Block {
 /// The subnets of CreateNetwork's data. The IPAM driver `null` gives `0.0.0.0/0`, which is none.
 pub(crate) fn blocks(engine: &Engine<'_>, call: &wire::CreateNetwork) -> Result<Vec<Block>> {
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
-    data.map(|subnet| {
+    let blocks = data.map(|subnet| {
         Ok(Block {
             net: subnet.pool.trunc(),
             gateway: subnet.gateway.map(|gateway| gateway.addr()),
@@ -34,8 +35,24 @@ pub(crate) fn blocks(engine: &Engine<'_>, call: &wire::CreateNetwork) -> Result<
                 None => None,
             },
         })
-    })
-    .collect()
+    });
+    let blocks: Vec<Block> = blocks.collect::<Result<_>>()?;
+    refuse_overlap(&blocks)?;
+    Ok(blocks)
+}
+
+/// An address has one gateway, and so one subnet.
+fn refuse_overlap(blocks: &[Block]) -> Result<()> {
+    for (index, block) in blocks.iter().enumerate() {
+        let mut others = blocks.iter().skip(index + 1);
+        if let Some(other) = others.find(|other| overlap(&block.net, &other.net)) {
+            return Err(Error::invalid(format!(
+                "the subnets {} and {} of the network overlap; give each address one subnet",
+                block.net, other.net
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The subnet that was requested before. Where the same one was handed out in parts, the one of a

@@ -25,6 +25,22 @@ fn an_endpoint_has_an_address_of_its_network() {
     world.twice("NetworkDriver.DeleteEndpoint", &at());
 }
 
+/// The first of the two would be somebody else's, so that only we could see it.
+#[test]
+fn the_subnets_of_a_network_do_not_overlap() {
+    let world = Arc::new(World::default());
+    let subnet = pool(&world, "10.1.0.0/24", &json!({}));
+    let gateway = gateway(&world, &subnet);
+    let mut call = create(&[(&subnet, Some(gateway))], &json!({}), false);
+    let mut other = call["IPv4Data"][0].clone();
+    other["AddressSpace"] = json!("elsewhere");
+    other["Gateway"] = json!("10.1.0.254/24");
+    call["IPv4Data"].as_array_mut().unwrap().insert(0, other);
+    let error = world.call("NetworkDriver.CreateNetwork", &call).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid);
+    assert!(error.to_string().contains("10.1.0.0/24 and 10.1.0.0/24"), "{error}");
+}
+
 /// Somebody emptied the directory of this boot's records while the container ran.
 #[test]
 fn an_endpoint_goes_although_its_record_was_lost() {
