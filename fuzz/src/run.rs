@@ -12,7 +12,7 @@ use crate::mutate::{Dice, mutated};
 const LONGEST: usize = 1 << 14;
 /// No input may take longer: far more than any does on a busy machine.
 const SLOWEST: Duration = Duration::from_secs(5);
-/// How many inputs a test tries.
+/// How many inputs a test tries; [`run`] says so.
 const TRIED: usize = 40_000;
 /// How many inputs are kept to change further.
 const KEPT: usize = 4096;
@@ -43,7 +43,7 @@ impl Length {
     }
 }
 
-/// Drives `target` with its corpus and with changed inputs: the same [`TRIED`] of them each time,
+/// Drives `target` with its corpus and with changed inputs: the same 40,000 each time,
 /// or new ones for `SPOKE_FUZZ_SECONDS`. Returns how many inputs that were.
 ///
 /// # Panics
