@@ -48,7 +48,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(Granted::Chosen),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_) => Ok(Granted::Chosen),
         }
     }
 
@@ -61,7 +62,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_) => Ok(()),
         }
     }
 
@@ -72,7 +74,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_) => Ok(()),
         }
     }
 
@@ -83,7 +86,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_) => Ok(()),
         }
     }
 
@@ -94,7 +98,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_) => Ok(()),
         }
     }
 
@@ -105,6 +110,7 @@ impl Ipam for Delegates {
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
             | model::Ipam::Requested { .. }
+            | model::Ipam::Dhcp(_)
             | model::Ipam::Foreign(_) => Ok(()),
         }
     }

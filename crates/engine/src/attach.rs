@@ -1,12 +1,14 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
-use model::{Attached, Attachment, Error, Holder, Ipam, Lease, Phase, Result};
+use model::{
+    Attached, Attachment, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Space,
+};
 
 use crate::begin::{Begun, address_of};
 use crate::book::Read;
 use crate::choose::Avoid;
 use crate::detach::Meaning;
-use crate::port::{Expect, Granted, Key, Outcome, Record, Txn};
+use crate::port::{Expect, Granted, Key, Offer, Outcome, Record, Txn};
 use crate::{Engine, Request};
 
 /// How often a lost race for an address, a port or the record is run again.
@@ -41,30 +43,33 @@ impl Engine<'_> {
     fn make(&self, request: &Request, begun: &mut Begun) -> Result<Attached> {
         if let Some(old) = begun.inherited.take() {
             self.driver.detach(&old)?;
-            if matches!(old.ipam, Ipam::Foreign(_)) {
+            if old.ipam.asks_over_link() {
                 self.ipam.release(&old)?;
             }
         }
         let read = &mut begun.read;
-        self.obtain(request, read)?;
-        let attached = self.driver.attach(&read.value)?;
+        self.reach(request, read)?;
+        let attached = match read.value.ipam.asks_over_link() {
+            true => self.driver.complete(&read.value)?,
+            false => self.driver.attach(&read.value)?,
+        };
         let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached.clone());
         self.replace(read, complete, Txn::new())?;
         Ok(attached)
     }
 
-    /// Gets the addresses that the book does not decide alone.
-    pub(crate) fn obtain(
-        &self,
-        request: &Request,
-        begun: &mut Read<Box<Attachment>>,
-    ) -> Result<()> {
-        match &begun.value.ipam {
-            Ipam::HostLocal { .. } | Ipam::Foreign(_) => {}
-            Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => {
-                return Ok(());
-            }
+    /// Gets the addresses that the book does not decide alone, over the link where that is the way.
+    pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
+        if begun.value.ipam.asks_over_link() {
+            self.driver.connect(&begun.value)?;
+        }
+        self.obtain(request, begun)
+    }
+
+    fn obtain(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
+        if !begun.value.ipam.is_shared() {
+            return Ok(());
         }
         let mut avoid = Avoid::new();
         loop {
@@ -79,15 +84,33 @@ impl Engine<'_> {
                     self.choose_again(request, begun, &mut avoid)?;
                 }
                 Granted::Offered(offer) => {
-                    let mut told = begun.value.clone();
-                    told.addresses = offer.addresses;
-                    told.routes = offer.routes;
-                    if told.dns == model::Dns::default() {
-                        told.dns = offer.dns;
-                    }
-                    return self.replace(begun, told, Txn::new());
+                    return self.accept(begun, offer);
                 }
             }
+        }
+    }
+
+    /// Writes down what a source chose by itself. An address of a server's is everybody's on this
+    /// host: the book has it too.
+    fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer) -> Result<()> {
+        let mut told = begun.value.clone();
+        let mut txn = Txn::new();
+        if let Ipam::Dhcp(_) = told.ipam {
+            told.leases = offer.addresses.iter().map(lease_of).collect();
+            txn = self.take(&told, &told.leases, txn);
+        }
+        told.addresses = offer.addresses;
+        told.routes = offer.routes;
+        if told.dns == model::Dns::default() {
+            told.dns = offer.dns;
+        }
+        match self.try_replace(begun, told, txn)? {
+            None => Ok(()),
+            Some(Key::Lease(space, address)) => match self.holder_of(&space, address)? {
+                Some(read) => Err(held(&read.value)),
+                None => Err(Error::try_again(format!("address {address} was just given back"))),
+            },
+            Some(_) => Err(overtaken(&begun.value)),
         }
     }
 
@@ -147,6 +170,10 @@ impl Engine<'_> {
             Outcome::Lost(key) => Ok(Some(key)),
         }
     }
+}
+
+fn lease_of(held: &InterfaceAddress) -> Lease {
+    Lease { space: Space::Host, pool: None, address: held.address, gateway: held.gateway }
 }
 
 pub(crate) fn lost(attachment: &Attachment) -> Error {

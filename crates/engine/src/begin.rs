@@ -163,7 +163,12 @@ impl Engine<'_> {
             Layer::Link | Layer::Address => {
                 !is_loopback && self.driver.presence(record) != Presence::Gone
             }
-            Layer::Publish | Layer::Firewall | Layer::Tuning => false,
+            Layer::Publish
+            | Layer::Firewall
+            | Layer::Tuning
+            | Layer::Bandwidth
+            | Layer::Vrf
+            | Layer::SourceRouting => false,
         }
     }
 

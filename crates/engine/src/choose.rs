@@ -40,12 +40,10 @@ impl Engine<'_> {
             wanted.retain(|address| leases.iter().all(|lease| lease.address.addr() != *address));
         }
         match wanted.first() {
-            Some(address) if !matches!(request.ipam, model::Ipam::Foreign(_)) => {
-                Err(Error::invalid(format!(
-                    "requested address {address} is in no range of network {}",
-                    request.network.name
-                )))
-            }
+            Some(address) if !request.ipam.asks_over_link() => Err(Error::invalid(format!(
+                "requested address {address} is in no range of network {}",
+                request.network.name
+            ))),
             _ => Ok(choice),
         }
     }

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Attachment, AttachmentId, Claim, Error, PortMap, Result};
+use model::{Attachment, AttachmentId, Claim, Error, Layer, PortMap, Result};
 
 use crate::Engine;
 use crate::book::{Read, unchanged};
-use crate::detach::LAYERS;
 use crate::port::{Key, Record, Txn};
 
 pub(crate) fn key_of(map: &PortMap) -> Key {
@@ -94,7 +93,7 @@ impl Engine<'_> {
     /// Says who has a port, and through which runtime.
     pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
         let records =
-            LAYERS.iter().filter_map(|layer| self.record_of(holder, *layer).ok().flatten());
+            Layer::ALL.iter().filter_map(|layer| self.record_of(holder, *layer).ok().flatten());
         let records: Vec<_> = records.map(|read| read.value).collect();
         let name = records.iter().find_map(|record| record.owner.as_ref());
         let runtime = records.first().map(|record| match name {

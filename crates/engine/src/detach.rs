@@ -11,7 +11,6 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
-use crate::endpoint::is_shared;
 use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Engine, Request};
@@ -215,7 +214,8 @@ impl Engine<'_> {
                 | Ipam::Book { .. }
                 | Ipam::HostLocal { .. }
                 | Ipam::Fixed { .. }
-                | Ipam::Foreign(_) => self.give_back(&read.value, txn)?,
+                | Ipam::Foreign(_)
+                | Ipam::Dhcp(_) => self.give_back(&read.value, txn)?,
             };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
@@ -232,7 +232,7 @@ impl Engine<'_> {
     /// caller's turn.
     pub(crate) fn detach_layers(&self, id: &AttachmentId) -> Result<()> {
         let mut failures = Vec::new();
-        for layer in LAYERS {
+        for layer in Layer::ALL {
             if let Some(read) = self.record_of(id, layer)? {
                 failures.extend(self.detach_record(read, Meaning::Whatever).err());
             }
@@ -245,7 +245,7 @@ impl Engine<'_> {
     pub(crate) fn free_if_gone(&self, id: &AttachmentId) -> Result<bool> {
         let _turn = self.host.turn(id);
         let mut freed = false;
-        for layer in LAYERS {
+        for layer in Layer::ALL {
             let Some(read) = self.record_of(id, layer)? else { continue };
             if self.is_gone(&read.value) {
                 freed |= self.detach_record(read, Meaning::Judged)?;
@@ -283,7 +283,7 @@ impl Engine<'_> {
 /// there until it is removed.
 fn is_only_in_the_book(attachment: &Attachment) -> bool {
     let is_reserved = attachment.phase == Phase::Reserved && attachment.handoff == Handoff::Finish;
-    is_reserved && !is_shared(&attachment.ipam)
+    is_reserved && !attachment.ipam.is_shared()
 }
 
 /// What became of marking a record.
@@ -309,7 +309,3 @@ impl Others {
         Self { attacher: attacher.filter(other), detacher: detacher.filter(other) }
     }
 }
-
-/// Every layer, the link last: the others refer to it.
-pub(crate) const LAYERS: [Layer; 5] =
-    [Layer::Tuning, Layer::Firewall, Layer::Publish, Layer::Link, Layer::Address];

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Error, Handoff, IfName, Ipam, Layer, Phase, Result,
+    Alias, AliasId, Attachment, AttachmentId, Error, Handoff, IfName, Layer, Phase, Result,
     Runtime, Sandbox, Sysctl,
 };
 
@@ -73,7 +73,7 @@ impl Engine<'_> {
                 request.network.name
             )));
         }
-        let phase = match is_shared(&request.ipam) {
+        let phase = match request.ipam.is_shared() {
             true => Phase::Attaching { by: self.host.me() },
             false => Phase::Reserved,
         };
@@ -124,10 +124,10 @@ impl Engine<'_> {
 
     /// Gets the addresses that the book does not decide alone.
     fn fill(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
-        if !is_shared(&request.ipam) {
+        if !request.ipam.is_shared() {
             return Ok(*read.value);
         }
-        let filled = self.obtain(request, &mut read).and_then(|()| {
+        let filled = self.reach(request, &mut read).and_then(|()| {
             let mut complete = read.value.clone();
             self.name_hardware(&mut complete);
             complete.phase = Phase::Reserved;
@@ -319,23 +319,11 @@ pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
     }
 }
 
-/// Whether others than the book have a say in its addresses.
-pub(crate) fn is_shared(ipam: &Ipam) -> bool {
-    match ipam {
-        Ipam::HostLocal { .. } | Ipam::Foreign(_) => true,
-        Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
-    }
-}
-
 /// Whether the record has the addresses, and the hardware address, that are asked for.
 fn is_as_asked(record: &Attachment, request: &Request) -> bool {
     let has: Vec<IpAddr> = record.addresses.iter().map(|held| held.address.addr()).collect();
-    let named: Vec<IpAddr> = match &request.ipam {
-        Ipam::Fixed { leases } | Ipam::Requested { leases } => {
-            leases.iter().map(|lease| lease.address.addr()).collect()
-        }
-        Ipam::None | Ipam::Book { .. } | Ipam::HostLocal { .. } | Ipam::Foreign(_) => Vec::new(),
-    };
+    let told = request.ipam.told().iter();
+    let named: Vec<IpAddr> = told.map(|lease| lease.address.addr()).collect();
     let given: Vec<IpAddr> = request.addresses.iter().map(|held| held.address.addr()).collect();
     let exact = !named.is_empty() || !given.is_empty();
     let mut asked = [named, given, request.wanted.clone()].concat();

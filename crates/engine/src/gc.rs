@@ -6,7 +6,7 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
-use crate::detach::{LAYERS, Meaning};
+use crate::detach::Meaning;
 use crate::endpoint::was_reserved;
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
@@ -190,7 +190,7 @@ impl Engine<'_> {
     }
 
     pub(crate) fn has_record(&self, id: &AttachmentId) -> Result<bool> {
-        for layer in LAYERS {
+        for layer in Layer::ALL {
             if self.record_of(id, layer)?.is_some() {
                 return Ok(true);
             }

@@ -1,8 +1,6 @@
 //! Networks: declared by a command, or described by a runtime's configuration.
 
-use model::{
-    Alias, Attachment, Error, IfName, Layer, LinkKind, Network, NetworkName, Pool, Range, Result,
-};
+use model::{Alias, Attachment, Error, IfName, Layer, Network, NetworkName, Pool, Range, Result};
 
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
@@ -217,10 +215,7 @@ fn clash(network: &Network, other: &Network) -> Option<Error> {
 }
 
 fn bridge(network: &Network) -> Option<&IfName> {
-    match &network.wiring.link.as_ref()?.kind {
-        LinkKind::Bridge(bridge) => Some(&bridge.name),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    }
+    network.wiring.link.as_ref()?.kind.bridge().map(|bridge| &bridge.name)
 }
 
 fn refuse_if_used(

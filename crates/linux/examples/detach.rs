@@ -27,6 +27,7 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     };
     let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac: None, mtu: None };
     let address = "10.88.0.2/24".parse().unwrap();

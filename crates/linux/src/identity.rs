@@ -44,14 +44,7 @@ impl Identity {
 
     /// The mark of its packet filter elements in `layer`: each layer's can be removed alone.
     pub fn mark(&self, layer: Layer) -> String {
-        let layer = match layer {
-            Layer::Link => "link",
-            Layer::Address => "address",
-            Layer::Publish => "publish",
-            Layer::Firewall => "firewall",
-            Layer::Tuning => "tuning",
-        };
-        format!("{}/{layer}", self.hex(32))
+        format!("{}/{}", self.hex(32), layer.name())
     }
 
     /// Whether `mark` is this identity's, in whichever layer.

@@ -128,9 +128,20 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
         (LinkKind::Bridge(bridge), _) => bridge::plan(attachment, link, bridge, facts),
         (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link),
         (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
-        (LinkKind::Ptp(_) | LinkKind::Loopback, Handoff::Caller) => Err(Error::unsupported(
-            format!("{}: only a bridge's port can be completed by the runtime", attachment.id),
-        )),
+        (
+            LinkKind::Macvlan(_)
+            | LinkKind::Ipvlan(_)
+            | LinkKind::Vlan(_)
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_)
+            | LinkKind::Chain(_),
+            Handoff::Finish,
+        ) => Err(Error::unsupported(format!("{}: not a bridge or a pair", attachment.id))),
+        (_, Handoff::Caller) => Err(Error::unsupported(format!(
+            "{}: only a bridge's port can be completed by the runtime",
+            attachment.id
+        ))),
     }
 }
 
@@ -140,7 +151,7 @@ pub fn up(network: &Network, facts: &Facts) -> Result<Vec<Step>> {
         Some(link @ Link { kind: LinkKind::Bridge(bridge), .. }) => {
             bridge::up(network, link, bridge, facts)
         }
-        Some(Link { kind: LinkKind::Ptp(_) | LinkKind::Loopback, .. }) | None => Ok(Vec::new()),
+        Some(_) | None => Ok(Vec::new()),
     }
 }
 
@@ -150,11 +161,7 @@ pub(crate) fn gateways(ipam: &Ipam) -> Vec<IpNet> {
     let ranges = ipam.pools().iter().flat_map(|pool| &pool.ranges);
     let ours =
         ranges.map(|range| (range.gateway.or(model::first_host(&range.subnet)), range.subnet));
-    let told = match ipam {
-        Ipam::Fixed { leases } | Ipam::Requested { leases } => leases.as_slice(),
-        Ipam::None | Ipam::Book { .. } | Ipam::HostLocal { .. } | Ipam::Foreign(_) => &[],
-    };
-    let told = told.iter().map(|lease| (lease.gateway, lease.address));
+    let told = ipam.told().iter().map(|lease| (lease.gateway, lease.address));
     let all = ours.chain(told);
     all.filter_map(|(gateway, net)| IpNet::new(gateway?, net.prefix_len()).ok()).collect()
 }

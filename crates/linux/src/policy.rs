@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 
 use model::{
     Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, Kind, Layer, Link,
-    LinkKind, Publish, Reach, Result, Runtime, Wiring,
+    Publish, Reach, Result, Runtime, Wiring,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -156,7 +156,11 @@ impl Policy {
             Layer::Link => Part::Masquerade,
             Layer::Publish => Part::Publish,
             Layer::Firewall => Part::Firewall,
-            Layer::Address | Layer::Tuning => return Ok(()),
+            Layer::Address
+            | Layer::Tuning
+            | Layer::Bandwidth
+            | Layer::Vrf
+            | Layer::SourceRouting => return Ok(()),
         };
         self.deleted.set(true);
         let (id, addresses) = (&attachment.id, &attachment.addresses);
@@ -319,8 +323,5 @@ fn in_iptables(attachment: &Attachment) -> Attachment {
 }
 
 fn bridge_of(link: &Link) -> Option<IfName> {
-    match &link.kind {
-        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    }
+    link.kind.bridge().map(|bridge| bridge.name.clone())
 }

@@ -36,7 +36,12 @@ pub(crate) fn remove(socket: &mut Socket, id: &AttachmentId, layer: Layer) -> Re
             let who = format!("net: {}, if: {}, id: {}", id.network, id.ifname, id.container);
             remove_from(socket, MASQUERADE, MASQUERADE_CHAIN, |comment| comment.ends_with(&who))
         }
-        Layer::Address | Layer::Firewall | Layer::Tuning => Ok(()),
+        Layer::Address
+        | Layer::Firewall
+        | Layer::Tuning
+        | Layer::Bandwidth
+        | Layer::Vrf
+        | Layer::SourceRouting => Ok(()),
     }
 }
 

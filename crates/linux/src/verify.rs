@@ -22,7 +22,7 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     }
     match kind {
         Some(LinkKind::Bridge(bridge)) => ports(bridge, &links),
-        Some(LinkKind::Ptp(_) | LinkKind::Loopback) | None => Ok(()),
+        Some(_) | None => Ok(()),
     }
 }
 

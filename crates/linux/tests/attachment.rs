@@ -108,6 +108,7 @@ fn bridge() -> LinkKind {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     })
 }
 

@@ -84,8 +84,5 @@ fn dockers_networks_stay_dockers() {
 }
 
 fn plain_bridge() -> Bridge {
-    match bridge() {
-        LinkKind::Bridge(bridge) => bridge,
-        LinkKind::Ptp(_) | LinkKind::Loopback => unreachable!(),
-    }
+    bridge().bridge().unwrap().clone()
 }

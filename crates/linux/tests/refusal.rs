@@ -129,6 +129,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     });
     let address =
         InterfaceAddress { address: address.parse().unwrap(), gateway: None, interface: None };

@@ -7,9 +7,10 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam, Lease, Link,
+    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam,
+    Lease, Link, Masquerade, NetworkName, OwnerName, Publish, Route, SourceRouting, Sysctl, Tuning,
+    Vrf,
 };
-use crate::{Masquerade, NetworkName, OwnerName, Publish, Route, Sysctl, Tuning};
 
 /// Seconds since the Unix epoch, for showing only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,6 +48,40 @@ pub enum Layer {
     Firewall,
     /// Only tuning.
     Tuning,
+    /// Only limits of bandwidth.
+    Bandwidth,
+    /// Only membership in a VRF.
+    Vrf,
+    /// Only routing by source.
+    SourceRouting,
+}
+
+impl Layer {
+    /// Every layer, in the order in which they are undone: the others refer to the link.
+    pub const ALL: [Layer; 8] = [
+        Layer::SourceRouting,
+        Layer::Vrf,
+        Layer::Bandwidth,
+        Layer::Tuning,
+        Layer::Firewall,
+        Layer::Publish,
+        Layer::Link,
+        Layer::Address,
+    ];
+
+    /// A name of at most eight bytes, unique among layers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Link => "link",
+            Layer::Address => "address",
+            Layer::Publish => "publish",
+            Layer::Firewall => "firewall",
+            Layer::Tuning => "tuning",
+            Layer::Bandwidth => "rate",
+            Layer::Vrf => "vrf",
+            Layer::SourceRouting => "sbr",
+        }
+    }
 }
 
 /// What the dataplane does for an attachment. Each part that is present is made on attach and
@@ -63,6 +98,15 @@ pub struct Wiring {
     pub firewall: Option<Firewall>,
     /// Tuning of its interface.
     pub tuning: Option<Tuning>,
+    /// Limits of what it sends and receives.
+    #[serde(default)]
+    pub bandwidth: Option<Bandwidth>,
+    /// A routing table of its own.
+    #[serde(default)]
+    pub vrf: Option<Vrf>,
+    /// Routing by its addresses.
+    #[serde(default)]
+    pub source_routing: Option<SourceRouting>,
 }
 
 /// Who completes an interface inside its sandbox.

@@ -8,6 +8,7 @@ mod address;
 mod attached;
 mod attachment;
 mod cursor;
+mod dhcp;
 mod error;
 mod link;
 mod name;
@@ -23,12 +24,20 @@ pub use attachment::{
     Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
+pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-pub use link::{Bridge, Gateway, Link, LinkKind, Mtu, Ptp, bridge_name};
+pub use link::{
+    Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan, IpvlanMode, Link,
+    LinkKind, Macvlan, MacvlanMode, Mtu, Parent, PluginChain, Ptp, Tap, Vlan, VlanId, VlanRange,
+    Vlans, bridge_name,
+};
 pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
 pub use network::{Alias, Network, Publisher};
-pub use policy::{Backend, EgressPolicy, Firewall, IngressPolicy, Masquerade, Sysctl, Tuning};
+pub use policy::{
+    Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,
+    Sysctl, Tuning, Vrf,
+};
 pub use pool::{
     ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Sticky,
     Subnet, SubnetId, Tenant, Want,

@@ -1,11 +1,19 @@
 //! How a container is connected.
 
+mod bridge;
+mod device;
+mod parent;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, IfName, Mac, NetworkName, Result};
+
+pub use bridge::{Bridge, BridgePort, Gateway, VlanId, VlanRange, Vlans};
+pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
+pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,34 +61,69 @@ pub enum LinkKind {
     Ptp(Ptp),
     /// The container's own loopback device.
     Loopback,
+    /// The segment of a parent device, with a hardware address of its own.
+    Macvlan(Macvlan),
+    /// The segment of a parent device, with the hardware address of that.
+    Ipvlan(Ipvlan),
+    /// One VLAN of a parent device's segment.
+    Vlan(Vlan),
+    /// A device of the host, moved into the container.
+    Device(Device),
+    /// Nothing: what is sent there is lost.
+    Dummy,
+    /// A program in the container, such as a hypervisor.
+    Tap(Tap),
+    /// Whatever plugins of somebody else connect it to.
+    Chain(PluginChain),
 }
 
-/// A bridge in the host's namespace, made when its first container comes and removed with its
-/// network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bridge {
-    /// The bridge's device.
-    pub name: IfName,
-    /// Whether the bridge holds the gateway address, and whether that is the default route.
-    pub gateway: Gateway,
-    /// Replace an address of the same family that the bridge already has.
-    pub force_address: bool,
-    /// Let a container reach itself through its bridge port.
-    pub hairpin: bool,
-    /// Put the bridge into promiscuous mode.
-    pub promiscuous: bool,
-}
+impl LinkKind {
+    /// The bridge, where it is one's port.
+    pub fn bridge(&self) -> Option<&Bridge> {
+        match self {
+            LinkKind::Bridge(bridge) => Some(bridge),
+            LinkKind::Ptp(_)
+            | LinkKind::Loopback
+            | LinkKind::Macvlan(_)
+            | LinkKind::Ipvlan(_)
+            | LinkKind::Vlan(_)
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_)
+            | LinkKind::Chain(_) => None,
+        }
+    }
 
-/// What the bridge is to its containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Gateway {
-    /// A switch only.
-    None,
-    /// It holds the gateway address.
-    Address,
-    /// It holds the gateway address, and containers route everything through it.
-    Default,
+    /// The device that it is made on, where there is one.
+    pub fn parent(&self) -> Option<&Parent> {
+        match self {
+            LinkKind::Macvlan(Macvlan { parent, .. })
+            | LinkKind::Ipvlan(Ipvlan { parent, .. })
+            | LinkKind::Vlan(Vlan { parent, .. }) => Some(parent),
+            LinkKind::Bridge(_)
+            | LinkKind::Ptp(_)
+            | LinkKind::Loopback
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_)
+            | LinkKind::Chain(_) => None,
+        }
+    }
+
+    /// Whether the link is a pair, with one end in the host's namespace.
+    pub fn is_pair(&self) -> bool {
+        match self {
+            LinkKind::Bridge(_) | LinkKind::Ptp(_) => true,
+            LinkKind::Loopback
+            | LinkKind::Macvlan(_)
+            | LinkKind::Ipvlan(_)
+            | LinkKind::Vlan(_)
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_)
+            | LinkKind::Chain(_) => false,
+        }
+    }
 }
 
 /// A pair of devices with routes at both ends and no shared segment.

@@ -89,3 +89,43 @@ pub struct Tuning {
     /// Where what was before is kept, as the reference plugin keeps it.
     pub backup: Option<PathBuf>,
 }
+
+/// How much a container may send and receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bandwidth {
+    /// What it receives; unlimited where none is given.
+    pub ingress: Option<Rate>,
+    /// What it sends; unlimited where none is given.
+    pub egress: Option<Rate>,
+    /// The host's device whose packets are limited, where the link is not ours.
+    pub device: Option<IfName>,
+}
+
+/// A token bucket (tc-tbf(8)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Bits per second, never 0.
+    pub rate: u64,
+    /// Bits that may be sent at once, never 0.
+    pub burst: u64,
+}
+
+/// A routing table of its own for the container's interface (`vrf`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vrf {
+    /// The device that stands for it in the container; several interfaces may share it.
+    pub name: IfName,
+    /// Its routing table; the first free one where none is given.
+    pub table: Option<u32>,
+}
+
+/// Routing by source address: what leaves with an address of the interface leaves through it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRouting {
+    /// The routing table of the interface; the first free one from 100 on where none is given.
+    pub table: Option<u32>,
+    /// Its default gateways, at most one of each family, instead of those of its addresses.
+    pub gateways: Vec<std::net::IpAddr>,
+    /// Whether the routes name the interface's address as the source to use.
+    pub source_hints: bool,
+}

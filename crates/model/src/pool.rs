@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::next_address;
 use crate::{
-    AttachmentId, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime, Timestamp,
+    AttachmentId, Dhcp, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime,
+    Timestamp,
 };
 
 /// Within one space no address is held twice, whichever network or runtime asks.
@@ -220,6 +221,8 @@ pub enum Ipam {
     },
     /// Another program.
     Foreign(ForeignIpam),
+    /// A server on the link's segment.
+    Dhcp(Dhcp),
     /// The runtime itself, which requested each of them from us before and gives it back by
     /// itself (libnetwork with us as its IPAM driver).
     Requested {
@@ -387,7 +390,43 @@ impl Ipam {
     pub fn pools(&self) -> &[Pool] {
         match self {
             Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => pools,
-            Ipam::None | Ipam::Fixed { .. } | Ipam::Requested { .. } | Ipam::Foreign(_) => &[],
+            Ipam::None
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => &[],
+        }
+    }
+
+    /// The addresses that it names itself.
+    pub fn told(&self) -> &[Lease] {
+        match self {
+            Ipam::Fixed { leases } | Ipam::Requested { leases } => leases,
+            Ipam::None
+            | Ipam::Book { .. }
+            | Ipam::HostLocal { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => &[],
+        }
+    }
+
+    /// Whether others than the book have a say in its addresses.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Ipam::HostLocal { .. } | Ipam::Foreign(_) | Ipam::Dhcp(_) => true,
+            Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
+        }
+    }
+
+    /// Whether it chooses by itself, and may ask over the link for that: there must be one first.
+    pub fn asks_over_link(&self) -> bool {
+        match self {
+            Ipam::Foreign(_) | Ipam::Dhcp(_) => true,
+            Ipam::None
+            | Ipam::Book { .. }
+            | Ipam::HostLocal { .. }
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. } => false,
         }
     }
 }

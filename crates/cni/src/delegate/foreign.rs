@@ -170,7 +170,7 @@ fn has_gateway(attachment: &Attachment) -> bool {
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Bridge(bridge)) => bridge.gateway != Gateway::None,
         Some(LinkKind::Ptp(_)) => true,
-        Some(LinkKind::Loopback) | None => false,
+        Some(_) | None => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `bridge`: a port of a bridge, as the reference plugin of that name.
 
-use model::{Bridge, Error, Gateway, IfName, Link, LinkKind, Result, Wiring};
+use model::{Bridge, BridgePort, Error, Gateway, IfName, Link, LinkKind, Result, Wiring};
 
 use super::{Call, Plan, link};
 use crate::source;
@@ -56,6 +56,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
         force_address: root.flag("forceAddress")?,
         hairpin: root.flag("hairpinMode")?,
         promiscuous: root.flag("promiscMode")?,
+        port: BridgePort::default(),
     };
     match bridge.hairpin && bridge.promiscuous {
         false => Ok(bridge),

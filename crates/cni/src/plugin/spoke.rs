@@ -104,10 +104,8 @@ fn join(call: &Call<'_>, network: Network) -> Result<Plan> {
 fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
     let mut wiring = bridge::with_mac(call, template)?;
     let mut publish = portmap::publish(call, "backend")?;
-    publish.behind = template.link.as_ref().and_then(|link| match &link.kind {
-        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    });
+    let bridge = template.link.as_ref().and_then(|link| link.kind.bridge());
+    publish.behind = bridge.map(|bridge| bridge.name.clone());
     if let Some(of_network) = &template.publish {
         publish.reach = of_network.reach;
     }

@@ -109,10 +109,7 @@ pub(super) fn unknown(at: &EndpointRef) -> Error {
 }
 
 fn bridge_name(link: &Link) -> Option<&IfName> {
-    match &link.kind {
-        LinkKind::Bridge(bridge) => Some(&bridge.name),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    }
+    link.kind.bridge().map(|bridge| &bridge.name)
 }
 
 /// Nothing is ours to read there yet. Keys of Docker's own are passed over: a later engine may

@@ -1,9 +1,9 @@
 //! The network that CreateNetwork describes.
 
 use model::{
-    Backend, Bridge, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam, Link,
-    LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Space, Sticky,
-    SubnetId, Timestamp, Wiring,
+    Backend, Bridge, BridgePort, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam,
+    Link, LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Space,
+    Sticky, SubnetId, Timestamp, Wiring,
 };
 
 use super::block::{Block, pools};
@@ -69,6 +69,7 @@ fn wiring(
                 force_address: false,
                 hairpin: wish.hairpin.unwrap_or(true),
                 promiscuous: wish.promiscuous.unwrap_or(false),
+                port: BridgePort::default(),
             }),
             name: None,
             mac: None,
@@ -86,7 +87,7 @@ fn wiring(
             bridge: Some(bridge),
             admin_chain: None,
         }),
-        tuning: None,
+        ..Wiring::default()
     })
 }
 
@@ -125,13 +126,13 @@ fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
 
 /// The bridge of a network that Docker can be on.
 pub(crate) fn bridge_of(network: &Network) -> Result<&Bridge> {
-    match network.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Bridge(bridge)) => Ok(bridge),
-        Some(LinkKind::Ptp(_) | LinkKind::Loopback) | None => Err(Error::unsupported(format!(
+    let link = network.wiring.link.as_ref();
+    link.and_then(|link| link.kind.bridge()).ok_or_else(|| {
+        Error::unsupported(format!(
             "network {} is no bridge, and Docker can be on bridges only",
             network.name
-        ))),
-    }
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ fn front(world: &World, egress: EgressPolicy) {
         force_address: false,
         hairpin: true,
         promiscuous: false,
+        port: model::BridgePort::default(),
     };
     let network = Network {
         name: name.clone(),

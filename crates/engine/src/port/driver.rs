@@ -1,6 +1,6 @@
 //! The dataplane port.
 
-use model::{Attached, Attachment, IfName, Mac, Network, Result};
+use model::{Attached, Attachment, Error, IfName, Mac, Network, Result};
 
 /// Whether what a record describes is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,20 @@ pub enum Stray {
 pub trait Driver {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
     fn attach(&self, attachment: &Attachment) -> Result<Attached>;
+
+    /// Makes the link alone, up and without addresses, for a source that is asked over it. On an
+    /// error the caller detaches.
+    fn connect(&self, attachment: &Attachment) -> Result<()> {
+        Err(Error::unsupported(format!(
+            "{}: its driver makes no link before there are addresses",
+            attachment.id
+        )))
+    }
+
+    /// Makes the rest of what [`Driver::connect`] began, once the addresses are known.
+    fn complete(&self, attachment: &Attachment) -> Result<Attached> {
+        self.attach(attachment)
+    }
 
     /// Removes every part of the attachment's wiring; what is already gone is done.
     fn detach(&self, attachment: &Attachment) -> Result<()>;

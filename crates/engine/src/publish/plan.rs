@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use model::{
-    Attachment, AttachmentId, Claim, Error, Family, Ipam, Layer, LinkKind, Phase, PortMap,
-    Protocol, Publish, Result, Wiring, hosts_clash,
+    Attachment, AttachmentId, Claim, Error, Family, Ipam, Layer, Phase, PortMap, Protocol, Publish,
+    Result, Wiring, hosts_clash,
 };
 
 use super::{OpenPort, Publishing, Refused, Siblings, ports_of};
@@ -205,9 +205,9 @@ impl Plan {
         phase: Phase,
     ) -> Attachment {
         let link = &self.link;
-        let behind = || match &link.wiring.link.as_ref()?.kind {
-            LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
-            LinkKind::Ptp(_) | LinkKind::Loopback => None,
+        let behind = || {
+            let bridge = link.wiring.link.as_ref()?.kind.bridge()?;
+            Some(bridge.name.clone())
         };
         let behind = publish.behind.clone().or_else(behind);
         let publish = Publish { ports, behind, ..publish.clone() };

@@ -314,6 +314,7 @@ pub(crate) fn docker(name: &str, v4: &str, v6: &str) -> Network {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     };
     let kind = LinkKind::Bridge(bridge);
     made.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });

@@ -279,6 +279,7 @@ fn what_somebody_made_is_not_taken_by_a_configuration() {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     };
     let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac: None, mtu: None };
     engine.remove_network(&made.name, false).unwrap();

@@ -41,6 +41,7 @@ fn bridge(gateway: Gateway) -> LinkKind {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     })
 }
 

@@ -93,7 +93,7 @@ pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
 }
 
 fn is_bridged(link: &model::Link) -> bool {
-    matches!(link.kind, LinkKind::Bridge(_))
+    link.kind.bridge().is_some()
 }
 
 /// The addresses that published ports lead to: the first of each family.
@@ -111,7 +111,14 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
         return match &link.kind {
             LinkKind::Bridge(bridge) => Ok(Some(bridge.name.clone())),
             LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
-            LinkKind::Loopback => Ok(None),
+            LinkKind::Loopback
+            | LinkKind::Macvlan(_)
+            | LinkKind::Ipvlan(_)
+            | LinkKind::Vlan(_)
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_)
+            | LinkKind::Chain(_) => Ok(None),
         };
     }
     match (told(attachment), published(attachment).next()) {

@@ -136,6 +136,7 @@ pub(crate) fn bridge() -> LinkKind {
         force_address: false,
         hairpin: false,
         promiscuous: false,
+        port: model::BridgePort::default(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use cni::list::{self, Declared};
-use model::{IpNet, LinkKind, Network, overlap};
+use model::{IpNet, Network, overlap};
 
 use super::World;
 use super::facts::{HostFacts, HostRoute};
@@ -100,10 +100,8 @@ fn ours(networks: &[Network]) -> Vec<Claimed> {
 
 /// The network's bridge.
 pub(super) fn device(network: &Network) -> Option<String> {
-    match &network.wiring.link.as_ref()?.kind {
-        LinkKind::Bridge(bridge) => Some(bridge.name.to_string()),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    }
+    let bridge = network.wiring.link.as_ref()?.kind.bridge()?;
+    Some(bridge.name.to_string())
 }
 
 /// Docker's bridges have its own names, and the subnets that are routed to them.

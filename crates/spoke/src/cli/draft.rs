@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use engine::port::Occupied;
 use engine::{Occupancy, check_subnet};
 use model::{
-    Backend, Bridge, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet, Ipam, Link,
-    LinkKind, Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route, Runtime, Space,
-    Wiring, hosts_of,
+    Backend, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet,
+    Ipam, Link, LinkKind, Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route,
+    Runtime, Space, Wiring, hosts_of,
 };
 
 use super::args::{CreateArgs, DriverName};
@@ -45,10 +45,7 @@ pub(super) fn network(
 }
 
 fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
-    let bridge = match &kind {
-        LinkKind::Bridge(bridge) => Some(bridge.name.clone()),
-        LinkKind::Ptp(_) | LinkKind::Loopback => None,
-    };
+    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
     let masquerades = !wanted.internal && !wanted.no_masquerade;
     let ingress = wanted.ingress.into();
     Wiring {
@@ -62,7 +59,7 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
             bridge,
             admin_chain: None,
         }),
-        tuning: None,
+        ..Wiring::default()
     }
 }
 
@@ -94,6 +91,7 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
                 force_address: false,
                 hairpin: true,
                 promiscuous: false,
+                port: BridgePort::default(),
             }))
         }
     }

@@ -124,6 +124,13 @@ pub(super) fn driver(kind: &LinkKind) -> &'static str {
         LinkKind::Bridge(_) => "bridge",
         LinkKind::Ptp(_) => "ptp",
         LinkKind::Loopback => "loopback",
+        LinkKind::Macvlan(_) => "macvlan",
+        LinkKind::Ipvlan(_) => "ipvlan",
+        LinkKind::Vlan(_) => "vlan",
+        LinkKind::Device(_) => "host-device",
+        LinkKind::Dummy => "dummy",
+        LinkKind::Tap(_) => "tap",
+        LinkKind::Chain(_) => "cni",
     }
 }
 
@@ -142,6 +149,7 @@ fn ipam(ipam: &model::Ipam) -> &'static str {
         model::Ipam::HostLocal { .. } => "host-local",
         model::Ipam::Fixed { .. } => "static",
         model::Ipam::Foreign(_) => "foreign",
+        model::Ipam::Dhcp(_) => "dhcp",
         model::Ipam::Requested { .. } => "requested",
     }
 }

@@ -5,7 +5,7 @@
 //! making; no record has one.
 
 use engine::port::{Key, Prefix};
-use model::{IfName, IpNet, Layer, OwnerName, Space, SubnetId};
+use model::{IfName, IpNet, OwnerName, Space, SubnetId};
 
 use super::file::Kind;
 
@@ -15,7 +15,7 @@ pub(super) fn of(key: &Key) -> String {
         Key::Network(name) => format!("networks/{name}"),
         Key::Configured(name) => format!("configured/{name}"),
         Key::Attachment(id, layer) => {
-            let (interface, layer) = (printable(&id.ifname), layer_name(*layer));
+            let (interface, layer) = (printable(&id.ifname), layer.name());
             format!("attachments/{}/{}:{interface}:{layer}", id.network, id.container)
         }
         Key::Lease(space, address) => format!("leases/{}/{address}", space_name(space)),
@@ -90,16 +90,6 @@ fn subnet_name(id: &SubnetId) -> String {
     }
 }
 
-fn layer_name(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Link => "link",
-        Layer::Address => "address",
-        Layer::Publish => "publish",
-        Layer::Firewall => "firewall",
-        Layer::Tuning => "tuning",
-    }
-}
-
 /// At most 45 bytes, so that container (200), interface and layer (8) fill one file name (255).
 fn printable(name: &IfName) -> String {
     let mut text = String::with_capacity(16);
@@ -121,6 +111,8 @@ fn owner_name(owner: &OwnerName) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::Layer;
+
     use super::*;
     use model::{AttachmentId, PoolId};
     use proptest::prelude::*;

@@ -1,0 +1,85 @@
+//! Links that are devices of the host, of programs, or of plugins of somebody else.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, IfName, Mac, Result};
+
+/// A device of the host that one container has for itself while it lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Which.
+    pub choice: DeviceChoice,
+}
+
+/// How a device of the host is named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceChoice {
+    /// By its interface.
+    Name(IfName),
+    /// By its interface's hardware address.
+    Mac(Mac),
+    /// By its place below `/sys/devices`; never with `..`.
+    Path(PathBuf),
+    /// By its address on the PCI or auxiliary bus.
+    Bus(DeviceAddress),
+}
+
+/// The address of a device on a bus, such as `0000:00:1f.6` or `mlx5_core.sf.4`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DeviceAddress(String);
+
+impl DeviceAddress {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for DeviceAddress {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
+        let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        match first && text.len() <= 64 && text.bytes().all(is_plain) {
+            true => Ok(Self(text)),
+            false => Err(Error::invalid(format!(
+                "device address {text:?} is not like 0000:00:1f.6 or mlx5_core.sf.4"
+            ))),
+        }
+    }
+}
+
+impl From<DeviceAddress> for String {
+    fn from(address: DeviceAddress) -> String {
+        address.0
+    }
+}
+
+/// A device whose packets a program in the container sends and receives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tap {
+    /// Whether it has several queues.
+    pub multi_queue: bool,
+    /// Which user may open it, besides root.
+    pub owner: Option<u32>,
+    /// Which group may open it.
+    pub group: Option<u32>,
+    /// The SELinux context of the process that makes it, and so of the device.
+    pub selinux_context: Option<String>,
+    /// A bridge in the container that it becomes a port of.
+    pub bridge: Option<IfName>,
+}
+
+/// CNI plugins of somebody else that make the whole attachment, executed in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginChain {
+    /// The network configuration list, opaque to everybody but the spoke that executes it.
+    pub config: String,
+    /// Where the executables are looked for, in order.
+    pub path: Vec<PathBuf>,
+}
