@@ -319,7 +319,7 @@ fn first_difference(
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
     }
-    if wish.masquerade.is_some_and(|wanted| wanted != masquerades) {
+    if wish.masquerade.is_some() && wish.masquerades() != masquerades {
         let there = if masquerades { "masquerading" } else { "no masquerading" };
         return Some(("-o masquerade", there.to_owned()));
     }

@@ -136,6 +136,16 @@ fn an_internal_network_is_joined_as_one() {
     world.twice("NetworkDriver.CreateNetwork", &create(&pools, &json!({}), true));
 }
 
+/// Nothing leaves it, so that nothing leaves it masqueraded: as true when it is joined.
+#[test]
+fn an_internal_network_that_asks_for_masquerading_is_the_same_when_repeated() {
+    let world = Arc::new(World::default());
+    let subnet = pool(&world, "10.1.0.0/16", &json!({}));
+    let gateway = gateway(&world, &subnet);
+    let asks = json!({"masquerade": "true"});
+    world.twice("NetworkDriver.CreateNetwork", &create(&[(&subnet, Some(gateway))], &asks, true));
+}
+
 #[test]
 fn a_network_is_made_under_the_name_that_is_given() {
     for (ipam, generic) in [
