@@ -1,7 +1,8 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
 use model::{
-    Attached, Attachment, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Space,
+    Attached, Attachment, Error, Holder, InterfaceAddress, Ipam, Lease, Origin, Phase, Result,
+    Space,
 };
 
 use crate::begin::{Begun, address_of};
@@ -22,7 +23,16 @@ impl Engine<'_> {
     /// Fails with [`model::Kind::Conflict`] where the layer is already complete, or where an address or
     /// port is held; after any failure nothing is left.
     pub fn attach(&self, request: &Request) -> Result<Attachment> {
-        let mut begun = self.begin(request)?;
+        self.attach_of(request, None)
+    }
+
+    /// The same for a call that is told where its parts come from.
+    pub(crate) fn attach_of(
+        &self,
+        request: &Request,
+        origin: Option<&Origin>,
+    ) -> Result<Attachment> {
+        let mut begun = self.begin(request, origin)?;
         match self.make(request, &mut begun) {
             Ok(attached) => {
                 let mut complete = begun.read.value;
@@ -101,6 +111,7 @@ impl Engine<'_> {
         }
         told.addresses = offer.addresses;
         told.routes = offer.routes;
+        told.drop_routed();
         if told.dns == model::Dns::default() {
             told.dns = offer.dns;
         }

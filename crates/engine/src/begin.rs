@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Alias, Attachment, AttachmentId, Error, InterfaceAddress, Ipam, Kind, Layer, Lease, LinkKind,
-    Phase, Result,
+    Origin, Phase, Result,
 };
 
 use crate::attach::{RACES, held, lost};
@@ -16,8 +16,11 @@ use crate::{Engine, Request};
 
 impl Engine<'_> {
     /// Commits the intent: the record, its leases and its ports, all or none.
-    pub(crate) fn begin(&self, request: &Request) -> Result<Begun> {
-        let draft = Draft { request, blank: self.blank(request), under: None };
+    pub(crate) fn begin(&self, request: &Request, origin: Option<&Origin>) -> Result<Begun> {
+        let mut draft = Draft { request, blank: self.blank(request), under: None };
+        if let Some(origin) = origin {
+            draft.blank.be_of(origin);
+        }
         let mut race = Race::default();
         for _ in 0..RACES {
             let turn = self.host.turn(&draft.blank.id);

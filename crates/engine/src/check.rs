@@ -16,7 +16,7 @@ impl Engine<'_> {
         self.ipam.check(&attachment)
     }
 
-    fn check_record(&self, attachment: Attachment) -> Result<Attachment> {
+    pub(crate) fn check_record(&self, attachment: Attachment) -> Result<Attachment> {
         if !matches!(attachment.phase, Phase::Attached(_)) {
             return Err(Error::not_found(format!("{} is not completely attached", attachment.id)));
         }

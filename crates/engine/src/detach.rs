@@ -64,7 +64,7 @@ impl Engine<'_> {
         self.forget(read).map(|()| true)
     }
 
-    fn detach_unrecorded(&self, request: &Request) -> Result<()> {
+    pub(crate) fn detach_unrecorded(&self, request: &Request) -> Result<()> {
         let phase = Phase::Detaching { by: self.host.me(), attacher: None };
         let mut attachment = request.record(Runtime::Reference, self.host.now(), phase);
         if self.is_elsewhere(request) {

@@ -28,6 +28,7 @@ mod publish;
 mod request;
 mod search;
 mod subnet;
+mod together;
 mod view;
 
 pub use absent::Live;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{IfName, Mac, Mtu};
 
+/// `RT_TABLE_MAIN` of rtnetlink(7).
+const MAIN: u32 = 254;
+
 /// In which namespace an interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +67,11 @@ impl Route {
     /// A route with nothing but its destination and next hop.
     pub fn new(dst: IpNet, via: Option<IpAddr>) -> Self {
         Self { dst, via, mtu: None, advmss: None, priority: None, table: None, scope: None }
+    }
+
+    /// Whether it leads everything of its family, in the main table, somewhere.
+    pub fn is_default(&self) -> bool {
+        self.dst.prefix_len() == 0 && self.table.is_none_or(|table| table == MAIN || table == 0)
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, IfName, InterfaceAddress, Ipam,
-    Lease, Link, Masquerade, NetworkName, OwnerName, Publish, Route, SourceRouting, Sysctl, Tuning,
-    Vrf,
+    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, IfName, InterfaceAddress,
+    Ipam, Lease, Link, LinkKind, Masquerade, NetworkName, OwnerName, Publish, Route, SourceRouting,
+    Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -216,6 +216,9 @@ pub struct Attachment {
     /// What its reservation asked for, where a join has put something else into the wiring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
+    /// Whose call made it, where that named other networks than its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.
@@ -251,6 +254,7 @@ impl Attachment {
             handoff: Handoff::default(),
             alias: None,
             wish: None,
+            origin: None,
             wiring: Wiring::default(),
             ipam: Ipam::None,
             leases: Vec::new(),
@@ -264,6 +268,32 @@ impl Attachment {
     /// The first of its addresses of either family: where published ports lead.
     pub fn first(&self, family: Family) -> Option<IpNet> {
         self.addresses.iter().map(|held| held.address).find(|net| Family::of(net) == family)
+    }
+
+    /// Makes it one of those that a call makes: it has no default route that another one has.
+    pub fn be_of(&mut self, origin: &Origin) {
+        self.origin = Some(origin.clone());
+        self.drop_routed();
+        let Some(Link { kind: LinkKind::Bridge(bridge), .. }) = &mut self.wiring.link else {
+            return;
+        };
+        if origin.routed.is_empty() || bridge.gateway != Gateway::Default {
+            return;
+        }
+        bridge.gateway = Gateway::Address;
+        for family in self.ipam.families() {
+            let route = Route::new(family.everything(), None);
+            if !origin.has_default(&route) && !self.routes.contains(&route) {
+                self.routes.push(route);
+            }
+        }
+    }
+
+    /// Drops default routes of families whose default route another interface of its call has.
+    pub fn drop_routed(&mut self) {
+        if let Some(origin) = &self.origin {
+            self.routes.retain(|route| !origin.has_default(route));
+        }
     }
 
     /// What its reservation asked for.
@@ -285,6 +315,31 @@ impl Attachment {
     }
 }
 
+/// A call that joined a network of another name than its own, or several at once: what it made is
+/// found by this when the call is undone, whatever it says by then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The name of the configuration.
+    pub config: NetworkName,
+    /// The interface that the runtime named: the first of those that the call made.
+    pub ifname: IfName,
+    /// The families whose default route another interface of the same call has.
+    #[serde(default)]
+    pub routed: Vec<Family>,
+}
+
+impl Origin {
+    /// Whether both are of the same call.
+    pub fn is_same_call(&self, other: &Origin) -> bool {
+        (&self.config, &self.ifname) == (&other.config, &other.ifname)
+    }
+
+    /// Whether another interface has what `route` would be.
+    pub fn has_default(&self, route: &Route) -> bool {
+        route.is_default() && self.routed.contains(&Family::of(&route.dst))
+    }
+}
+
 /// What a reservation asks for and a join decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
@@ -295,7 +350,8 @@ pub struct Wish {
 }
 
 /// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// IPv4.
     V4,
@@ -309,6 +365,14 @@ impl Family {
         match net {
             IpNet::V4(_) => Family::V4,
             IpNet::V6(_) => Family::V6,
+        }
+    }
+
+    /// Every address of it: the destination of a default route.
+    pub fn everything(self) -> IpNet {
+        match self {
+            Family::V4 => IpNet::V4(Ipv4Net::default()),
+            Family::V6 => IpNet::V6(Ipv6Net::default()),
         }
     }
 }

@@ -20,8 +20,8 @@ mod port;
 pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Handoff, Layer, Phase, Process, Runtime, Sandbox, Timestamp,
-    Wiring, Wish,
+    Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
+    Timestamp, Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::next_address;
 use crate::{
-    AttachmentId, Dhcp, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime,
+    AttachmentId, Dhcp, Error, Family, Layer, NetworkName, OwnerName, PluginName, Result, Runtime,
     Timestamp,
 };
 
@@ -408,6 +408,17 @@ impl Ipam {
             | Ipam::Foreign(_)
             | Ipam::Dhcp(_) => &[],
         }
+    }
+
+    /// The families of the addresses that it gives, as far as that is known before it is asked.
+    pub fn families(&self) -> Vec<Family> {
+        let pools = self.pools().iter().filter_map(|pool| pool.ranges.first());
+        let told = self.told().iter().map(|lease| Family::of(&lease.address));
+        let mut families: Vec<Family> =
+            pools.map(|range| Family::of(&range.subnet)).chain(told).collect();
+        families.sort_unstable();
+        families.dedup();
+        families
     }
 
     /// Whether others than the book have a say in its addresses.

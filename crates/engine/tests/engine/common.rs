@@ -24,7 +24,8 @@ impl Driver for Dataplane {
         match self.fails.get() {
             true => Err(Error::new(Kind::Kernel, "the dataplane fails")),
             false => {
-                Ok(Attached { addresses: attachment.addresses.clone(), ..Attached::default() })
+                let (addresses, routes) = (attachment.addresses.clone(), attachment.routes.clone());
+                Ok(Attached { addresses, routes, ..Attached::default() })
             }
         }
     }
