@@ -9,6 +9,7 @@ pub mod neighbour;
 mod netns;
 pub mod nft;
 mod outcome;
+pub mod packet;
 pub mod probe;
 pub mod process;
 mod reap;

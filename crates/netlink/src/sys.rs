@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use model::Mac;
 use rustix::io::Errno;
 
 /// A boolean option of a netlink socket (netlink(7)).
@@ -105,4 +106,127 @@ fn close_range(first: u32, last: u32) {
             libc::close(fd.cast_signed());
         }
     }
+}
+
+/// One step of a socket's filter (`struct sock_filter`, `linux/filter.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    /// How many steps are passed over where a comparison holds, and where not.
+    pub(crate) yes: u8,
+    pub(crate) no: u8,
+    pub(crate) value: u32,
+}
+
+/// Lets `socket` receive only what `filter` accepts (socket(7), SO_ATTACH_FILTER).
+#[allow(unsafe_code)]
+pub(crate) fn attach_filter(socket: impl AsFd, filter: &[Instruction]) -> Result<(), Errno> {
+    let mut steps: Vec<libc::sock_filter> = filter
+        .iter()
+        .map(|step| libc::sock_filter { code: step.code, jt: step.yes, jf: step.no, k: step.value })
+        .collect();
+    let program = libc::sock_fprog {
+        len: u16::try_from(steps.len()).map_err(|_| Errno::INVAL)?,
+        filter: steps.as_mut_ptr(),
+    };
+    let length = libc::socklen_t::try_from(size_of_val(&program)).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads `length` bytes of
+    // `program` and as many steps as it says, all of which are alive.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// A link, and a station on it (packet(7)).
+pub(crate) struct LinkAddress(libc::sockaddr_ll);
+
+impl LinkAddress {
+    /// Packets of `protocol`, an Ethernet type, on the link with this index.
+    pub(crate) fn new(link: u32, protocol: u16) -> Self {
+        Self(libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: link.cast_signed(),
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        })
+    }
+
+    /// For one station.
+    pub(crate) fn to(mut self, station: Mac) -> Self {
+        self.0.sll_halen = 6;
+        self.0.sll_addr[..6].copy_from_slice(&station.octets());
+        self
+    }
+}
+
+const LINK_ADDRESS: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+
+/// Binds a packet socket (bind(2)).
+#[allow(unsafe_code)]
+pub(crate) fn bind_link(socket: impl AsFd, address: &LinkAddress) -> Result<(), Errno> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads an address of the
+    // length that it has.
+    let result = unsafe { libc::bind(fd, (&raw const address.0).cast(), LINK_ADDRESS) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// Sends on a packet socket (sendto(2)).
+#[allow(unsafe_code)]
+pub(crate) fn send_link(
+    socket: impl AsFd,
+    packet: &[u8],
+    address: &LinkAddress,
+) -> Result<(), Errno> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads a packet and an
+    // address of the lengths that they have.
+    let sent = unsafe {
+        libc::sendto(
+            fd,
+            packet.as_ptr().cast(),
+            packet.len(),
+            libc::MSG_DONTWAIT,
+            (&raw const address.0).cast(),
+            LINK_ADDRESS,
+        )
+    };
+    if sent < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// Receives on a packet socket, without waiting (recvfrom(2)): how many bytes of `buffer` there are
+/// now, and the sender's hardware address.
+#[allow(unsafe_code)]
+pub(crate) fn receive_link(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> Result<(usize, Option<Mac>), Errno> {
+    let mut from = LinkAddress::new(0, 0);
+    let mut length = LINK_ADDRESS;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is borrowed for the whole call; the kernel writes at most the buffer's
+    // length into it, and at most `length` bytes of an address, which is plain numbers.
+    let received = unsafe {
+        libc::recvfrom(
+            fd,
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            libc::MSG_DONTWAIT,
+            (&raw mut from.0).cast(),
+            &raw mut length,
+        )
+    };
+    let received = usize::try_from(received).map_err(|_| last())?;
+    let mac = from.0.sll_addr.first_chunk().filter(|_| from.0.sll_halen == 6);
+    Ok((received, mac.map(|octets| Mac::new(*octets))))
 }

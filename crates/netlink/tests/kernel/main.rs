@@ -6,6 +6,7 @@ mod host;
 mod layer3;
 mod link;
 mod monitor;
+mod packet;
 
 use std::net::IpAddr;
 use std::thread;
