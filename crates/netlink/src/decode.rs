@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::outcome::Failure;
 use crate::wire::{Attribute, Attributes, Batch, Message, Messages};
-use crate::{address, conntrack, link, monitor, neighbour, nft, route};
+use crate::{
+    address, bridge_vlan, conntrack, link, monitor, neighbour, nft, route, rule, traffic, vrf,
+};
 
 /// Deeper than anything the kernel nests.
 const DEEPEST: usize = 8;
@@ -29,6 +31,11 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         conntrack::read(message, &ports).is_some(),
         monitor::read(message).is_some(),
         nft::read_news(message).is_some(),
+        rule::read(message).is_some(),
+        traffic::read_discipline(message).is_some(),
+        traffic::read_redirection(message).is_some(),
+        vrf::read(message).is_some(),
+        !bridge_vlan::read(message).is_empty(),
         Failure::read(message, batch, 0).is_some_and(|failure| !failure.to_string().is_empty()),
     ];
     read.into_iter().filter(|read| *read).count() + nft::read_anything(message)

@@ -1,6 +1,7 @@
 //! The kernel's wire: the only crate that talks to it, and the only one with unsafe code.
 
 pub mod address;
+pub mod bridge_vlan;
 pub mod conntrack;
 mod decode;
 pub mod link;
@@ -14,19 +15,26 @@ pub mod probe;
 pub mod process;
 mod reap;
 pub mod route;
+pub mod rule;
 mod socket;
 mod sys;
 pub mod sysctl;
+pub mod traffic;
+mod turn;
+pub mod vrf;
 pub mod wire;
 
 pub use address::{Address, NewAddress};
 pub use decode::decode_anything;
-pub use link::{At, Change, Link, Links, NewBridge, Peer, Veth};
+pub use link::{At, Change, DeviceKind, Link, Links, NewBridge, NewDevice, Peer, Sharing, Veth};
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use neighbour::Neighbour;
 pub use netns::Netns;
 pub use outcome::{Failure, Outcome};
 pub use reap::{Reaper, reap};
 pub use route::{Existing, Route, Routes};
+pub use rule::Rule;
 pub use rustix::io::Errno;
 pub use socket::{PATIENCE, Socket};
+pub use turn::Turn;
+pub use vrf::Vrf;

@@ -1,0 +1,74 @@
+//! Taking turns in a namespace.
+
+use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::Netns;
+use crate::outcome::refused;
+
+/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The right to be the only one that works in a namespace, among those who ask for it: those of
+/// this program, and the reference plugin `sbr`. It ends with the process at the latest.
+#[derive(Debug)]
+pub struct Turn<'a>(&'a Netns);
+
+impl<'a> Turn<'a> {
+    /// Waits for the turn, for at most `limit`: whoever lives in the namespace could keep it.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] if it does not come.
+    pub fn take(netns: &'a Netns, limit: Duration) -> Result<Self> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match flock(netns.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self(netns)),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => sleep(PAUSE),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                    return Err(Error::try_again(format!(
+                        "somebody else has been working in network namespace {} for {} s",
+                        netns.inode(),
+                        limit.as_secs()
+                    )));
+                }
+                Err(errno) => {
+                    let what = format!("locking network namespace {}", netns.inode());
+                    return Err(refused(what, errno));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // It fails only where the descriptor is gone, and the lock with it.
+        let _ = flock(self.0.as_fd(), FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use model::Kind;
+
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let open = || Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap();
+        let (one, other) = (open(), open());
+        let turn = Turn::take(&one, Duration::from_secs(10)).unwrap();
+        let refused = Turn::take(&other, Duration::ZERO).unwrap_err();
+        assert_eq!(refused.kind(), Kind::TryAgain);
+        drop(turn);
+        Turn::take(&other, Duration::from_secs(10)).unwrap();
+    }
+}
