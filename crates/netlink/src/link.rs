@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{IfName, Mac, Result};
+use model::{IfName, IpvlanMode, Mac, MacvlanMode, Result, VlanId};
 use rustix::io::Errno;
 use rustix::net::netdevice;
 
@@ -11,9 +11,11 @@ use crate::outcome::refused;
 use crate::wire::{Attributes, Batch, DUMP, Message, Request, array};
 
 mod change;
+mod device;
 mod make;
 
 pub use change::Change;
+pub use device::{DeviceKind, NewDevice};
 pub use make::{NewBridge, Peer, Veth};
 
 pub(crate) const NEW: u16 = 16;
@@ -130,6 +132,19 @@ pub struct Link {
     pub state: OperState,
     /// What it is to its bridge, if that is its master.
     pub port: Option<BridgePort>,
+    /// How it shares its parent, if it does.
+    pub sharing: Option<Sharing>,
+}
+
+/// How a link shares the device below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// By hardware addresses (`macvlan`).
+    Macvlan(MacvlanMode),
+    /// By addresses (`ipvlan`).
+    Ipvlan(IpvlanMode),
+    /// By tags (`vlan`).
+    Vlan(VlanId),
 }
 
 /// A link's flags (`IFF_*`).
@@ -302,6 +317,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Link> {
         tx_queue: 0,
         state: OperState::Unknown,
         port: None,
+        sharing: None,
     };
     for attribute in message.attributes(INFO) {
         match attribute.kind {
@@ -324,8 +340,25 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Link> {
 fn read_kind(link: &mut Link, info: &Attributes<'_>) {
     let text = |kind| info.find_kind(kind).and_then(|attribute| attribute.text());
     link.kind = text(ifla::INFO_KIND).map(str::to_owned);
+    let data = info.find_kind(ifla::INFO_DATA).map(|data| data.nested());
+    link.sharing = data.and_then(|data| read_sharing(link.kind.as_deref()?, &data));
     if text(ifla::INFO_SLAVE_KIND) == Some("bridge") {
         link.port = info.find_kind(ifla::INFO_SLAVE_DATA).map(|data| read_port(&data.nested()));
+    }
+}
+
+fn read_sharing(kind: &str, data: &Attributes<'_>) -> Option<Sharing> {
+    match kind {
+        "macvlan" => {
+            let mode = data.find_kind(device::macvlan::MODE)?.u32()?;
+            device::macvlan_mode_of(mode).map(Sharing::Macvlan)
+        }
+        "ipvlan" => {
+            let mode = data.find_kind(device::IPVLAN_MODE)?.u16()?;
+            device::ipvlan_mode_of(mode).map(Sharing::Ipvlan)
+        }
+        "vlan" => VlanId::new(data.find_kind(device::VLAN_ID)?.u16()?).map(Sharing::Vlan),
+        _ => None,
     }
 }
 

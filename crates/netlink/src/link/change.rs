@@ -1,5 +1,7 @@
 //! Changes of links that exist, and their end.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use model::{IfName, Mac, Mtu};
 
 use super::{At, DELETE, NEW, iff, ifla, info};
@@ -57,6 +59,17 @@ impl Batch {
             write(&mut request, change);
         }
         write_port(&mut request, changes);
+        self.count() - 1
+    }
+
+    /// Moves the link with this index into the namespace `to`, under `name`, and leaves it down;
+    /// returns the message's index. EEXIST if `to` has a link of that name: it may be there by then,
+    /// under its old one.
+    pub fn move_link(&mut self, index: u32, to: BorrowedFd<'_>, name: &IfName) -> usize {
+        let mut request = self.request(NEW, 0, format!("moving link {index} to {name}"));
+        request.bytes(&info(index, 0, iff::UP));
+        request.attribute(ifla::NET_NS_FD, &to.as_raw_fd().to_ne_bytes());
+        request.text(ifla::IFNAME, name.as_str());
         self.count() - 1
     }
 

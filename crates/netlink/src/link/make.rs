@@ -103,12 +103,17 @@ impl Batch {
     }
 }
 
-fn created(index: Option<u32>, up: bool) -> [u8; super::INFO] {
+pub(super) fn created(index: Option<u32>, up: bool) -> [u8; super::INFO] {
     let flags = if up { iff::UP } else { 0 };
     info(index.unwrap_or(0), flags, flags)
 }
 
-fn describe(request: &mut Request<'_>, name: &IfName, mac: Option<Mac>, mtu: Option<Mtu>) {
+pub(super) fn describe(
+    request: &mut Request<'_>,
+    name: &IfName,
+    mac: Option<Mac>,
+    mtu: Option<Mtu>,
+) {
     request.text(ifla::IFNAME, name.as_str());
     if let Some(mac) = mac {
         request.attribute(ifla::ADDRESS, &mac.octets());
