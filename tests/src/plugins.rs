@@ -17,16 +17,26 @@ impl Plugins {
     pub const MOUNT: &str = "/opt/cni/bin";
 
     /// The names under which runtimes call Spoke.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 19] = [
+        "bandwidth",
         "bridge",
+        "dhcp",
+        "dummy",
         "firewall",
+        "host-device",
         "host-local",
+        "ipvlan",
         "loopback",
+        "macvlan",
         "portmap",
         "ptp",
+        "sbr",
         "spoke",
         "static",
+        "tap",
         "tuning",
+        "vlan",
+        "vrf",
     ];
 
     /// The reference plugins 1.9.

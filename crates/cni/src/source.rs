@@ -1,10 +1,11 @@
 //! Where a network's addresses come from: the object `ipam` of its configuration.
 
+mod dhcp;
 mod fixed;
 mod ranges;
 mod resolver;
 
-pub(crate) use ranges::wanted;
+pub(crate) use ranges::{bare, wanted};
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -90,14 +91,24 @@ pub(crate) fn of_plugin(
             Ok(source)
         }
         Plugin::Static => fixed(call, ipam, space),
-        Plugin::Bridge
+        Plugin::Dhcp => Ok(Source { ipam: Ipam::Dhcp(dhcp::of(call, ipam)?), ..Source::default() }),
+        Plugin::Bandwidth
+        | Plugin::Bridge
+        | Plugin::Dummy
         | Plugin::Firewall
+        | Plugin::HostDevice
+        | Plugin::Ipvlan
         | Plugin::Loopback
+        | Plugin::Macvlan
         | Plugin::Portmap
         | Plugin::Ptp
+        | Plugin::Sbr
         | Plugin::Spoke
-        | Plugin::Tuning => Err(Error::invalid(format!(
-            "\"ipam.type\" is {:?}, which gives no addresses; host-local and static do",
+        | Plugin::Tap
+        | Plugin::Tuning
+        | Plugin::Vlan
+        | Plugin::Vrf => Err(Error::invalid(format!(
+            "\"ipam.type\" is {:?}, which gives no addresses; dhcp, host-local and static do",
             plugin.name()
         ))),
     }
@@ -161,7 +172,7 @@ pub(crate) fn remnant(call: &Call<'_>) -> Source {
     let ipam = root.object("ipam").ok().flatten();
     let named = ipam.as_ref().and_then(|ipam| ipam.text("type").ok().flatten());
     let plugin = match call.plugin {
-        Plugin::HostLocal => Some(Plugin::HostLocal),
+        Plugin::Dhcp | Plugin::HostLocal => Some(call.plugin),
         _ => named.and_then(Plugin::named),
     };
     let found = match (plugin, named) {
@@ -172,6 +183,7 @@ pub(crate) fn remnant(call: &Call<'_>) -> Source {
                 .ok()
                 .map(|directory| Ipam::HostLocal { pools: Vec::new(), directory })
         }
+        (Some(Plugin::Dhcp), _) => Some(Ipam::Dhcp(dhcp::remnant(ipam.as_ref()))),
         (None, Some(name)) => foreign(call, name).ok(),
         (_, _) => None,
     };

@@ -1,27 +1,29 @@
 //! `bridge`: a port of a bridge, as the reference plugin of that name.
 
-use model::{Bridge, BridgePort, Error, Gateway, IfName, Link, LinkKind, Result, Wiring};
+use model::{
+    Bridge, BridgePort, Error, Gateway, IfName, Ipam, LinkKind, Result, VlanId, VlanRange, Vlans,
+    Wiring,
+};
 
 use super::{Call, Plan, link};
 use crate::source;
-use crate::wire::Object;
-
-/// Fields of the reference that mean something which Spoke cannot do yet.
-const LACKING: [&str; 5] =
-    ["macspoofchk", "portIsolation", "enabledad", "disableContainerInterface", "vlan"];
+use crate::wire::{Node, Object};
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
-    refuse_lacking(&root)?;
     let bridge = bridge(&root, "cni0")?;
-    let gateway = bridge.gateway;
-    let kind = LinkKind::Bridge(bridge);
+    let (gateway, left_down) = (bridge.gateway, bridge.port.left_down);
     let template = Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu: link::mtu(&root)? }),
         masquerade: link::masquerade(call, &root, false)?,
-        ..Wiring::default()
+        ..link::alone(LinkKind::Bridge(bridge), link::mtu(&root)?)
     };
     let mut source = source::load(call, link::space(call, gateway))?;
+    if left_down && source.ipam != Ipam::None {
+        return Err(Error::invalid(
+            "cannot use IPAM when DisableContainerInterface flag is set: \
+             \"disableContainerInterface\" is true and \"ipam.type\" is not empty",
+        ));
+    }
     if gateway != Gateway::None {
         source.name_gateways();
     }
@@ -31,12 +33,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 
 /// The template with the hardware address that this container wants.
 pub(super) fn with_mac(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
-    let mut wiring = template.clone();
-    let mac = link::mac(call)?;
-    if let Some(link) = &mut wiring.link {
-        link.mac = mac;
-    }
-    Ok(wiring)
+    Ok(link::with_mac(template, link::mac(call)?))
 }
 
 /// The bridge that the configuration describes.
@@ -56,7 +53,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
         force_address: root.flag("forceAddress")?,
         hairpin: root.flag("hairpinMode")?,
         promiscuous: root.flag("promiscMode")?,
-        port: BridgePort::default(),
+        port: port(root)?,
     };
     match bridge.hairpin && bridge.promiscuous {
         false => Ok(bridge),
@@ -67,26 +64,126 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
     }
 }
 
-fn refuse_lacking(root: &Object<'_>) -> Result<()> {
-    let unsupported = |node: crate::wire::Node<'_>| {
-        let wrong = node.wrong("which Spoke does not support yet");
-        Error::unsupported(wrong.to_string())
+/// What is particular to the container's port.
+fn port(root: &Object<'_>) -> Result<BridgePort> {
+    Ok(BridgePort {
+        vlans: vlans(root)?,
+        spoof_check: root.flag("macspoofchk")?,
+        isolated: root.flag("portIsolation")?,
+        duplicate_detection: root.flag("enabledad")?,
+        left_down: root.flag("disableContainerInterface")?,
+    })
+}
+
+/// One VLAN without a tag, or several with one.
+fn vlans(root: &Object<'_>) -> Result<Vlans> {
+    let untagged = match root.integer("vlan")? {
+        None | Some(0) => None,
+        Some(number) => Some(vlan(number).ok_or_else(|| {
+            Error::invalid(format!("invalid VLAN ID {number} (must be between 0 and 4094)"))
+        })?),
     };
-    if let Some(vlan @ (i64::MIN..0 | 4095..)) = root.integer("vlan")? {
-        let msg = format!("invalid VLAN ID {vlan} (must be between 0 and 4094)");
-        return Err(Error::invalid(msg));
+    let mut tagged = Vec::new();
+    for node in root.list("vlanTrunk")? {
+        trunk(&node, &mut tagged)?;
     }
-    for node in LACKING.iter().filter_map(|key| root.get(key)) {
-        let is_default = match node.value().as_i64() {
-            Some(number) => number == 0,
-            None => !node.flag()?,
-        };
-        if !is_default {
-            return Err(unsupported(node));
+    if untagged.is_some() && !tagged.is_empty() {
+        return Err(Error::invalid("cannot set vlan and vlanTrunk at the same time"));
+    }
+    let keep_default = root.maybe("preserveDefaultVlan")?.unwrap_or(true);
+    let vlans = Vlans { untagged, tagged: merged(tagged), keep_default };
+    Ok(if vlans.is_empty() { Vlans::default() } else { vlans })
+}
+
+/// A range, a single VLAN, or both.
+fn trunk(node: &Node<'_>, tagged: &mut Vec<VlanRange>) -> Result<()> {
+    let object = node.object()?;
+    let number = |key: &str| {
+        let Some(number) = object.integer(key)? else { return Ok(None) };
+        vlan(number).map(Some).ok_or_else(|| {
+            Error::invalid(format!("incorrect trunk {key} parameter: {number} is no VLAN"))
+        })
+    };
+    let (first, last, only) = (number("minID")?, number("maxID")?, number("id")?);
+    let lonely = |missing: &str| {
+        Err(Error::invalid(format!(
+            "minID and maxID should be configured simultaneously, {missing} is missing"
+        )))
+    };
+    match (first, last) {
+        (Some(first), Some(last)) if last < first => {
+            return Err(Error::invalid(format!(
+                "minID is greater than maxID in trunk parameter: {first} and {last}"
+            )));
+        }
+        (Some(first), Some(last)) => tagged.push(VlanRange { first, last }),
+        (None, Some(_)) => return lonely("minID"),
+        (Some(_), None) => return lonely("maxID"),
+        (None, None) => {}
+    }
+    tagged.extend(only.map(|id| VlanRange { first: id, last: id }));
+    Ok(())
+}
+
+fn vlan(number: i64) -> Option<VlanId> {
+    u16::try_from(number).ok().and_then(VlanId::new)
+}
+
+/// In order, each VLAN once, neighbours together.
+fn merged(mut ranges: Vec<VlanRange>) -> Vec<VlanRange> {
+    ranges.sort_by_key(|range| (range.first, range.last));
+    let mut merged: Vec<VlanRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(before) if range.first.number() <= before.last.number() + 1 => {
+                before.last = before.last.max(range.last);
+            }
+            _ => merged.push(range),
         }
     }
-    match root.get("vlanTrunk") {
-        Some(node) if !node.list()?.is_empty() => Err(unsupported(node)),
-        _ => Ok(()),
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn of(fields: &Value) -> Result<Vlans> {
+        vlans(&Object::new("", fields.as_object().unwrap()))
+    }
+
+    #[test]
+    fn trunks_are_merged() {
+        let trunk = json!({"vlanTrunk": [
+            {"minID": 10, "maxID": 12}, {"id": 13}, {"id": 20, "minID": 1, "maxID": 2}, {"id": 11}, {},
+        ]});
+        let vlans = of(&trunk).unwrap();
+        let pairs: Vec<(u16, u16)> =
+            vlans.tagged.iter().map(|range| (range.first.number(), range.last.number())).collect();
+        assert_eq!(pairs, [(1, 2), (10, 13), (20, 20)]);
+        assert!(vlans.keep_default && vlans.untagged.is_none());
+        assert_eq!(of(&json!({"vlan": 0, "preserveDefaultVlan": true})).unwrap(), Vlans::default());
+        assert!(!of(&json!({"vlan": 7, "preserveDefaultVlan": false})).unwrap().keep_default);
+    }
+
+    #[test]
+    fn refuses_in_the_reference_s_words() {
+        for (fields, msg) in [
+            (json!({"vlan": 4095}), "invalid VLAN ID 4095 (must be between 0 and 4094)"),
+            (json!({"vlan": -1}), "invalid VLAN ID -1 (must be between 0 and 4094)"),
+            (json!({"vlanTrunk": [{"id": 0}]}), "incorrect trunk id parameter"),
+            (json!({"vlanTrunk": [{"minID": 0, "maxID": 3}]}), "incorrect trunk minID parameter"),
+            (
+                json!({"vlanTrunk": [{"minID": 1, "maxID": 4095}]}),
+                "incorrect trunk maxID parameter",
+            ),
+            (json!({"vlanTrunk": [{"minID": 3, "maxID": 2}]}), "minID is greater than maxID"),
+            (json!({"vlanTrunk": [{"minID": 3}]}), "minID and maxID should be configured"),
+            (json!({"vlan": 3, "vlanTrunk": [{"id": 4}]}), "cannot set vlan and vlanTrunk"),
+        ] {
+            let error = of(&fields).unwrap_err().to_string();
+            assert!(error.starts_with(msg), "{fields}: {error}");
+        }
     }
 }

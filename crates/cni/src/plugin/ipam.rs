@@ -1,4 +1,4 @@
-//! `host-local` and `static`, executed by themselves for somebody else's main plugin.
+//! `dhcp`, `host-local` and `static`, executed by themselves for somebody else's main plugin.
 
 use model::{Error, Result, Space};
 

@@ -1,10 +1,11 @@
 //! What the plugins that make an interface have in common.
 
 use model::{
-    Backend, Error, Gateway, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space, Wiring,
+    Backend, Error, Gateway, Ipam, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space, Wiring,
 };
 
 use super::Call;
+use crate::source::Source;
 use crate::wire::Object;
 
 /// The MTU in the field `mtu`; zero and below mean the kernel's default, as they always did.
@@ -43,23 +44,43 @@ pub(super) fn masquerade(
 /// The hardware address that this container wants: `CNI_ARGS`, overridden by `args.cni`,
 /// overridden by `runtimeConfig`.
 pub(super) fn mac(call: &Call<'_>) -> Result<Option<Mac>> {
-    let args = call.args()?;
-    let config = call.config;
-    let runtime = match config.runtime()? {
-        Some(runtime) => runtime.text("mac")?,
-        None => None,
-    };
-    let by_args = match config.args()? {
-        Some(args) => args.text("mac")?,
-        None => None,
-    };
-    match runtime.or(by_args).or(args.mac.as_deref()) {
+    let wrong = |text: &str| format!("\"mac\" {text:?} is invalid");
+    wanted_mac(call)?.map(|text| address(&text, wrong)).transpose()
+}
+
+/// The same, or else the one in the configuration's own field `mac`.
+pub(super) fn own_mac(call: &Call<'_>) -> Result<Option<Mac>> {
+    let configured = call.config.root().text("mac")?.map(str::to_owned);
+    let wrong = |text: &str| format!("invalid args {text} for MAC addr");
+    wanted_mac(call)?.or(configured).map(|text| address(&text, wrong)).transpose()
+}
+
+fn wanted_mac(call: &Call<'_>) -> Result<Option<String>> {
+    let of = |object: Option<Object<'_>>| match object {
+        Some(object) => object.text("mac").map(|mac| mac.map(str::to_owned)),
         None => Ok(None),
-        Some(text) => text
-            .parse()
-            .map(Some)
-            .map_err(|error: Error| error.context(format!("\"mac\" {text:?} is invalid"))),
+    };
+    let by_environment = call.args()?.mac;
+    let by_args = of(call.config.args()?)?;
+    Ok(of(call.config.runtime()?)?.or(by_args).or(by_environment))
+}
+
+fn address(text: &str, wrong: impl Fn(&str) -> String) -> Result<Mac> {
+    text.parse().map_err(|error: Error| error.context(wrong(text)))
+}
+
+/// The wiring that is a link and nothing else.
+pub(super) fn alone(kind: LinkKind, mtu: Option<Mtu>) -> Wiring {
+    Wiring { link: Some(Link { kind, name: None, mac: None, mtu }), ..Wiring::default() }
+}
+
+/// The template with the hardware address that a container wants.
+pub(super) fn with_mac(template: &Wiring, mac: Option<Mac>) -> Wiring {
+    let mut wiring = template.clone();
+    if let Some(link) = &mut wiring.link {
+        link.mac = mac;
     }
+    wiring
 }
 
 /// Where the addresses of a bridge's containers are unique: this host routes them if the bridge
@@ -71,9 +92,19 @@ pub(super) fn space(call: &Call<'_>, gateway: Gateway) -> Space {
     }
 }
 
+/// Refuses a source that has no addresses; `sentence` is the reference's.
+pub(super) fn require_addresses(call: &Call<'_>, source: &Source, sentence: &str) -> Result<()> {
+    match source.ipam {
+        Ipam::None => Err(Error::invalid(format!(
+            "{sentence}: \"ipam.type\" is empty, but {} needs an address",
+            call.plugin.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// An interface of whatever kind, and masquerading if it may have been asked for.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
-    let link = Link { kind: LinkKind::Ptp(Ptp {}), name: None, mac: None, mtu: None };
     let masquerade = masquerade(call, &call.config.root(), false).ok().flatten();
-    Wiring { link: Some(link), masquerade, ..Wiring::default() }
+    Wiring { masquerade, ..alone(LinkKind::Ptp(Ptp {}), None) }
 }

@@ -1,12 +1,11 @@
 //! `loopback`: the container's own `lo`, whatever interface the runtime names.
 
-use model::{Link, LinkKind, Result, Wiring};
+use model::{LinkKind, Result};
 
-use super::{Call, Plan};
+use super::{Call, Plan, link};
 
 pub(super) fn plan(_call: &Call<'_>) -> Result<Plan> {
-    let link = Link { kind: LinkKind::Loopback, name: None, mac: None, mtu: None };
-    let template = Wiring { link: Some(link), ..Wiring::default() };
+    let template = link::alone(LinkKind::Loopback, None);
     let ifname = Some("lo".parse()?);
     Ok(Plan { ifname, wiring: template.clone(), template, ..Plan::default() })
 }

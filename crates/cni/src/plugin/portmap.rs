@@ -11,13 +11,9 @@ use crate::wire::{Node, Object};
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let publish = publish(call, "backend").map_err(|e| e.context("failed to parse config"))?;
     let idle = publish.ports.is_empty();
-    let mut plan = Plan { idle, ..Plan::default() };
-    if let (Some(previous), Some((_, ifname))) = (&call.previous, &call.subject) {
-        plan.addresses = previous.addresses_of(ifname);
-    }
     let publish = Some(publish).filter(|_| !idle);
-    plan.wiring = Wiring { publish, ..Wiring::default() };
-    Ok(plan)
+    let wiring = Wiring { publish, ..Wiring::default() };
+    Ok(Plan { wiring, idle, addresses: super::own_addresses(call), ..Plan::default() })
 }
 
 /// What is published, with `backend` in the field of that name.

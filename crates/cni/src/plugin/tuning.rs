@@ -32,12 +32,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
         tx_queue: queue(&either("txQLen"))?,
         backup: Some(backup(&root, container, ifname)?),
     };
-    let addresses = call.previous.as_ref().map(|previous| previous.addresses_of(ifname));
-    Ok(Plan {
-        wiring: Wiring { tuning: Some(tuning), ..Wiring::default() },
-        addresses: addresses.unwrap_or_default(),
-        ..Plan::default()
-    })
+    let wiring = Wiring { tuning: Some(tuning), ..Wiring::default() };
+    Ok(Plan { wiring, addresses: super::own_addresses(call), ..Plan::default() })
 }
 
 /// What the interface was before, if that was kept.
@@ -142,7 +138,8 @@ fn mtu(bytes: i64) -> Result<Mtu> {
     })
 }
 
-fn queue(object: &Object<'_>) -> Result<Option<u32>> {
+/// `txQLen`.
+pub(super) fn queue(object: &Object<'_>) -> Result<Option<u32>> {
     match object.integer("txQLen")? {
         None => Ok(None),
         Some(length) => u32::try_from(length).map(Some).map_err(|_| {
