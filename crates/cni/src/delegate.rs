@@ -2,7 +2,7 @@
 //! reference plugin `host-local`, and IPAM plugins of somebody else.
 
 mod directory;
-mod execute;
+pub(crate) mod execute;
 mod foreign;
 #[cfg(test)]
 mod tests;

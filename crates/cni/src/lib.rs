@@ -2,14 +2,16 @@
 //!
 //! [`run`] is a plugin from its environment and standard input to its standard output and exit
 //! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
-//! CNI knows beside the book. [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`]
-//! read what others keep on disk.
+//! CNI knows beside the book. [`runtime`] is the other side: it executes the plugins of lists.
+//! [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`] read what others keep on
+//! disk.
 
 mod delegate;
 pub mod list;
 mod namespace;
 mod plugin;
 pub mod reference;
+pub mod runtime;
 mod skel;
 mod source;
 pub mod wire;

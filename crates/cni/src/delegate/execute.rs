@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -15,18 +15,51 @@ use crate::wire::{Environment, LONGEST};
 
 /// How long a plugin may take. Runtimes give up after two minutes: what was begun has to be
 /// undone before.
-pub(super) const LIMIT: Duration = Duration::from_secs(100);
+pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 
 /// How long to wait before the next try to execute a file that is open for writing, as it is
 /// while a new release is being copied; in ms. In all as long as the reference library tries, 5 s.
 const PAUSES_MS: [u64; 7] = [10, 40, 150, 300, 500, 1000, 3000];
 
+/// Of what a plugin complains of, so much is kept, in bytes; the rest is read and forgotten.
+const COMPLAINT: usize = 64 << 10;
+
+/// What becomes of a plugin's standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Complaints {
+    /// It is ours.
+    Passed,
+    /// It is kept, as far as it is short.
+    Kept,
+}
+
 /// What became of a plugin.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Its standard output, of which there is at most one byte more than [`LONGEST`].
-    pub(super) said: Vec<u8>,
+    pub(crate) said: Vec<u8>,
+    /// Its standard error, where that is kept.
+    pub(crate) complained: Vec<u8>,
     /// How it ended.
-    pub(super) status: ExitStatus,
+    pub(crate) status: ExitStatus,
+}
+
+/// The first regular file called `plugin` in the directories, in order. A name with a `/` is no
+/// name but a path, and not looked for (CVE-2021-20206).
+pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
+    if plugin.is_empty() {
+        return Err(Error::invalid("no plugin name provided"));
+    }
+    if plugin.contains(['/', '\0']) || plugin == "." || plugin == ".." {
+        return Err(Error::invalid(format!("invalid plugin name: {plugin}")));
+    }
+    if path.is_empty() {
+        return Err(Error::invalid("no paths provided"));
+    }
+    let mut files = path.iter().map(|directory| directory.join(plugin));
+    files.find(|file| file.is_file()).ok_or_else(|| {
+        let path: Vec<String> = path.iter().map(|dir| dir.display().to_string()).collect();
+        Error::not_found(format!("failed to find plugin {plugin:?} in path [{}]", path.join(" ")))
+    })
 }
 
 /// Runs `file` with `input` until it has ended; its standard error is ours. After `limit` it is
@@ -37,18 +70,41 @@ pub(super) fn execute(
     input: String,
     limit: Duration,
 ) -> Result<Ended> {
+    run(start(file, environment, &[], Complaints::Passed), (file, environment), input, limit)
+}
+
+/// The same with more in its environment, and with its standard error kept.
+pub(crate) fn execute_keeping(
+    file: &Path,
+    environment: &Environment,
+    more: &[(String, String)],
+    input: String,
+    limit: Duration,
+) -> Result<Ended> {
+    run(start(file, environment, more, Complaints::Kept), (file, environment), input, limit)
+}
+
+fn run(
+    started: io::Result<Child>,
+    (file, environment): (&Path, &Environment),
+    input: String,
+    limit: Duration,
+) -> Result<Ended> {
     let failed = |cause| Error::os(format!("executing {}", file.display()), cause);
-    let mut child = start(file, environment).map_err(failed)?;
+    let mut child = started.map_err(failed)?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Error::bug(format!("process {} has no number", child.id())))?;
     // A plugin may answer before it has read everything, or without reading at all.
     if let Some(mut stdin) = child.stdin.take() {
         thread::spawn(move || stdin.write_all(input.as_bytes()));
     }
-    let output = child.stdout.take();
+    let (output, complaints) = (child.stdout.take(), child.stderr.take());
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
+        let aside = thread::spawn(move || note(complaints));
         let said = listen(output);
+        let complained = aside.join().unwrap_or_default();
+        let said = said.map(|said| (said, complained));
         // Not reaped here: until it is, its number stands for it and nobody else.
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         sender.send(said)
@@ -56,7 +112,8 @@ pub(super) fn execute(
     match receiver.recv_timeout(limit) {
         Ok(said) => {
             let status = child.wait().map_err(failed)?;
-            Ok(Ended { said: said.map_err(failed)?, status })
+            let (said, complained) = said.map_err(failed)?;
+            Ok(Ended { said, complained, status })
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -75,8 +132,14 @@ pub(super) fn execute(
 }
 
 /// In a process group of its own, so that it can be killed with all that it starts.
-fn start(file: &Path, environment: &Environment) -> io::Result<Child> {
+fn start(
+    file: &Path,
+    environment: &Environment,
+    more: &[(String, String)],
+    complaints: Complaints,
+) -> io::Result<Child> {
     let mut command = Command::new(file);
+    command.envs(more.iter().map(|(name, value)| (name, value)));
     for (name, value) in environment.variables() {
         match value.is_empty() && name != "CNI_NETNS" {
             true => command.env_remove(name),
@@ -84,6 +147,9 @@ fn start(file: &Path, environment: &Environment) -> io::Result<Child> {
         };
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    if complaints == Complaints::Kept {
+        command.stderr(Stdio::piped());
+    }
     for pause in PAUSES_MS.map(Duration::from_millis) {
         match command.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(pause),
@@ -101,12 +167,23 @@ fn listen(output: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(said)
 }
 
+/// To the end, so that nobody is kept from complaining.
+fn note(complaints: Option<impl Read>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut complaints) = complaints else { return kept };
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = complaints.read(&mut buffer) {
+        let room = COMPLAINT.saturating_sub(kept.len()).min(read);
+        kept.extend_from_slice(&buffer[..room]);
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::{self, OpenOptions, Permissions};
     use std::os::unix::fs::PermissionsExt;
-    use std::path::PathBuf;
 
     fn plugin(root: &Path, body: &str) -> PathBuf {
         let file = root.join("plugin");

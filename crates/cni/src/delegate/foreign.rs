@@ -1,6 +1,5 @@
 //! An IPAM plugin of somebody else, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
-use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use engine::Members;
@@ -8,7 +7,7 @@ use engine::port::Offer;
 use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind, Result, Sandbox};
 use serde_json::{Value, json};
 
-use super::execute::{Ended, LIMIT, execute};
+use super::execute::{Ended, LIMIT, execute, find};
 use crate::wire::{Command, Document, Environment, Failure, LONGEST, Object, Success, Version};
 
 /// Asks for addresses. Whoever called gives them back, also after a failure.
@@ -122,23 +121,11 @@ fn environment(
     environment
 }
 
-/// The first regular file of that name in the directories, in order.
-fn find(ipam: &ForeignIpam) -> Result<PathBuf> {
-    let files = ipam.path.iter().map(|directory| directory.join(ipam.plugin.as_str()));
-    files.into_iter().find(|file| file.is_file()).ok_or_else(|| {
-        let path: Vec<String> = ipam.path.iter().map(|dir| dir.display().to_string()).collect();
-        Error::invalid(format!(
-            "failed to find plugin {:?} in path [{}]",
-            ipam.plugin.as_str(),
-            path.join(" ")
-        ))
-    })
-}
-
 /// What the plugin says when it succeeds.
 fn call(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
-    let file = find(ipam)?;
-    let Ended { said, status } = execute(&file, environment, config.to_string(), LIMIT)?;
+    let found = find(ipam.plugin.as_str(), &ipam.path);
+    let file = found.map_err(|error| Error::invalid(error.to_string()))?;
+    let Ended { said, status, .. } = execute(&file, environment, config.to_string(), LIMIT)?;
     if said.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));

@@ -32,6 +32,10 @@ impl Failure {
     pub const CONFIGURATION: u32 = 7;
     /// `CNI_NETNS` is no network namespace, or the plugin's own (as the reference library has it).
     pub const NAMESPACE: u32 = 8;
+    /// The same call may succeed later.
+    pub const TRY_AGAIN: u32 = 11;
+    /// What is not told apart (as the reference library has it).
+    pub const INTERNAL: u32 = 999;
     /// STATUS: no container can be attached now.
     pub const UNAVAILABLE: u32 = 50;
     /// ADD: something is missing that it needs; CHECK: something of the attachment. Ours.
@@ -40,6 +44,13 @@ impl Failure {
     /// A failure without details.
     pub fn new(code: u32, msg: impl Into<String>) -> Self {
         Self { code, msg: msg.into(), details: String::new() }
+    }
+
+    /// Puts what was being done in front of the sentence.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.msg = format!("{doing}: {}", self.msg);
+        self
     }
 
     /// Adds details.

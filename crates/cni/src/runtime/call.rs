@@ -1,0 +1,155 @@
+//! One plugin, called once.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use model::{Error, Kind, Result};
+use serde_json::{Map, Value};
+
+use crate::delegate::execute::{Ended, LIMIT, execute_keeping, find};
+use crate::wire::{Environment, Failure, LONGEST, Object};
+
+/// The context of a trace, which plugins get in their environment (W3C Trace Context, Baggage).
+/// What is absent is left as this process has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// `TRACEPARENT`
+    pub parent: Option<String>,
+    /// `TRACESTATE`
+    pub state: Option<String>,
+    /// `BAGGAGE`
+    pub baggage: Option<String>,
+}
+
+/// The plugins of this host, as programs in directories. Each call is bounded in time and in what
+/// may be said.
+pub struct Programs<'a> {
+    /// Where they are, in order.
+    pub path: Vec<PathBuf>,
+    /// How long one may take.
+    pub limit: Duration,
+    /// The trace that a call belongs to.
+    pub trace: Trace,
+    /// Hears what plugins write to their standard error.
+    pub complaints: &'a dyn Fn(&[u8]),
+}
+
+impl<'a> Programs<'a> {
+    /// Those in `path`; `complaints` hears what they write to their standard error.
+    pub fn new(path: Vec<PathBuf>, complaints: &'a dyn Fn(&[u8])) -> Self {
+        Self { path, limit: LIMIT, trace: Trace::default(), complaints }
+    }
+
+    /// The executable of the plugin, found by its base name only.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] where there is none, [`Kind::Invalid`] where that is no base name.
+    pub fn find(&self, plugin: &str) -> Result<PathBuf> {
+        find(plugin, &self.path)
+    }
+
+    /// Executes `file` and returns what it says when it succeeds.
+    pub(super) fn call(
+        &self,
+        file: &Path,
+        environment: &Environment,
+        config: &Map<String, Value>,
+    ) -> Result<Vec<u8>, Failure> {
+        let path: Vec<String> = self.path.iter().map(|dir| dir.display().to_string()).collect();
+        let environment = Environment { path: path.join(":"), ..environment.clone() };
+        self.execute(file, &environment, Value::Object(config.clone()).to_string())
+    }
+
+    /// The same in exactly this environment.
+    pub(super) fn execute(
+        &self,
+        file: &Path,
+        environment: &Environment,
+        input: String,
+    ) -> Result<Vec<u8>, Failure> {
+        let more = self.trace.variables();
+        let Ended { said, complained, status } =
+            execute_keeping(file, environment, &more, input, self.limit).map_err(failure)?;
+        if !complained.is_empty() {
+            (self.complaints)(&complained);
+        }
+        if said.len() as u64 > LONGEST {
+            let what = format!("{} printed more than {LONGEST} bytes", file.display());
+            return Err(Failure::new(Failure::DECODE, what));
+        }
+        match status.success() {
+            true => Ok(said),
+            false => Err(refusal(&said, &complained, status)),
+        }
+    }
+}
+
+impl Trace {
+    fn variables(&self) -> Vec<(String, String)> {
+        let all = [
+            ("TRACEPARENT", &self.parent),
+            ("TRACESTATE", &self.state),
+            ("BAGGAGE", &self.baggage),
+        ];
+        let given = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        given.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    }
+}
+
+/// What a runtime is told of an error that no plugin told.
+pub(super) fn failure(error: Error) -> Failure {
+    let code = match error.kind() {
+        Kind::Invalid | Kind::Unsupported | Kind::NotFound => Failure::CONFIGURATION,
+        Kind::TryAgain => Failure::TRY_AGAIN,
+        Kind::Conflict | Kind::Exhausted | Kind::Denied | Kind::Kernel | Kind::Bug => Failure::IO,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// What a plugin that failed said, in the words of libcni.
+fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let plain = |msg: String| Failure::new(Failure::INTERNAL, msg);
+    if said.is_empty() {
+        return plain(match complained.is_empty() {
+            true => format!("netplugin failed with no error message: {status}"),
+            false => format!("netplugin failed: {:?}", text(complained)),
+        });
+    }
+    let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(said);
+    match parsed {
+        Err(why) => plain(format!(
+            "netplugin failed but error parsing its diagnostic message {:?}: {why}",
+            text(said)
+        )),
+        Ok(object) => {
+            let object = Object::new("", &object);
+            let msg = || object.text("msg").ok().flatten().unwrap_or_default();
+            Failure::parse(&object).unwrap_or_else(|| plain(msg().to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn says_what_the_reference_library_says() {
+        let said = |out: &str, err: &str| {
+            refusal(out.as_bytes(), err.as_bytes(), ExitStatus::from_raw(1 << 8)).to_string()
+        };
+        assert_eq!(said("", ""), "netplugin failed with no error message: exit status: 1");
+        assert_eq!(said("", "oh\n"), "netplugin failed: \"oh\\n\"");
+        assert_eq!(said(r#"{"code":7,"msg":"no","details":"d"}"#, "x"), "no; d");
+        let text = said("oops", "");
+        assert!(
+            text.starts_with(
+                "netplugin failed but error parsing its diagnostic message \"oops\": "
+            )
+        );
+        assert_eq!(said(r#"{"msg":"no"}"#, ""), "no");
+    }
+}

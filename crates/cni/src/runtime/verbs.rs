@@ -1,0 +1,310 @@
+//! The verbs of a runtime.
+
+use model::{ContainerId, IfName, Result};
+use serde_json::{Map, Value, json};
+
+use super::call::failure;
+use super::request::{of_attachment, of_gc, of_plugin};
+use super::{Cache, NetworkList, PluginConfig, Programs, Target};
+use crate::wire::{Command, Environment, Failure, Object, Success, Version};
+
+/// Executes lists, in the order that the specification has, and remembers what became of it.
+pub struct Runtime<'a> {
+    /// Where plugins are, and how they are executed.
+    pub programs: &'a Programs<'a>,
+    /// What is remembered.
+    pub cache: &'a Cache,
+}
+
+/// Which attachments of a network are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Valid<'a> {
+    /// None of those that are remembered; plugins are not told of any others.
+    Unknown,
+    /// Exactly these, whoever made them.
+    These(&'a [(ContainerId, IfName)]),
+}
+
+impl Runtime<'_> {
+    /// Attaches: the plugins in order, each with the result of the one before. After a failure
+    /// every plugin's DEL is called, unless the attachment was known before. Returns the result
+    /// in the version that the last plugin gave it.
+    ///
+    /// # Errors
+    /// What the first plugin said that failed.
+    pub fn add(&self, list: &NetworkList, target: &Target) -> Result<Value, Failure> {
+        let _turn = self.cache.turn();
+        let known = self.cache.knows(&list.name, target);
+        self.try_add(list, target).inspect_err(|_| {
+            if !known {
+                // The first failure is the one to tell.
+                let _ = self.undo(list, target, None, Stop::AtTheEnd);
+                let _ = self.cache.remove(&list.name, target);
+            }
+        })
+    }
+
+    fn try_add(&self, list: &NetworkList, target: &Target) -> Result<Value, Failure> {
+        let mut previous = None;
+        for plugin in &list.plugins {
+            let config = of_attachment(list, plugin, target, previous.as_ref());
+            let said = self.call(plugin, Command::Add, &target.environment(), &config);
+            let result = said.and_then(|said| result(&said, list.version));
+            let doing = || format!("plugin {} failed (add)", plugin.described());
+            previous = Some(result.map_err(|failure| failure.context(doing()))?);
+        }
+        let result = previous.unwrap_or_else(|| json!({}));
+        let doing = || format!("failed to set network {:?} cached result", list.name.as_str());
+        let kept = self.cache.put(list, target, &result);
+        kept.map_err(|error| failure(error.context(doing())))?;
+        Ok(result)
+    }
+
+    /// Detaches: the plugins in reverse order, each with the remembered result. What cannot be
+    /// read of that is forgotten.
+    ///
+    /// # Errors
+    /// What the first plugin said that failed; the plugins before it are not called.
+    pub fn del(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
+        let _turn = self.cache.turn();
+        self.del_in_turn(list, target)
+    }
+
+    fn del_in_turn(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
+        let previous = match list.version >= Version::V040 {
+            true => self.cache.result(&list.name, target, list.version),
+            false => Ok(None),
+        };
+        let previous = previous.unwrap_or_else(|_| {
+            let _ = self.cache.remove(&list.name, target);
+            None
+        });
+        self.undo(list, target, previous.as_ref(), Stop::AtFirst)?;
+        let _ = self.cache.remove(&list.name, target);
+        Ok(())
+    }
+
+    fn undo(
+        &self,
+        list: &NetworkList,
+        target: &Target,
+        previous: Option<&Value>,
+        stop: Stop,
+    ) -> Result<(), Failure> {
+        let mut failed = None;
+        for plugin in list.plugins.iter().rev() {
+            let config = of_attachment(list, plugin, target, previous);
+            let doing = || format!("plugin {} failed (delete)", plugin.described());
+            let done = self.call(plugin, Command::Del, &target.environment(), &config);
+            if let Err(failure) = done.map_err(|failure| failure.context(doing())) {
+                if stop == Stop::AtFirst {
+                    return Err(failure);
+                }
+                failed.get_or_insert(failure);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether the attachment is still as its result says.
+    ///
+    /// # Errors
+    /// Where a plugin says that it is not; below 0.4.0 there is no such command.
+    pub fn check(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
+        if list.version < Version::V040 {
+            let msg = format!(
+                "configuration version {:?} does not support the CHECK command",
+                list.version.as_str()
+            );
+            return Err(Failure::new(Failure::VERSION, msg));
+        }
+        if list.disable_check {
+            return Ok(());
+        }
+        let _turn = self.cache.turn();
+        let previous = self.cache.result(&list.name, target, list.version).map_err(|error| {
+            let name = list.name.as_str();
+            failure(error.context(format!("failed to get network {name:?} cached result")))
+        })?;
+        for plugin in &list.plugins {
+            let config = of_attachment(list, plugin, target, previous.as_ref());
+            self.call(plugin, Command::Check, &target.environment(), &config)?;
+        }
+        Ok(())
+    }
+
+    /// Detaches what is remembered of the network and not valid, and tells its plugins which
+    /// attachments are, from 1.1.0 on. Nothing where the list says so.
+    ///
+    /// # Errors
+    /// All of them together; one does not keep the others from being tried.
+    pub fn gc(&self, list: &NetworkList, valid: Valid<'_>) -> Result<(), Failure> {
+        if list.disable_gc {
+            return Ok(());
+        }
+        let _turn = self.cache.turn_alone();
+        let mut failures = Vec::new();
+        let members = match valid {
+            Valid::Unknown => None,
+            Valid::These(members) => Some(members),
+        };
+        let is_valid = |target: &Target| {
+            let member = (target.container.clone(), target.ifname.clone());
+            members.is_some_and(|members| members.contains(&member))
+        };
+        let known = self.cache.attachments(None).map_err(failure)?;
+        let stale = known.iter().filter(|it| it.network == list.name && !is_valid(&it.target));
+        for target in stale.map(|it| &it.target) {
+            let Target { container, ifname, .. } = target;
+            let doing = || format!("failed to delete stale attachment {container} {ifname}");
+            let done = self.del_in_turn(list, target);
+            failures.extend(done.err().map(|failure| failure.context(doing())));
+        }
+        if list.version >= Version::V110 {
+            for plugin in &list.plugins {
+                let config = of_gc(list, plugin, members);
+                let doing = || format!("failed to GC plugin {}", plugin.kind);
+                let done = self.call(plugin, Command::Gc, &Environment::default(), &config);
+                failures.extend(done.err().map(|failure| failure.context(doing())));
+            }
+        }
+        all_of(failures)
+    }
+
+    /// Whether a container could be attached now. Before 1.1.0 nobody can say.
+    ///
+    /// # Errors
+    /// What the first plugin said that is not ready, with its code.
+    pub fn status(&self, list: &NetworkList) -> Result<(), Failure> {
+        if list.version < Version::V110 {
+            return Ok(());
+        }
+        for plugin in &list.plugins {
+            let config = of_plugin(list, plugin);
+            self.call(plugin, Command::Status, &Environment::default(), &config)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every plugin is there and supports the list's version; returns the capabilities
+    /// that any of them has.
+    ///
+    /// # Errors
+    /// All of them together.
+    pub fn validate(&self, list: &NetworkList) -> Result<Vec<String>, Failure> {
+        let mut failures = Vec::new();
+        let mut capabilities: Vec<String> = Vec::new();
+        for plugin in &list.plugins {
+            let expected = list.version.as_str();
+            match self.versions(plugin) {
+                Ok(versions) if versions.iter().any(|version| version == expected) => {}
+                Ok(_) => failures.push(Failure::new(
+                    Failure::VERSION,
+                    format!("plugin {} does not support config version {expected:?}", plugin.kind),
+                )),
+                Err(failure) => failures.push(failure),
+            }
+            capabilities.extend(plugin.capabilities().map(str::to_owned));
+        }
+        capabilities.sort();
+        capabilities.dedup();
+        all_of(failures).map(|()| capabilities)
+    }
+
+    /// The versions that a plugin supports. Plugins of old answered VERSION with an error, or
+    /// without a list.
+    ///
+    /// # Errors
+    /// Where it is not there, or says something else.
+    pub fn versions(&self, plugin: &PluginConfig) -> Result<Vec<String>, Failure> {
+        let file = self.programs.find(&plugin.kind).map_err(failure)?;
+        // Plugins of an old library want these, whatever they are.
+        let environment = Environment {
+            command: Command::Version.as_str().to_owned(),
+            netns: "dummy".into(),
+            ifname: "dummy".into(),
+            path: "dummy".into(),
+            ..Environment::default()
+        };
+        let input = json!({"cniVersion": Version::LATEST.as_str()}).to_string();
+        let old = |versions: &[Version]| versions.iter().map(ToString::to_string).collect();
+        let said = match self.programs.execute(&file, &environment, input) {
+            Err(failure) if failure.msg == "unknown CNI_COMMAND: VERSION" => {
+                return Ok(old(&[Version::V010]));
+            }
+            said => said?,
+        };
+        let wrong = |why: &str| {
+            Failure::new(
+                Failure::DECODE,
+                format!("decoding version info of {}: {why}", plugin.kind),
+            )
+        };
+        let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(&said);
+        let fields = parsed.map_err(|why| wrong(&why.to_string()))?;
+        let object = Object::new("", &fields);
+        let version = object.text("cniVersion").ok().flatten();
+        let supported = object.texts("supportedVersions").map_err(|why| wrong(&why.to_string()))?;
+        match (version, supported.is_empty()) {
+            (None, _) => Err(wrong("missing field cniVersion")),
+            (Some("0.2.0"), true) => Ok(old(&[Version::V010, Version::V020])),
+            (Some(_), true) => Err(wrong("missing field supportedVersions")),
+            (Some(_), false) => Ok(supported),
+        }
+    }
+
+    /// The plugins of the list that are not there.
+    pub fn missing(&self, list: &NetworkList) -> Vec<String> {
+        let kinds = list.plugins.iter().map(|plugin| plugin.kind.clone());
+        kinds.filter(|kind| self.programs.find(kind).is_err()).collect()
+    }
+
+    fn call(
+        &self,
+        plugin: &PluginConfig,
+        command: Command,
+        environment: &Environment,
+        config: &Map<String, Value>,
+    ) -> Result<Vec<u8>, Failure> {
+        let file = self.programs.find(&plugin.kind).map_err(failure)?;
+        let environment =
+            Environment { command: command.as_str().to_owned(), ..environment.clone() };
+        self.programs.call(&file, &environment, config)
+    }
+}
+
+/// Which failure ends a walk through the plugins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    AtFirst,
+    AtTheEnd,
+}
+
+/// The result that a plugin printed, in the version that it names or else in `version`.
+fn result(said: &[u8], version: Version) -> Result<Value, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::new(Failure::DECODE, format!("failed to unmarshal raw result: {why}"))
+    };
+    let parsed: Value = serde_json::from_slice(said).map_err(|why| wrong(&why))?;
+    let fields = match parsed {
+        Value::Null => Map::new(),
+        Value::Object(fields) => fields,
+        _ => return Err(wrong(&"it is not an object")),
+    };
+    let object = Object::new("result", &fields);
+    let own = object.text("cniVersion").map_err(|why| wrong(&why))?.and_then(Version::parse);
+    let success = Success::parse(&object, version).map_err(|why| wrong(&why))?;
+    match success.render(own.unwrap_or(version)) {
+        Ok(result) => Ok(result),
+        // Such versions cannot say that there is no address; what is said is passed on.
+        Err(_) => Ok(Value::Object(fields)),
+    }
+}
+
+fn all_of(failures: Vec<Failure>) -> Result<(), Failure> {
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    match failures.into_iter().next() {
+        None => Ok(()),
+        Some(first) => Err(Failure::new(first.code, texts.join("\n"))),
+    }
+}
