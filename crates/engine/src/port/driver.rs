@@ -60,6 +60,11 @@ pub trait Driver {
     /// The hardware address that the attachment's interface will have, or has.
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;
 
+    /// Whether what the network's attachments are made on is there now, such as a parent device.
+    fn status(&self, _network: &Network) -> Result<()> {
+        Ok(())
+    }
+
     /// Makes what the network's attachments share, such as its bridge with its gateway addresses,
     /// before the first of them comes. What is there already stays.
     fn up(&self, network: &Network) -> Result<()>;
