@@ -15,7 +15,7 @@ mod verbs;
 
 pub use cache::{Cache, CachedAttachment};
 pub use call::{Programs, Trace};
-pub use load::load;
+pub use load::{configured, load};
 pub use network::{NetworkList, PluginConfig};
 pub use target::{Target, container_of, parse_args};
 pub use verbs::{Runtime, Valid};

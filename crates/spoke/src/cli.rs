@@ -3,6 +3,7 @@
 
 mod args;
 mod claims;
+mod cni;
 mod docker;
 mod doctor;
 mod draft;
@@ -14,6 +15,7 @@ mod ipam;
 mod mapped;
 mod network;
 mod output;
+mod podman;
 mod ports;
 mod ps;
 mod reference;
@@ -36,6 +38,7 @@ use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
 
 use args::{Cli, Command};
+pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use summary::{clashes, figures, finding};
 
@@ -132,6 +135,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
     match &cli.command {
         Command::Serve => (world.serve)().map(|()| Answer::default()),
         Command::Docker(command) => docker::run(command, cli.output, world),
+        Command::Podman(command) => podman::run(command, cli.output, world),
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
         Command::Events(wanted) => events::show(wanted, cli.output, world),
         Command::Ports(wanted) => ports::run(wanted, cli.output, world),

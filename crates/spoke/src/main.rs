@@ -8,6 +8,7 @@ mod event;
 mod facts;
 mod host;
 mod neighbours;
+mod netavark;
 mod plugin;
 mod serve;
 mod world;
@@ -32,9 +33,19 @@ fn main() -> ExitCode {
     let name = args.first().and_then(|path| Path::new(path).file_name());
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
         Some(plugin) => plugin::run(plugin),
-        None => command(args),
+        None if name == Some(OsStr::new("cnitool")) => tool(&args),
+        None => match netavark::called(name, &args) {
+            Some(verb) => netavark::run(&verb),
+            None => command(args),
+        },
     };
     ExitCode::from(code)
+}
+
+/// CNI's reference program, which has no book.
+fn tool(args: &[OsString]) -> u8 {
+    let variable = |name: &str| std::env::var(name).ok();
+    cli::run_tool(args, &variable, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 /// The command line. The book is opened by the commands that need it.

@@ -40,6 +40,21 @@ pub fn load(directory: &Path, name: &str) -> Result<NetworkList> {
     }))
 }
 
+/// Every configuration of a directory in the order in which [`load`] looks, with the file that it
+/// is in.
+///
+/// # Errors
+/// Where the directory is there and cannot be read.
+pub fn configured(directory: &Path) -> Result<Vec<(PathBuf, Result<NetworkList>)>> {
+    let mut files = files(directory, &["conflist"])?;
+    files.extend(self::files(directory, &["conf", "json"])?);
+    let read = |file: PathBuf| {
+        let list = NetworkList::read(&file);
+        (file, list)
+    };
+    Ok(files.into_iter().map(read).collect())
+}
+
 /// The list in `file`, with the plugins of the directory beside it.
 pub(super) fn load_list(file: &Path) -> Result<NetworkList> {
     let mut list = NetworkList::parse(&read(file)?)?;

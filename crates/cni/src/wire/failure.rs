@@ -70,9 +70,9 @@ impl Failure {
         }
     }
 
-    /// The error that a delegated plugin's failure is to the engine.
-    pub fn into_error(self, doing: impl fmt::Display) -> Error {
-        let kind = match self.code {
+    /// What a delegated plugin's failure is to the engine.
+    pub fn kind(&self) -> Kind {
+        match self.code {
             1 | 2 => Kind::Unsupported,
             3 => Kind::NotFound,
             4 | 6 | 7 | 8 => Kind::Invalid,
@@ -81,8 +81,12 @@ impl Failure {
             102 => Kind::Exhausted,
             103 => Kind::Denied,
             _ => Kind::Kernel,
-        };
-        Error::new(kind, doing.to_string()).because(self)
+        }
+    }
+
+    /// The error that a delegated plugin's failure is to the engine.
+    pub fn into_error(self, doing: impl fmt::Display) -> Error {
+        Error::new(self.kind(), doing.to_string()).because(self)
     }
 
     /// The object as JSON. The specification wants `cniVersion` in it; the reference omits it.

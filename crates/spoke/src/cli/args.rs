@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, OwnerName, Publish, Reach};
 
+use super::podman::PodmanCommand;
+
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
 #[command(
@@ -104,7 +106,10 @@ Examples:
     /// Make Spoke a network driver and IPAM driver of this host's Docker Engine
     #[command(subcommand)]
     Docker(DockerCommand),
-    /// Make Spoke the CNI plugins of this host
+    /// Make Spoke a network driver of this host's Podman, from version 5 on
+    #[command(subcommand)]
+    Podman(PodmanCommand),
+    /// Make Spoke the CNI plugins of this host, and be a CNI runtime
     #[command(subcommand)]
     Cni(CniCommand),
     /// Print the version
@@ -484,9 +489,21 @@ pub(super) enum CniCommand {
         #[command(flatten)]
         plugins: Plugins,
     },
-    /// Show whose the plugins are
+    /// Show whose the plugins are, or whether a network is ready for containers
+    #[command(after_help = "Examples:
+  spoke cni status                    whose the plugins are
+  spoke cni status mynet              ask the network's plugins (CNI 1.1.0, STATUS)")]
     Status {
+        /// The network's name
+        network: Option<String>,
+        /// Ignored; cnitool wants it
+        #[arg(hide = true)]
+        netns: Option<PathBuf>,
         #[command(flatten)]
         plugins: Plugins,
+        #[command(flatten)]
+        place: super::cni::args::Place,
     },
+    #[command(flatten)]
+    Runtime(super::cni::args::RuntimeCommand),
 }

@@ -8,6 +8,7 @@ mod disk;
 
 use std::path::Path;
 
+use cni::Plugin;
 use model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +18,10 @@ use super::table::Table;
 use super::{Answer, World};
 use disk::{Directory, Entry};
 
-/// Every plugin but the program itself, which is one too.
-const LINKS: [&str; 8] =
-    ["bridge", "firewall", "host-local", "loopback", "portmap", "ptp", "static", "tuning"];
+/// The name of every plugin but the program itself, which is one too.
+fn links() -> impl Iterator<Item = &'static str> {
+    Plugin::ALL.into_iter().map(Plugin::name).filter(|name| *name != PROGRAM)
+}
 
 /// The copy of the program, and the type of the plugin that does everything.
 const PROGRAM: &str = "spoke";
@@ -31,7 +33,11 @@ pub(super) fn run(command: &CniCommand, output: Output, world: &World) -> Result
             install(&directory, *takeover, &world.executable)
         }
         CniCommand::Uninstall { plugins } => uninstall(&Directory::new(&plugins.bin_dir)),
-        CniCommand::Status { plugins } => {
+        CniCommand::Runtime(command) => super::cni::run(command, output),
+        CniCommand::Status { network: Some(network), place, .. } => {
+            super::cni::status(network, place)
+        }
+        CniCommand::Status { plugins, .. } => {
             let states = states(&plugins.bin_dir, &world.executable)?;
             Ok(Answer::text(render(output, &states, || table(&states).text())?))
         }
@@ -74,7 +80,7 @@ fn install(directory: &Directory, takeover: bool, executable: &Path) -> Result<A
         directory.keep(name)?;
     }
     directory.place_program(executable)?;
-    for name in LINKS {
+    for name in links() {
         directory.place_link(name)?;
     }
     directory.sync()?;
@@ -83,7 +89,8 @@ fn install(directory: &Directory, takeover: bool, executable: &Path) -> Result<A
 
 fn summary(directory: &Directory, manifest: &Manifest) -> String {
     let path = directory.path().display();
-    let mut text = format!("{PROGRAM} in {path}, with links {}\n", LINKS.join(", "));
+    let links: Vec<&str> = links().collect();
+    let mut text = format!("{PROGRAM} in {path}, with links {}\n", links.join(", "));
     if !manifest.replaced.is_empty() {
         text.push_str(&format!(
             "replaced {}; `spoke cni uninstall --bin-dir {path}` puts them back\n",
@@ -100,7 +107,7 @@ fn foreign(
     executable: &Path,
 ) -> Result<Vec<&'static str>> {
     let mut foreign = Vec::new();
-    for name in LINKS {
+    for name in links() {
         match directory.entry(name)? {
             Entry::Missing | Entry::Ours => {}
             Entry::Foreign => foreign.push(name),
@@ -132,7 +139,7 @@ fn uninstall(directory: &Directory) -> Result<Answer> {
         )));
     };
     let mut left = Vec::new();
-    for name in LINKS {
+    for name in links() {
         match directory.entry(name)? {
             Entry::Foreign if !directory.is_kept(name)? => {}
             Entry::Foreign if !directory.is_kept_file(name)? => left.push(name),
@@ -177,7 +184,7 @@ pub(super) fn states(bin_dir: &Path, executable: &Path) -> Result<Vec<PluginStat
         (Entry::Ours | Entry::Foreign, false) => "foreign",
     };
     let mut states = Vec::new();
-    for name in LINKS {
+    for name in links() {
         let state = match directory.entry(name)? {
             Entry::Missing => "missing",
             Entry::Foreign => "foreign",
