@@ -32,6 +32,12 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     Ok(Plan { wiring: template.clone(), template, source, ..Plan::default() })
 }
 
+/// The device that the configuration names.
+pub(super) fn device(call: &Call<'_>) -> Result<Device> {
+    let addressed = addressed(call, Path::new(BUSES))?;
+    choice(&call.config.root(), addressed.as_ref()).map(|choice| Device { choice })
+}
+
 /// Some device, which knows by itself what it was called in the host.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
     let choice = choice(&call.config.root(), None);

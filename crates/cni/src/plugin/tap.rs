@@ -8,17 +8,21 @@ use crate::wire::Object;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
-    let kind = LinkKind::Tap(Tap {
-        multi_queue: root.flag("multiQueue")?,
-        owner: user(&root, "owner")?,
-        group: user(&root, "group")?,
-        selinux_context: root.text("selinuxContext")?.map(str::to_owned),
-        bridge: root.parse("bridge")?,
-    });
-    let template = link::alone(kind, link::mtu(&root)?);
+    let template = link::alone(LinkKind::Tap(tap(&root)?), link::mtu(&root)?);
     let wiring = link::with_mac(&template, link::own_mac(call)?);
     let source = source::load(call, Space::Network(call.config.name().clone()))?;
     Ok(Plan { template, wiring, source, ..Plan::default() })
+}
+
+/// The device that the configuration describes.
+pub(super) fn tap(root: &Object<'_>) -> Result<Tap> {
+    Ok(Tap {
+        multi_queue: root.flag("multiQueue")?,
+        owner: user(root, "owner")?,
+        group: user(root, "group")?,
+        selinux_context: root.text("selinuxContext")?.map(str::to_owned),
+        bridge: root.parse("bridge")?,
+    })
 }
 
 /// Some tap, of which nothing else is known.

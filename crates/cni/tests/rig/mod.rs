@@ -44,6 +44,9 @@ impl Driver for Recorder {
             dns: attachment.dns.clone(),
             ..Attached::default()
         };
+        if attachment.wiring.bandwidth.as_ref().is_some_and(|limits| limits.egress.is_some()) {
+            attached.interfaces.push(interface("bwp0", Place::Host));
+        }
         if let Some(link) = &attachment.wiring.link {
             if let LinkKind::Bridge(bridge) = &link.kind {
                 attached.interfaces.push(interface(bridge.name.as_str(), Place::Host));
