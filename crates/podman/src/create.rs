@@ -1,0 +1,198 @@
+//! `create`: a network is checked and completed. Nothing is changed: Podman may still refuse it.
+
+use engine::{Occupancy, check_subnet};
+use model::{
+    EgressPolicy, Error, Family, IfName, IpNet, LinkKind, Network, NetworkName, Result, Runtime,
+    overlap,
+};
+use serde_json::{Value, json};
+
+use crate::describe::gateway_of;
+use crate::option::{NewNetwork, Shape, Source, Wish};
+use crate::verb::Context;
+use crate::wire::{NetworkConfig, SubnetConfig};
+use crate::{DRIVER, describe, join};
+
+/// The document, completed with what Podman did not say.
+pub(crate) fn create(
+    config: &NetworkConfig,
+    mut document: Value,
+    context: &Context<'_>,
+) -> Result<Value> {
+    let network = match Wish::read(config)? {
+        Wish::Join(name) => {
+            if config.internal {
+                return Err(Error::invalid(format!(
+                    "-o network={name} joins that network as it was made; leave out --internal"
+                )));
+            }
+            let network = join::network(config, &name, context)?;
+            document["internal"] = json!(is_internal(&network));
+            document["subnets"] = subnets_of(&network);
+            network
+        }
+        Wish::New(wish) => {
+            refuse_known(&config.name, context)?;
+            document["subnets"] = subnets(config, &wish, context)?;
+            let network = describe::network(&NetworkConfig::read(&document)?, &wish, context)?;
+            refuse_shared_bridge(&network, context)?;
+            network
+        }
+    };
+    complete(&mut document, config, &network);
+    Ok(document)
+}
+
+/// What Podman shows of the network, and what keeps it from choosing addresses by itself.
+fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
+    if let Some(device) = device(network) {
+        document["network_interface"] = json!(device);
+    }
+    let is_v6 = |pool: &model::Pool| pool.ranges.iter().any(|r| r.subnet.addr().is_ipv6());
+    if network.ipam.pools().iter().any(is_v6) {
+        document["ipv6_enabled"] = json!(true);
+    }
+    if document["subnets"].as_array().is_some_and(Vec::is_empty) {
+        document["subnets"] = Value::Null;
+    }
+    let driver = match &network.ipam {
+        model::Ipam::None => "none",
+        model::Ipam::Dhcp(_) => "dhcp",
+        model::Ipam::Book { .. }
+        | model::Ipam::HostLocal { .. }
+        | model::Ipam::Fixed { .. }
+        | model::Ipam::Foreign(_)
+        | model::Ipam::Requested { .. } => DRIVER,
+    };
+    document["ipam_options"] = json!({"driver": driver});
+    // Podman starts its name server for its own bridges only.
+    if config.dns_servers().is_empty() {
+        document["dns_enabled"] = json!(false);
+    }
+}
+
+fn device(network: &Network) -> Option<&IfName> {
+    match &network.wiring.link.as_ref()?.kind {
+        LinkKind::Bridge(bridge) => Some(&bridge.name),
+        kind => kind.parent()?.name.as_ref(),
+    }
+}
+
+fn is_internal(network: &Network) -> bool {
+    let firewall = network.wiring.firewall.as_ref();
+    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
+}
+
+/// As the network has them that is joined.
+fn subnets_of(network: &Network) -> Value {
+    let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    let subnet = |range: &model::Range| {
+        json!({
+            "subnet": range.subnet, "gateway": range.gateway,
+            "lease_range": {"start_ip": range.first, "end_ip": range.last},
+        })
+    };
+    ranges.map(subnet).collect()
+}
+
+/// A network of somebody else's is joined by asking for it, and not by accident. One that Podman
+/// had under this name, and that nobody is on, is forgotten.
+fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
+    let networks = context.engine.networks()?;
+    let Some(known) = networks.iter().find(|known| known.name == *name) else { return Ok(()) };
+    if known.runtime == Runtime::Podman && context.engine.declared(name)?.is_none() {
+        return Ok(());
+    }
+    Err(Error::conflict(format!(
+        "a network named {name} already exists (runtime {}); -o network={name} joins it",
+        known.runtime
+    )))
+}
+
+/// A bridge goes with its network, so no two have one.
+fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> {
+    let Some(bridge) = network.wiring.link.as_ref().and_then(|link| link.kind.bridge()) else {
+        return Ok(());
+    };
+    let others = context.engine.networks()?;
+    let has_it = |other: &&Network| {
+        let theirs = other.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        other.name != network.name && theirs.is_some_and(|theirs| theirs.name == bridge.name)
+    };
+    match others.iter().find(has_it) {
+        None => Ok(()),
+        Some(other) => Err(Error::conflict(format!(
+            "-o bridge={}: network {} has this bridge; -o network={} joins it",
+            bridge.name, other.name, other.name
+        ))),
+    }
+}
+
+/// The subnets that were asked for, if they are free, or free ones.
+fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> Result<Value> {
+    if wish.source != Source::Book {
+        return Ok(json!([]));
+    }
+    let on_parent = !matches!(wish.shape, Shape::Bridge { .. });
+    let occupancy = context.engine.occupancy()?;
+    let mut subnets: Vec<SubnetConfig> = Vec::new();
+    for of in config.subnets() {
+        check(of, &subnets)?;
+        occupancy.refuse_overlap(&of.subnet)?;
+        subnets.push(of.clone());
+    }
+    for family in missing(config) {
+        if on_parent {
+            return Err(Error::invalid(
+                "a network on a parent device has the subnet of that segment: name it with \
+                 --subnet, or let its DHCP server choose addresses with -o mode=dhcp",
+            ));
+        }
+        subnets.push(chosen(family, &occupancy, &subnets)?);
+    }
+    let rendered: Result<Vec<Value>> = subnets.iter().map(render).collect();
+    rendered.map(Value::from)
+}
+
+/// IPv4 where nothing is said, and IPv6 besides where that is.
+fn missing(config: &NetworkConfig) -> Vec<Family> {
+    let has = |family| config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
+    let mut missing = Vec::new();
+    if config.subnets().is_empty() {
+        missing.push(Family::V4);
+    }
+    if config.ipv6_enabled && !has(Family::V6) {
+        missing.push(Family::V6);
+    }
+    missing
+}
+
+fn check(of: &SubnetConfig, before: &[SubnetConfig]) -> Result<()> {
+    check_subnet(&of.subnet)?;
+    if of.subnet.max_prefix_len() - of.subnet.prefix_len() < 2 {
+        let what = format!("subnet {} is too small: it needs 4 addresses", of.subnet);
+        return Err(Error::invalid(what));
+    }
+    match before.iter().find(|other| overlap(&other.subnet, &of.subnet)) {
+        None => Ok(()),
+        Some(other) => Err(Error::invalid(format!(
+            "the subnets {} and {} of the network overlap",
+            other.subnet, of.subnet
+        ))),
+    }
+}
+
+fn chosen(family: Family, all: &Occupancy, own: &[SubnetConfig]) -> Result<SubnetConfig> {
+    let mut occupancy = all.clone();
+    occupancy.avoided.extend(own.iter().map(|of| of.subnet));
+    let subnet: IpNet = occupancy.choose(family, None)?;
+    Ok(SubnetConfig { subnet, gateway: None, lease_range: None })
+}
+
+fn render(of: &SubnetConfig) -> Result<Value> {
+    let mut rendered = json!({"subnet": of.subnet, "gateway": gateway_of(of)?});
+    if let Some(part) = &of.lease_range {
+        rendered["lease_range"] = json!({"start_ip": part.start_ip, "end_ip": part.end_ip});
+    }
+    Ok(rendered)
+}

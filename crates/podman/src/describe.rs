@@ -1,0 +1,263 @@
+//! The network that Podman's file describes.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use model::{
+    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Error, Family, Firewall, Gateway, Ipam,
+    Ipvlan, Link, LinkKind, Macvlan, Masquerade, Network, Order, Pool, PoolId, Publish, Range,
+    Reach, Result, Route, Runtime, Space, Vlans, Wiring, hosts_of,
+};
+
+use crate::option::{NewNetwork, Shape, Source};
+use crate::verb::Context;
+use crate::wire::{NetworkConfig, RouteConfig, SubnetConfig};
+
+/// Where the daemon that keeps DHCP leases alive listens.
+const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
+
+/// More subnets than this are no network.
+const MOST_SUBNETS: usize = 64;
+
+/// The network as it is the same for all its containers.
+pub(crate) fn network(
+    config: &NetworkConfig,
+    wish: &NewNetwork,
+    context: &Context<'_>,
+) -> Result<Network> {
+    Ok(Network {
+        name: config.name.clone(),
+        runtime: Runtime::Podman,
+        since: context.now,
+        wiring: wiring(config, wish, context.backend)?,
+        ipam: ipam(config, wish.source)?,
+        routes: routes(config, wish)?,
+        dns: Dns {
+            nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
+            ..Dns::default()
+        },
+        sticky: wish.sticky,
+    })
+}
+
+fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result<Wiring> {
+    let kind = kind(config, wish)?;
+    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
+    let is_managed = kind.bridge().is_some_and(|bridge| bridge.gateway != Gateway::None);
+    let masquerades = is_managed && !config.internal && wish.masquerade.unwrap_or(true);
+    let firewall = bridge.map(|bridge| Firewall {
+        backend,
+        ingress: wish.ingress,
+        egress: if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
+        bridge: Some(bridge),
+        admin_chain: None,
+    });
+    let publish = Publish { reach: wish.reach, ..publish(backend) };
+    Ok(Wiring {
+        link: Some(Link { kind, name: None, mac: None, mtu: wish.mtu }),
+        masquerade: masquerades.then_some(Masquerade { backend }),
+        publish: Some(publish).filter(|publish| publish.reach != Reach::default()),
+        firewall,
+        ..Wiring::default()
+    })
+}
+
+/// How ports are published, before it is said which.
+pub(crate) fn publish(backend: Backend) -> Publish {
+    Publish {
+        backend,
+        ports: Vec::new(),
+        reach: Reach::default(),
+        snat: true,
+        masquerade_all: false,
+        behind: None,
+        iptables: model::IptablesPublish::default(),
+    }
+}
+
+fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
+    Ok(match &wish.shape {
+        Shape::Bridge { name, vlan, hairpin, unmanaged } => LinkKind::Bridge(Bridge {
+            name: name.clone().map_or_else(|| model::bridge_name(&config.name), Ok)?,
+            gateway: match (*unmanaged || wish.source != Source::Book, wish.default_route) {
+                (true, _) => Gateway::None,
+                (false, true) => Gateway::Default,
+                (false, false) => Gateway::Address,
+            },
+            force_address: false,
+            hairpin: *hairpin,
+            promiscuous: false,
+            port: BridgePort {
+                vlans: Vlans { untagged: *vlan, ..Vlans::default() },
+                ..BridgePort::default()
+            },
+        }),
+        Shape::Macvlan { parent, mode } => LinkKind::Macvlan(Macvlan {
+            parent: parent.clone(),
+            mode: *mode,
+            broadcast_queue: None,
+            host_access: *mode == model::MacvlanMode::Bridge,
+            probe: wish.source == Source::Book,
+        }),
+        Shape::Ipvlan { parent, mode } => {
+            LinkKind::Ipvlan(Ipvlan { parent: parent.clone(), mode: *mode })
+        }
+    })
+}
+
+fn ipam(config: &NetworkConfig, source: Source) -> Result<Ipam> {
+    match source {
+        Source::Nothing => Ok(Ipam::None),
+        Source::Dhcp => Ok(Ipam::Dhcp(Dhcp {
+            socket: PathBuf::from(DHCP_SOCKET),
+            request: Vec::new(),
+            skip: Vec::new(),
+            provide: Vec::new(),
+            priority: None,
+        })),
+        Source::Book if config.subnets().is_empty() => Err(Error::invalid(format!(
+            "network {} has no subnet; make it again with `podman network create`",
+            config.name
+        ))),
+        Source::Book => Ok(Ipam::Book { pools: pools(config)? }),
+    }
+}
+
+/// A pool for each subnet: a container has an address of each.
+fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
+    if config.subnets().len() > MOST_SUBNETS {
+        return Err(Error::unsupported(format!(
+            "network {} has more than {MOST_SUBNETS} subnets",
+            config.name
+        )));
+    }
+    let pool = |(index, subnet): (u8, &SubnetConfig)| {
+        Ok(Pool {
+            id: PoolId { network: config.name.clone(), index },
+            space: Space::Host,
+            ranges: vec![range(subnet)?],
+            order: Order::NextAfterLast,
+        })
+    };
+    (0..).zip(config.subnets()).map(pool).collect()
+}
+
+/// What is leased of a subnet. Podman names its last address too where `--ip-range` ends there.
+fn range(of: &SubnetConfig) -> Result<Range> {
+    let subnet = of.subnet.trunc();
+    let (lowest, highest) = hosts_of(&subnet);
+    let gateway = gateway_of(of)?;
+    let part = of.lease_range.as_ref();
+    let start = part.and_then(|part| part.start_ip).unwrap_or(lowest);
+    let end = part.and_then(|part| part.end_ip).unwrap_or(highest);
+    for end in [start, end] {
+        if !subnet.contains(&end) {
+            return Err(Error::invalid(format!("--ip-range: {end} is not in subnet {subnet}")));
+        }
+    }
+    Range::new(subnet, start.max(lowest), end.min(highest), Some(gateway))
+}
+
+/// The gateway of a subnet: its first host, where none is named.
+pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
+    let (lowest, highest) = hosts_of(&of.subnet.trunc());
+    match of.gateway {
+        None => Ok(lowest),
+        Some(given) if (lowest..=highest).contains(&given) => Ok(given),
+        Some(given) => {
+            Err(Error::invalid(format!("gateway {given} is no host of subnet {}", of.subnet)))
+        }
+    }
+}
+
+fn routes(config: &NetworkConfig, wish: &NewNetwork) -> Result<Vec<Route>> {
+    let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
+    let by_bridge = matches!(wish.shape, Shape::Bridge { .. }) && wish.metric.is_none();
+    if wish.default_route && wish.source == Source::Book && !by_bridge {
+        for family in [Family::V4, Family::V6] {
+            let all = everything(family);
+            let is_served = config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
+            if is_served && routes.iter().all(|route| route.dst != all) {
+                routes.push(Route { priority: wish.metric, ..Route::new(all, None) });
+            }
+        }
+    }
+    Ok(routes)
+}
+
+fn everything(family: Family) -> IpNet {
+    match family {
+        Family::V4 => IpNet::V4(Ipv4Net::default()),
+        Family::V6 => IpNet::V6(Ipv6Net::default()),
+    }
+}
+
+fn route(of: &RouteConfig) -> Result<Route> {
+    match (of.route_type.as_deref(), of.gateway) {
+        (None | Some("" | "unicast"), Some(gateway)) => {
+            let route = Route::new(of.destination.trunc(), Some(gateway));
+            Ok(Route { priority: of.metric, ..route })
+        }
+        (None | Some("" | "unicast"), None) => {
+            Err(Error::invalid(format!("--route {}: it has no gateway", of.destination)))
+        }
+        (Some(other), _) => Err(Error::unsupported(format!(
+            "--route {}: Spoke has no routes of type {}",
+            of.destination,
+            other.escape_debug()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(subnet: serde_json::Value) -> Result<String> {
+        let of: SubnetConfig = serde_json::from_value(subnet).unwrap();
+        range(&of).map(|r| format!("{}-{} {:?}", r.first, r.last, r.gateway.unwrap()))
+    }
+
+    #[test]
+    fn ranges_hold_hosts_only() {
+        for (subnet, expected) in [
+            (json!({"subnet": "10.1.2.0/24"}), "10.1.2.1-10.1.2.254 10.1.2.1"),
+            (
+                json!({"subnet": "10.1.2.0/24", "gateway": "10.1.2.254"}),
+                "10.1.2.1-10.1.2.254 10.1.2.254",
+            ),
+            (
+                json!({"subnet": "10.1.2.0/24",
+                       "lease_range": {"start_ip": "10.1.2.129", "end_ip": "10.1.2.255"}}),
+                "10.1.2.129-10.1.2.254 10.1.2.1",
+            ),
+            (
+                json!({"subnet": "fd00::/64", "lease_range": {"start_ip": null, "end_ip": "fd00::f"}}),
+                "fd00::1-fd00::f fd00::1",
+            ),
+        ] {
+            assert_eq!(shown(subnet).unwrap(), expected);
+        }
+        for wrong in [
+            json!({"subnet": "10.1.2.0/24", "gateway": "10.1.3.1"}),
+            json!({"subnet": "10.1.2.0/24", "gateway": "10.1.2.255"}),
+            json!({"subnet": "10.1.2.0/24", "lease_range": {"start_ip": "10.1.3.1"}}),
+            json!({"subnet": "10.1.2.0/24",
+                   "lease_range": {"start_ip": "10.1.2.9", "end_ip": "10.1.2.5"}}),
+            json!({"subnet": "10.1.2.0/24", "lease_range": {"start_ip": "fd00::1"}}),
+        ] {
+            assert!(shown(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn routes_need_what_the_kernel_needs() {
+        let of = |route: serde_json::Value| super::route(&serde_json::from_value(route).unwrap());
+        let one = of(json!({"destination": "10.9.0.0/24", "gateway": "10.1.2.9", "metric": 7}));
+        assert_eq!(one.unwrap().priority, Some(7));
+        assert!(of(json!({"destination": "10.9.0.0/24"})).is_err());
+        assert!(of(json!({"destination": "10.9.0.0/24", "route_type": "blackhole"})).is_err());
+    }
+}

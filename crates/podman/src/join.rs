@@ -1,0 +1,54 @@
+//! Networks that somebody else made, and containers of Podman join.
+
+use model::{Error, Layer, Network, NetworkName, Result, Runtime};
+
+use crate::verb::Context;
+use crate::wire::{Exec, NetworkConfig};
+
+/// The network of this name, as it was made. What Podman's file says besides must be the same.
+pub(crate) fn network(
+    config: &NetworkConfig,
+    name: &NetworkName,
+    context: &Context<'_>,
+) -> Result<Network> {
+    let network = context.engine.network(name)?;
+    refuse_other_subnets(config, &network)?;
+    Ok(network)
+}
+
+/// Which network a container is on by this interface, whatever is called so by now.
+pub(crate) fn left(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkName>> {
+    let mut records = context.engine.attachments()?.into_iter();
+    let record = records.find(|record| {
+        record.layer == Layer::Link
+            && record.runtime == Runtime::Podman
+            && (&record.id.container, &record.id.ifname) == (&exec.container_id, exec.ifname())
+    });
+    Ok(record.map(|record| record.id.network))
+}
+
+fn refuse_other_subnets(config: &NetworkConfig, network: &Network) -> Result<()> {
+    let ranges: Vec<_> = network.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
+    for of in config.subnets() {
+        let subnet = of.subnet.trunc();
+        let Some(range) = ranges.iter().find(|range| range.subnet == subnet) else {
+            let theirs: Vec<String> = ranges.iter().map(|r| r.subnet.to_string()).collect();
+            return Err(Error::conflict(format!(
+                "network {} exists with the subnets {}, and {subnet} is none of them; leave out \
+                 --subnet",
+                network.name,
+                theirs.join(", ")
+            )));
+        };
+        if let (Some(gateway), Some(theirs)) = (of.gateway, range.gateway)
+            && gateway != theirs
+        {
+            return Err(Error::conflict(format!(
+                "network {} exists with the gateway {theirs}; {gateway} cannot be another one; \
+                 leave out --gateway",
+                network.name
+            )));
+        }
+    }
+    Ok(())
+}

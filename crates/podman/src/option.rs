@@ -1,0 +1,375 @@
+//! What was said with `podman network create -o`, and by its other flags that say the same.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NetworkName, Parent, Place, Reach,
+    Result, VlanId,
+};
+
+use crate::DRIVER;
+use crate::text::{Texts, choice};
+use crate::wire::NetworkConfig;
+
+const BRIDGE: &str = "bridge";
+const HAIRPIN: &str = "hairpin";
+const ISOLATE: &str = "isolate";
+const MASQUERADE: &str = "masquerade";
+const METRIC: &str = "metric";
+const MODE: &str = "mode";
+const MTU: &str = "mtu";
+const NETWORK: &str = "network";
+const NO_DEFAULT_ROUTE: &str = "no_default_route";
+const PARENT: &str = "parent";
+const PUBLISH: &str = "publish";
+const STICKY: &str = "sticky";
+const VLAN: &str = "vlan";
+
+/// Every key, in the order in which an error names them.
+const KEYS: [&str; 13] = [
+    BRIDGE,
+    MTU,
+    ISOLATE,
+    NETWORK,
+    PARENT,
+    VLAN,
+    MODE,
+    PUBLISH,
+    MASQUERADE,
+    HAIRPIN,
+    NO_DEFAULT_ROUTE,
+    METRIC,
+    STICKY,
+];
+
+/// What describes a network's bridge, and no network on a parent.
+const OF_BRIDGES: [&str; 5] = [BRIDGE, ISOLATE, HAIRPIN, MASQUERADE, PUBLISH];
+
+/// What a network's options ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// To be one that is there already.
+    Join(NetworkName),
+    /// To be a new one.
+    New(NewNetwork),
+}
+
+/// What is asked of a new network. What is [`None`] was not said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewNetwork {
+    pub(crate) shape: Shape,
+    pub(crate) source: Source,
+    pub(crate) mtu: Option<Mtu>,
+    pub(crate) ingress: IngressPolicy,
+    pub(crate) default_route: bool,
+    pub(crate) metric: Option<u32>,
+    pub(crate) masquerade: Option<bool>,
+    pub(crate) reach: Reach,
+    pub(crate) sticky: bool,
+}
+
+/// What containers are connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A bridge of this host.
+    Bridge {
+        name: Option<IfName>,
+        /// The VLAN of the containers' ports.
+        vlan: Option<VlanId>,
+        hairpin: bool,
+        /// Whether the bridge is only a switch, and somebody else's to configure.
+        unmanaged: bool,
+    },
+    /// The segment of a device, with hardware addresses of their own.
+    Macvlan { parent: Parent, mode: MacvlanMode },
+    /// The segment of a device, with its hardware address.
+    Ipvlan { parent: Parent, mode: IpvlanMode },
+}
+
+/// Where addresses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The address book.
+    Book,
+    /// The DHCP server of the parent's segment.
+    Dhcp,
+    /// Nowhere.
+    Nothing,
+}
+
+/// The words of `mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Unmanaged,
+    Dhcp,
+    Macvlan(MacvlanMode),
+    Ipvlan(IpvlanMode),
+}
+
+const MODES: [(&str, Mode); 9] = [
+    ("unmanaged", Mode::Unmanaged),
+    ("dhcp", Mode::Dhcp),
+    ("bridge", Mode::Macvlan(MacvlanMode::Bridge)),
+    ("private", Mode::Macvlan(MacvlanMode::Private)),
+    ("vepa", Mode::Macvlan(MacvlanMode::Vepa)),
+    ("passthru", Mode::Macvlan(MacvlanMode::Passthru)),
+    ("l2", Mode::Ipvlan(IpvlanMode::L2)),
+    ("l3", Mode::Ipvlan(IpvlanMode::L3)),
+    ("l3s", Mode::Ipvlan(IpvlanMode::L3s)),
+];
+
+impl Wish {
+    /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
+    pub(crate) fn read(config: &NetworkConfig) -> Result<Self> {
+        let none = BTreeMap::new();
+        let texts = Texts::of(config.options.as_ref().unwrap_or(&none), &KEYS)?;
+        if let Some(network) = texts.parsed(NETWORK)? {
+            let others: Vec<&str> = KEYS.iter().copied().filter(|key| *key != NETWORK).collect();
+            return match texts.first_of(&others) {
+                None => Ok(Wish::Join(network)),
+                Some(key) => Err(Error::invalid(format!(
+                    "-o {NETWORK}={network} joins that network as it was made; leave out -o {key}"
+                ))),
+            };
+        }
+        new_network(config, &texts).map(Wish::New)
+    }
+}
+
+fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> {
+    let mode = texts.one(
+        MODE,
+        "unmanaged (of a bridge), dhcp, bridge, private, vepa, passthru (of a macvlan), l2, l3 \
+         or l3s (of an ipvlan)",
+        choice(&MODES),
+    )?;
+    let shape = shape(config, texts, mode)?;
+    let no_default_route = texts.flag(NO_DEFAULT_ROUTE)?.unwrap_or(false);
+    Ok(NewNetwork {
+        source: source(config, mode, &shape)?,
+        shape,
+        mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
+            text.parse().ok().and_then(Mtu::new)
+        })?,
+        ingress: texts
+            .one(
+                ISOLATE,
+                "false, true (networks that say so do not reach each other) or container",
+                choice(&[
+                    ("false", IngressPolicy::Open),
+                    ("0", IngressPolicy::Open),
+                    ("true", IngressPolicy::SameBridge),
+                    ("1", IngressPolicy::SameBridge),
+                    ("container", IngressPolicy::Isolated),
+                ]),
+            )?
+            .unwrap_or(IngressPolicy::Open),
+        default_route: !config.internal && !no_default_route && mode != Some(Mode::Unmanaged),
+        metric: texts.parsed(METRIC)?,
+        masquerade: texts.flag(MASQUERADE)?,
+        reach: texts
+            .one(
+                PUBLISH,
+                "any, lan or local",
+                choice(&[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)]),
+            )?
+            .unwrap_or_default(),
+        sticky: texts.flag(STICKY)?.unwrap_or(true),
+    })
+}
+
+fn shape(config: &NetworkConfig, texts: &Texts<'_>, mode: Option<Mode>) -> Result<Shape> {
+    let vlan =
+        texts.one(VLAN, "a VLAN from 1 to 4094", |text| text.parse().ok().and_then(VlanId::new))?;
+    let on_parent = match mode {
+        None => texts.has(PARENT),
+        Some(Mode::Unmanaged) => false,
+        Some(Mode::Dhcp | Mode::Macvlan(_) | Mode::Ipvlan(_)) => true,
+    };
+    if !on_parent {
+        if texts.has(PARENT) {
+            return Err(Error::invalid(format!(
+                "-o {MODE}=unmanaged is of a bridge, and -o {PARENT} of networks without one; \
+                 leave one out"
+            )));
+        }
+        return Ok(Shape::Bridge {
+            name: device(config, texts, BRIDGE)?,
+            vlan,
+            hairpin: texts.flag(HAIRPIN)?.unwrap_or(true),
+            unmanaged: mode == Some(Mode::Unmanaged),
+        });
+    }
+    if let Some(key) = texts.first_of(&OF_BRIDGES) {
+        return Err(Error::invalid(format!(
+            "-o {key} is of bridges, and this network is on a parent device; leave it out"
+        )));
+    }
+    let parent = Parent { name: device(config, texts, PARENT)?, place: Place::Host, vlan };
+    Ok(match mode {
+        Some(Mode::Ipvlan(mode)) => Shape::Ipvlan { parent, mode },
+        Some(Mode::Macvlan(mode)) => Shape::Macvlan { parent, mode },
+        Some(Mode::Dhcp | Mode::Unmanaged) | None => {
+            Shape::Macvlan { parent, mode: MacvlanMode::default() }
+        }
+    })
+}
+
+/// A device of the host, by an option or by `--interface-name`.
+fn device(config: &NetworkConfig, texts: &Texts<'_>, key: &str) -> Result<Option<IfName>> {
+    let flag = config.network_interface.as_deref().filter(|name| !name.is_empty());
+    let flag: Option<IfName> = flag.map(str::parse).transpose()?;
+    match (texts.parsed(key)?, flag) {
+        (Some(option), Some(flag)) if option != flag => Err(Error::invalid(format!(
+            "-o {key}={option} and --interface-name {flag} contradict each other; leave one out"
+        ))),
+        (option, flag) => Ok(option.or(flag)),
+    }
+}
+
+fn source(config: &NetworkConfig, mode: Option<Mode>, shape: &Shape) -> Result<Source> {
+    let driver = config.ipam_options.as_ref().and_then(|options| options.get("driver"));
+    let source = match (driver.map_or("", String::as_str), mode) {
+        ("" | "host-local" | DRIVER | "dhcp", Some(Mode::Dhcp)) | ("dhcp", _) => Source::Dhcp,
+        ("none", Some(Mode::Dhcp)) => {
+            return Err(Error::invalid(
+                "-o mode=dhcp and --ipam-driver none contradict each other; leave one out",
+            ));
+        }
+        ("none", _) => Source::Nothing,
+        ("" | "host-local" | DRIVER, _) => Source::Book,
+        (other, _) => {
+            return Err(Error::unsupported(format!(
+                "--ipam-driver {}: Spoke has host-local (its address book), dhcp and none",
+                other.escape_debug()
+            )));
+        }
+    };
+    match (source, shape, config.subnets().first()) {
+        (Source::Dhcp, Shape::Bridge { .. } | Shape::Ipvlan { .. }, _) => Err(Error::unsupported(
+            "addresses by DHCP are for networks on a parent device, with hardware addresses \
+                 of their own: -o mode=dhcp -o parent=DEVICE",
+        )),
+        (Source::Dhcp | Source::Nothing, _, Some(subnet)) => Err(Error::invalid(format!(
+            "--subnet {}: this network's addresses are not from the address book; leave it out",
+            subnet.subnet
+        ))),
+        (source, _, _) => Ok(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(with: Value) -> Result<Wish> {
+        let mut config = json!({"name": "n"});
+        for (key, value) in with.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        Wish::read(&NetworkConfig::read(&config).unwrap())
+    }
+
+    fn options(options: Value) -> Result<NewNetwork> {
+        match read(json!({"options": options}))? {
+            Wish::New(new) => Ok(new),
+            Wish::Join(name) => panic!("joins {name}"),
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_names_the_accepted_ones() {
+        let error = options(json!({"mtuu": "1400"})).unwrap_err().to_string();
+        assert!(error.starts_with("-o mtuu: no such option; Spoke has bridge, mtu,"), "{error}");
+        let long = options(json!({"x".repeat(500): "\u{7}"})).unwrap_err().to_string();
+        assert!(long.len() < 300, "{long}");
+    }
+
+    #[test]
+    fn each_option_is_understood() {
+        let new = options(json!({
+            "mtu": "1400", "isolate": "true", "bridge": "br7", "vlan": "7", "hairpin": "false",
+            "no_default_route": "1", "metric": "300", "masquerade": "false", "publish": "lan",
+            "sticky": "false",
+        }))
+        .unwrap();
+        assert_eq!(
+            new,
+            NewNetwork {
+                shape: Shape::Bridge {
+                    name: Some("br7".parse().unwrap()),
+                    vlan: VlanId::new(7),
+                    hairpin: false,
+                    unmanaged: false,
+                },
+                source: Source::Book,
+                mtu: Mtu::new(1400),
+                ingress: IngressPolicy::SameBridge,
+                default_route: false,
+                metric: Some(300),
+                masquerade: Some(false),
+                reach: Reach::Lan,
+                sticky: false,
+            }
+        );
+    }
+
+    #[test]
+    fn a_parent_makes_a_network_on_the_segment() {
+        let parent = |name: Option<&str>, vlan| Parent {
+            name: name.map(|name| name.parse().unwrap()),
+            place: Place::Host,
+            vlan,
+        };
+        let bridge = MacvlanMode::Bridge;
+        for (given, expected, source) in [
+            (
+                json!({"parent": "eth0", "vlan": "5"}),
+                Shape::Macvlan { parent: parent(Some("eth0"), VlanId::new(5)), mode: bridge },
+                Source::Book,
+            ),
+            (
+                json!({"mode": "dhcp", "parent": "eth0"}),
+                Shape::Macvlan { parent: parent(Some("eth0"), None), mode: bridge },
+                Source::Dhcp,
+            ),
+            (
+                json!({"mode": "private"}),
+                Shape::Macvlan { parent: parent(None, None), mode: MacvlanMode::Private },
+                Source::Book,
+            ),
+            (
+                json!({"mode": "l3", "parent": "eth0"}),
+                Shape::Ipvlan { parent: parent(Some("eth0"), None), mode: IpvlanMode::L3 },
+                Source::Book,
+            ),
+        ] {
+            let new = options(given).unwrap();
+            assert_eq!((new.shape, new.source), (expected, source));
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (given, word) in [
+            (json!({"options": {"bridge": "a"}, "network_interface": "b"}), "--interface-name b"),
+            (json!({"options": {"mode": "dhcp", "bridge": "a"}}), "-o bridge"),
+            (json!({"options": {"mode": "unmanaged", "parent": "a"}}), "leave one out"),
+            (json!({"options": {"network": "front", "mtu": "1400"}}), "-o mtu"),
+            (json!({"options": {"mode": "wild"}}), "-o mode=wild"),
+            (json!({"options": {"vlan": "4095"}}), "1 to 4094"),
+            (json!({"options": {"isolate": "strict"}}), "isolate=strict"),
+            (json!({"options": {"bridge": "a/b"}}), "interface name"),
+            (json!({"ipam_options": {"driver": "dhcp"}}), "parent device"),
+            (json!({"ipam_options": {"driver": "mine"}}), "--ipam-driver mine"),
+            (
+                json!({"ipam_options": {"driver": "none"}, "subnets": [{"subnet": "10.1.0.0/24"}]}),
+                "--subnet 10.1.0.0/24",
+            ),
+        ] {
+            let error = read(given.clone()).unwrap_err().to_string();
+            assert!(error.contains(word), "{given}: {error}");
+        }
+    }
+}

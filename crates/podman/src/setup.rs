@@ -1,0 +1,206 @@
+//! `setup` and `teardown`: a container comes and goes.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use engine::Request;
+use model::{
+    Attached, Dns, EgressPolicy, Error, Ipam, Layer, Network, Phase, Pool, Range, Result, Runtime,
+    Sandbox, Wiring,
+};
+use netlink::Netns;
+
+use crate::option::Wish;
+use crate::verb::Context;
+use crate::wire::{Exec, StatusBlock};
+use crate::{describe, join};
+
+/// Attaches the container; the answer for netavark.
+pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<StatusBlock> {
+    if let Some(key) = exec.options().keys().next() {
+        return Err(Error::unsupported(format!(
+            "--network {}:{}: no such option of a container; Spoke has ip, mac, alias and \
+             interface_name",
+            exec.network.name,
+            key.escape_debug()
+        )));
+    }
+    let network = network(exec, context)?;
+    let sandbox = Some(sandbox(netns)?);
+    let request = request(exec, network, sandbox, context)?;
+    let attachment = context.engine.attach(&request)?;
+    match attachment.phase {
+        Phase::Attached(attached) => Ok(status(exec, &request.network, attached)),
+        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
+            Err(Error::bug(format!("{} is attached and its record is not", request.id())))
+        }
+    }
+}
+
+/// Detaches the container; what is gone is done. Neither its namespace nor a network that can be
+/// described is needed.
+pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<()> {
+    let described = match join::left(exec, context)? {
+        Some(name) if name != exec.network.name => context.engine.network(&name).ok(),
+        Some(_) | None => network(exec, context).ok(),
+    };
+    let network = described.unwrap_or_else(|| remnant(exec, context));
+    let sandbox = sandbox(netns).ok();
+    let request = match request(exec, network.clone(), sandbox.clone(), context) {
+        Ok(request) => request,
+        Err(_) => bare(exec, network, sandbox),
+    };
+    context.engine.detach(&request)
+}
+
+fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
+    let config = &exec.network;
+    match Wish::read(config)? {
+        Wish::New(wish) => describe::network(config, &wish, context),
+        Wish::Join(name) => {
+            let joined = join::network(config, &name, context)?;
+            Ok(Network { runtime: Runtime::Podman, ..joined })
+        }
+    }
+}
+
+/// What is known of a network that is not understood: its name.
+fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
+    Network {
+        name: exec.network.name.clone(),
+        runtime: Runtime::Podman,
+        since: context.now,
+        wiring: Wiring::default(),
+        ipam: Ipam::None,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }
+}
+
+fn bare(exec: &Exec, network: Network, sandbox: Option<Sandbox>) -> Request {
+    Request {
+        layer: Layer::Link,
+        container: exec.container_id.clone(),
+        ifname: exec.ifname().clone(),
+        owner: exec.owner(),
+        sandbox,
+        wiring: network.wiring.clone(),
+        ipam: network.ipam.clone(),
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+        network,
+    }
+}
+
+fn request(
+    exec: &Exec,
+    network: Network,
+    sandbox: Option<Sandbox>,
+    context: &Context<'_>,
+) -> Result<Request> {
+    let wiring = wiring(exec, &network, context)?;
+    let ipam = with_wanted(&network, exec.wanted())?;
+    let wanted = exec.wanted().to_vec();
+    Ok(Request { wiring, ipam, wanted, ..bare(exec, network, sandbox) })
+}
+
+/// The network's wiring with what this container asked for.
+fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wiring> {
+    let mut wiring = network.wiring.clone();
+    if let Some(link) = &mut wiring.link {
+        link.mac = exec.mac()?;
+    }
+    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let template = wiring.publish.take().unwrap_or(describe::publish(context.backend));
+    // Where no bridge of this host is, and on internal networks, containers are not published.
+    wiring.publish = match bridge {
+        Some(bridge) if !is_internal(network) => {
+            let behind = Some(bridge.name.clone());
+            let ports = exec.ports()?;
+            Some(model::Publish { ports, behind, ..template }).filter(|p| !p.ports.is_empty())
+        }
+        Some(_) | None => None,
+    };
+    Ok(wiring)
+}
+
+fn is_internal(network: &Network) -> bool {
+    let firewall = network.wiring.firewall.as_ref();
+    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
+}
+
+/// The address source of a container that wants these addresses. `--ip` may name one of the subnet
+/// that `--ip-range` does not choose from.
+fn with_wanted(network: &Network, wanted: &[IpAddr]) -> Result<Ipam> {
+    let mut ipam = network.ipam.clone();
+    let Ipam::Book { pools } = &mut ipam else {
+        return match (&network.ipam, wanted.first()) {
+            (Ipam::Dhcp(_) | Ipam::None, Some(address)) => Err(Error::unsupported(format!(
+                "address {address} cannot be asked for: the addresses of network {} are not from \
+                 the address book",
+                network.name
+            ))),
+            (_, _) => Ok(ipam),
+        };
+    };
+    let mut served = Vec::new();
+    for address in wanted {
+        let place = pools.iter().position(|pool| range_of(pool, *address).is_some());
+        match place {
+            Some(place) if served.contains(&place) => {
+                return Err(Error::unsupported(format!(
+                    "address {address} is the second of one subnet of network {}; a container \
+                     has one of each",
+                    network.name
+                )));
+            }
+            Some(place) => {
+                served.push(place);
+                widen(&mut pools[place], *address)?;
+            }
+            None => {
+                return Err(Error::invalid(format!(
+                    "address {address} is in no subnet of network {}",
+                    network.name
+                )));
+            }
+        }
+    }
+    Ok(ipam)
+}
+
+fn range_of(pool: &Pool, address: IpAddr) -> Option<usize> {
+    pool.ranges.iter().position(|range| range.subnet.contains(&address))
+}
+
+fn widen(pool: &mut Pool, address: IpAddr) -> Result<()> {
+    if pool.range_of(address).is_none()
+        && let Some(range) = range_of(pool, address)
+    {
+        let narrow = &pool.ranges[range];
+        pool.ranges[range] = Range::of_hosts(narrow.subnet, None, narrow.gateway)?;
+    }
+    Ok(())
+}
+
+/// The container's namespace. Ours is the host's, which no container may have.
+fn sandbox(netns: &Path) -> Result<Sandbox> {
+    let found = Netns::open(netns)?;
+    if found.is_same(&Netns::current()?) {
+        return Err(Error::invalid(format!(
+            "{} is the namespace of this process, and not a container's",
+            netns.display()
+        )));
+    }
+    Ok(Sandbox { path: netns.to_owned(), inode: found.inode() })
+}
+
+fn status(exec: &Exec, network: &Network, attached: Attached) -> StatusBlock {
+    let of_network = attached.dns.nameservers.iter().filter_map(|server| server.parse().ok());
+    let dns_servers = match exec.network.dns_servers() {
+        [] => of_network.collect(),
+        given => given.to_vec(),
+    };
+    StatusBlock { has_gateway: !is_internal(network), dns_servers, attached }
+}

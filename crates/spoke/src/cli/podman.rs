@@ -1,0 +1,190 @@
+//! `spoke podman`: what Podman 5 needs in order to find us: a program named `spoke` in a directory
+//! of netavark's plugins.
+
+mod containers_conf;
+mod place;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use model::{Error, Result};
+use serde::Serialize;
+
+use super::args::Output;
+use super::output::render;
+use super::table::Table;
+use super::{Answer, FOUND, World};
+use containers_conf::{ContainersConf, Snippet};
+use place::{Place, State};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PodmanCommand {
+    /// Put Spoke where netavark looks for plugins
+    #[command(after_help = "Makes DIRECTORY/spoke a link to this program. Where Podman does not \
+        look in DIRECTORY by itself, a file in /etc/containers/containers.conf.d says that it \
+        should. Afterwards:
+
+  podman network create -d spoke front
+  podman run --network front ...")]
+    Install {
+        #[command(flatten)]
+        plugins: PluginDirectory,
+    },
+    /// Remove what `spoke podman install` made; networks stay
+    Uninstall {
+        #[command(flatten)]
+        plugins: PluginDirectory,
+    },
+    /// Show whether Podman finds Spoke
+    #[command(after_help = "Exits with 1 when it does not.")]
+    Status {
+        #[command(flatten)]
+        plugins: PluginDirectory,
+    },
+}
+
+/// Where netavark looks.
+#[derive(Debug, Args)]
+pub(super) struct PluginDirectory {
+    /// The directory of netavark's plugins
+    #[arg(long, default_value = "/usr/local/lib/netavark", value_name = "DIRECTORY")]
+    dir: PathBuf,
+}
+
+pub(super) fn run(command: &PodmanCommand, output: Output, world: &World) -> Result<Answer> {
+    match command {
+        PodmanCommand::Install { plugins } => install(&plugins.dir, world),
+        PodmanCommand::Uninstall { plugins } => uninstall(&plugins.dir, world),
+        PodmanCommand::Status { plugins } => status(&plugins.dir, output, world),
+    }
+}
+
+fn install(directory: &Path, world: &World) -> Result<Answer> {
+    refuse_relative(directory)?;
+    let place = Place::new(directory);
+    let mut text = String::new();
+    match place.state(&world.executable)? {
+        State::Foreign => {
+            return Err(Error::conflict(format!(
+                "{} is somebody else's; move it away, or choose another directory with --dir",
+                place.path().display()
+            )));
+        }
+        State::Ours => text.push_str(&format!("{} is there\n", place.path().display())),
+        State::Missing | State::Older => {
+            place.make(&world.executable)?;
+            text.push_str(&format!(
+                "made {}, a link to {}\n",
+                place.path().display(),
+                world.executable.display()
+            ));
+        }
+    }
+    let conf = ContainersConf::read(&world.root)?;
+    if !conf.searches(directory) {
+        let snippet = Snippet::below(&world.root);
+        snippet.write(directory)?;
+        text.push_str(&format!("wrote {}\n", snippet.path().display()));
+    }
+    Ok(Answer { notes: notes(&place, world)?, ..Answer::text(text) })
+}
+
+/// What keeps Podman from finding the program all the same.
+fn notes(place: &Place, world: &World) -> Result<Vec<String>> {
+    let conf = ContainersConf::read(&world.root)?;
+    Ok(match conf.searches(place.directory()) {
+        true => conf.first_of(place).into_iter().collect(),
+        false => vec![format!(
+            "Podman does not look in {}: another file in {} says where it looks",
+            place.directory().display(),
+            Snippet::below(&world.root).directory().display()
+        )],
+    })
+}
+
+fn uninstall(directory: &Path, world: &World) -> Result<Answer> {
+    refuse_relative(directory)?;
+    let place = Place::new(directory);
+    let snippet = Snippet::below(&world.root);
+    let mut answer = Answer::default();
+    match place.state(&world.executable)? {
+        State::Ours | State::Older => {
+            place.remove()?;
+            answer.text.push_str(&format!("removed {}\n", place.path().display()));
+        }
+        State::Foreign => {
+            answer.notes.push(format!("{} is somebody else's and stays", place.path().display()));
+        }
+        State::Missing => {}
+    }
+    if snippet.remove(directory)? {
+        answer.text.push_str(&format!("removed {}\n", snippet.path().display()));
+    }
+    if answer.text.is_empty() && answer.notes.is_empty() {
+        answer.text = format!("nothing of Spoke's is in {}\n", directory.display());
+    }
+    Ok(answer)
+}
+
+/// A thing that Podman needs.
+#[derive(Debug, Serialize)]
+struct Part {
+    part: String,
+    /// Whether it is as it should be.
+    good: bool,
+    state: String,
+}
+
+fn status(directory: &Path, output: Output, world: &World) -> Result<Answer> {
+    refuse_relative(directory)?;
+    let place = Place::new(directory);
+    let conf = ContainersConf::read(&world.root)?;
+    let hidden = conf.first_of(&place);
+    let searched = conf.searches(directory);
+    let parts = vec![
+        of_place(&place, place.state(&world.executable)?),
+        Part {
+            part: format!("directory {}", directory.display()),
+            good: searched && hidden.is_none(),
+            state: match (searched, hidden) {
+                (true, None) => "Podman looks there".to_owned(),
+                (true, Some(hidden)) => hidden,
+                (false, _) => format!(
+                    "Podman looks in {} only; `spoke podman install` mends it",
+                    conf.directories()
+                ),
+            },
+        },
+    ];
+    let code = if parts.iter().all(|part| part.good) { 0 } else { FOUND };
+    Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
+}
+
+fn of_place(place: &Place, state: State) -> Part {
+    let (good, state) = match state {
+        State::Ours => (true, "installed"),
+        State::Older => (true, "another build of Spoke; `spoke podman install` renews it"),
+        State::Foreign => (false, "somebody else's"),
+        State::Missing => (false, "not installed"),
+    };
+    Part { part: place.path().display().to_string(), good, state: state.to_owned() }
+}
+
+fn table(parts: &[Part]) -> Table {
+    let mut table = Table::new(&["PART", "STATE"]);
+    for part in parts {
+        table.row([part.part.clone(), part.state.clone()]);
+    }
+    table
+}
+
+/// Podman does not look in a directory that depends on where it runs.
+fn refuse_relative(directory: &Path) -> Result<()> {
+    match directory.is_absolute() {
+        true => Ok(()),
+        false => {
+            let what = format!("--dir {} is not an absolute path", directory.display());
+            Err(Error::invalid(what))
+        }
+    }
+}

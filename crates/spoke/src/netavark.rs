@@ -1,0 +1,99 @@
+//! Called by Podman or netavark as a network plugin: one document, one answer, exit.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+
+use linux::Life;
+use model::{NetworkName, Result};
+use podman::{Context, DRIVER, Output, Verb};
+
+use crate::config::Config;
+use crate::host;
+use crate::world::World;
+
+/// Where Podman keeps its networks: as root, and where its storage says so (containers.conf(5),
+/// `network_config_dir`).
+const NETWORKS: [&str; 2] = ["etc/containers/networks", "var/lib/containers/storage/networks"];
+
+/// Where Podman 4 has them, with CNI.
+const LISTS: &str = "etc/cni/net.d";
+
+/// What is asked for, if a program of this name and with these arguments is asked as a plugin.
+pub(crate) fn called(name: Option<&OsStr>, args: &[OsString]) -> Option<Verb> {
+    let words: Option<Vec<String>> =
+        args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
+    Verb::parse(&words?).filter(|_| name == Some(OsStr::new(DRIVER)))
+}
+
+/// Answers the document on standard input; returns the exit code.
+pub(crate) fn run(verb: &Verb) -> u8 {
+    let output = match podman::introduce(verb) {
+        Some(told) => told,
+        None => answer(verb).unwrap_or_else(|error| Output::error(&error)),
+    };
+    match std::io::stdout().write_all(output.stdout.as_bytes()) {
+        Ok(()) => output.code,
+        Err(_) => 1,
+    }
+}
+
+fn answer(verb: &Verb) -> Result<Output> {
+    let config = match Config::of_this_host() {
+        // A mistake in it is no reason to keep a container's network alive.
+        Err(_) if matches!(verb, Verb::Teardown(_)) => Config::default(),
+        read => read?,
+    };
+    let world = World::open(&config, Life::Short)?;
+    let engine = world.engine();
+    if *verb == Verb::Create {
+        // What Podman has removed must not be in the way of what it makes. If this fails, it is.
+        let _ = podman::forgotten(&engine, &known(Path::new("/")));
+    }
+    let context = Context { engine: &engine, backend: config.firewall.backend, now: host::now() };
+    Ok(podman::run(verb, &mut *input(), &context))
+}
+
+/// The networks that Podman has below `root`, and those that CNI has.
+pub(crate) fn known(root: &Path) -> BTreeSet<NetworkName> {
+    let directories = NETWORKS.into_iter().chain([LISTS]);
+    let declared = directories.flat_map(|of| cni::list::declared(&root.join(of)));
+    declared.filter_map(|network| network.name.parse().ok()).collect()
+}
+
+/// A person who tries it by hand has nothing to say on standard input.
+fn input() -> Box<dyn Read> {
+    let stdin = std::io::stdin();
+    match stdin.is_terminal() {
+        true => Box::new(std::io::empty()),
+        false => Box::new(stdin),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_under_the_driver_s_name() {
+        let called = |name: &str, line: &str| called(Some(OsStr::new(name)), &args(line));
+        assert_eq!(called("spoke", "spoke create"), Some(Verb::Create));
+        assert_eq!(called("spoke", "spoke network create"), None);
+        assert_eq!(called("bridge", "bridge create"), None);
+    }
+
+    #[test]
+    fn what_podman_has_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("etc/containers/networks");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("front.json"), r#"{"name": "front"}"#).unwrap();
+        std::fs::write(directory.join("broken.json"), "{").unwrap();
+        assert_eq!(known(root.path()), BTreeSet::from(["front".parse().unwrap()]));
+    }
+}
