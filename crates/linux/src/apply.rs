@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use model::{Error, IfName, IpNet, Result};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, Peer, Socket};
+use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, NewDevice, Peer, Socket};
 
 use crate::identity::{GROUP, PROTOCOL};
-use crate::plan::{Step, Veth};
+use crate::plan::{Single, Step, Veth};
 
 /// One namespace that steps are applied to: the calling thread's.
 pub(crate) struct Hands<'a> {
     socket: &'a mut Socket,
-    /// Where the far ends of veth pairs come into being.
+    /// Where the container's ends come into being.
     peers: Option<&'a Netns>,
     batch: Batch,
     /// What counts as done, by message.
@@ -50,6 +50,13 @@ impl<'a> Hands<'a> {
                 self.flush()
             }
             Step::Veth(veth) => self.veth(veth),
+            Step::Single(single) => self.single(single),
+            Step::Tap(tap) => {
+                self.flush()?;
+                crate::tap::make(self.socket, tap)
+            }
+            Step::Move { from, to, remembers } => self.move_link(from, to, *remembers),
+            Step::Mac(name, mac) => self.change(name, &Change::Mac(*mac)),
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
@@ -108,6 +115,40 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
+    fn single(&mut self, single: &Single) -> Result<()> {
+        let parent = single.parent.as_ref().map(|parent| self.index(parent)).transpose()?;
+        let made = self.batch.new_device(&NewDevice {
+            name: &single.name,
+            kind: single.kind,
+            parent,
+            mac: single.mac,
+            mtu: single.mtu,
+            group: Some(single.group),
+            up: false,
+            netns: self.peers.filter(|_| single.away).map(std::os::fd::AsFd::as_fd),
+        });
+        if single.shared {
+            self.done.push((made, Errno::EXIST));
+        }
+        Ok(())
+    }
+
+    /// What it was called is kept before anything else can go wrong.
+    fn move_link(&mut self, from: &IfName, to: &IfName, remembers: bool) -> Result<()> {
+        let Some(peers) = self.peers else {
+            return Err(Error::bug(format!("{from} is to be moved to nowhere")));
+        };
+        let index = self.index(from)?;
+        if remembers {
+            let alias = Change::Alias(from.as_str().to_owned());
+            self.batch.change_link(At::Index(index), &[alias]);
+            self.flush()?;
+        }
+        self.batch.move_link(index, std::os::fd::AsFd::as_fd(peers), to);
+        self.indices.remove(from);
+        Ok(())
+    }
+
     fn address(&mut self, name: &IfName, address: IpNet, protocol: u8) -> Result<()> {
         let index = self.index(name)?;
         let new = NewAddress { protocol, ..NewAddress::new(index, address) };
@@ -149,8 +190,19 @@ impl<'a> Hands<'a> {
                 "{failure}: the bridge has no port left, it can have 1023"
             )));
         }
-        outcome.into_result()
+        match outcome.failures().first() {
+            Some(failure) if failure.errno == Errno::BUSY => Err(busy(failure)),
+            Some(_) | None => outcome.into_result(),
+        }
     }
+}
+
+/// Of what a batch here makes, only devices on a parent can find it busy, and trying again is no
+/// help.
+fn busy(failure: &netlink::Failure) -> Error {
+    Error::conflict(format!(
+        "{failure}: the device below it is a port of another one (then name that as the parent), or has links of another kind: macvlan and ipvlan cannot share a parent, and passthru shares it with nobody"
+    ))
 }
 
 /// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults

@@ -2,16 +2,18 @@
 
 use engine::port::{Driver, Presence, Stray};
 use model::{
-    Attached, Attachment, Bridge, EgressPolicy, Error, Handoff, IfName, Kind, LinkKind, Mac,
-    Network, Result, Runtime, Sandbox,
+    Attached, Attachment, Bridge, EgressPolicy, Error, Handoff, IfName, LinkKind, Mac, Network,
+    Result, Runtime, Sandbox,
 };
 use netlink::{At, Errno, Link, Links, Netns, Reaper, Socket};
 
 use crate::apply::Hands;
-use crate::identity::{GROUP, Identity, PROTOCOL};
+use crate::facts::{self, Known};
+use crate::identity::{GROUP, PROTOCOL};
+use crate::link::{self, Before};
 use crate::policy::Policy;
 use crate::strays::Made;
-use crate::{facts, plan, presence, tuning, verify};
+use crate::{parts, plan, presence, tuning, verify};
 
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +59,23 @@ impl Linux {
 
 impl Driver for Linux {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
-        self.policy.probe(attachment)?;
-        let sandbox = entered(attachment)?;
-        let attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
-            (Some(made), Some(_), _) | (Some(made), None, Handoff::Caller) => {
-                link(attachment, made, sandbox.as_ref())?
-            }
-            (Some(_), None, Handoff::Finish) => {
-                return Err(Error::invalid(format!("{} has no network namespace", attachment.id)));
-            }
-            (None, _, _) => unlinked(attachment),
+        // A source that is asked over the link was asked before.
+        let before = match attachment.ipam.asks_over_link() {
+            true => Before::Connected,
+            false => Before::Nothing,
         };
-        self.policy.install(attachment)?;
-        if let (Some(tuning), Some(sandbox)) = (&attachment.wiring.tuning, &sandbox) {
-            tuning::tune(tuning, plan::device(attachment), sandbox)?;
+        self.make(attachment, before)
+    }
+
+    fn connect(&self, attachment: &Attachment) -> Result<()> {
+        match attachment.wiring.link {
+            Some(_) => link::connect(attachment, entered(attachment)?.as_ref()),
+            None => Ok(()),
         }
-        Ok(attached)
+    }
+
+    fn complete(&self, attachment: &Attachment) -> Result<Attached> {
+        self.make(attachment, Before::Connected)
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
@@ -82,8 +85,15 @@ impl Driver for Linux {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
             None => Ok(()),
         };
-        let unlinked = self.unlink(attachment, sandbox.as_ref());
-        filtered.and(tuned).and(unlinked)
+        let undone = parts::undo(attachment, sandbox.as_ref());
+        let (devices, found) = match parts::devices(attachment) {
+            Ok(devices) => (devices, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        // One wait for all.
+        let delete = |links: &[IfName]| self.reap(&[&devices, links].concat());
+        let unlinked = link::remove(attachment, sandbox.as_ref(), &delete);
+        filtered.and(tuned).and(undone).and(found).and(unlinked)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
@@ -99,6 +109,7 @@ impl Driver for Linux {
                 tuning::check(tuning, plan::device(attachment), sandbox)?;
             }
         }
+        parts::check(attachment, attached, sandbox.as_ref())?;
         // Of what the reference plugins made, the rules are not known.
         match attachment.runtime {
             Runtime::Reference => Ok(()),
@@ -117,18 +128,18 @@ impl Driver for Linux {
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
-        let link = attachment.wiring.link.as_ref()?;
-        (link.kind != LinkKind::Loopback).then(|| plan::container_mac(attachment, link))
+        plan::hardware_address(attachment)
     }
 
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
         let mut socket = Socket::route()?;
-        let (facts, there) = facts::gather(&link.kind, &mut socket)?;
+        let Known { facts, below } =
+            facts::of_network(&network.name, &link.kind, None, &mut socket)?;
         let steps = plan::up(network, &facts)?;
         let mut hands = Hands::new(&mut socket, None);
-        if let Some(there) = there {
-            hands.knows(&there.name, there.index);
+        if let Some(below) = below {
+            hands.knows(&below.name, below.index);
         }
         hands.apply(&steps)?;
         let firewall = network.wiring.firewall.as_ref();
@@ -183,22 +194,24 @@ impl Driver for Linux {
 }
 
 impl Linux {
-    /// Removes the host's end, and with it the container's. Attachments of the reference plugins
-    /// have a host's end of another name, and go by the container's.
-    fn unlink(&self, attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
-        match (&attachment.wiring.link, sandbox) {
-            (None, _) => self.reap(&[]),
-            (Some(link), sandbox) if link.kind == LinkKind::Loopback => match sandbox {
-                Some(sandbox) => loopback_down(sandbox),
-                None => Ok(()),
-            },
-            (Some(_), Some(sandbox)) if attachment.runtime == Runtime::Reference => {
-                self.reap(&[Identity::of(&attachment.id).host_link()?])?;
-                let device = plan::device(attachment);
-                sandbox.enter(|| self.delete(&mut Socket::route()?, device))?
+    fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {
+        self.policy.probe(attachment)?;
+        let sandbox = entered(attachment)?;
+        let mut attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
+            (Some(_), Some(_), _) | (Some(_), None, Handoff::Caller) => {
+                link::make(attachment, sandbox.as_ref(), before)?
             }
-            (Some(_), _) => self.reap(&[Identity::of(&attachment.id).host_link()?]),
+            (Some(_), None, Handoff::Finish) => {
+                return Err(Error::invalid(format!("{} has no network namespace", attachment.id)));
+            }
+            (None, _, _) => unlinked(attachment),
+        };
+        self.policy.install(attachment)?;
+        if let (Some(tuning), Some(sandbox)) = (&attachment.wiring.tuning, &sandbox) {
+            tuning::tune(tuning, plan::device(attachment), sandbox)?;
         }
+        parts::make(attachment, &mut attached, sandbox.as_ref())?;
+        Ok(attached)
     }
 
     /// The packet filter's table goes with our last bridge.
@@ -245,65 +258,6 @@ fn drop_gateways(
     dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
 }
 
-/// Makes the link. Something of our own name that no record speaks of is in nobody's use: it is
-/// removed, and the link made again.
-fn link(attachment: &Attachment, made: &model::Link, sandbox: Option<&Netns>) -> Result<Attached> {
-    match try_link(attachment, made, sandbox) {
-        Err(error) if error.kind() == model::Kind::Conflict => {
-            let mut socket = Socket::route()?;
-            let name = Identity::of(&attachment.id).host_link()?;
-            match socket.link(At::Name(&name))? {
-                Some(link) if link.group == GROUP => {
-                    let mut batch = netlink::wire::Batch::new();
-                    batch.delete_link(At::Index(link.index));
-                    socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
-                    try_link(attachment, made, sandbox)
-                }
-                Some(_) | None => Err(error),
-            }
-        }
-        tried => tried,
-    }
-}
-
-fn try_link(
-    attachment: &Attachment,
-    made: &model::Link,
-    sandbox: Option<&Netns>,
-) -> Result<Attached> {
-    let mut socket = Socket::route()?;
-    let (facts, bridge) = facts::gather(&made.kind, &mut socket)?;
-    let plan = plan::attach(attachment, &facts)?;
-    let mut hands = Hands::new(&mut socket, sandbox);
-    if let Some(bridge) = &bridge {
-        hands.knows(&bridge.name, bridge.index);
-    }
-    hands.apply(&plan.host).map_err(|error| match &bridge {
-        Some(bridge) if error.kind() == Kind::Exhausted => {
-            error.context(format!("bridge {}", bridge.name))
-        }
-        Some(_) | None => error,
-    })?;
-    if let Some(sandbox) = sandbox {
-        sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
-    }
-    hands.apply(&plan.after)?;
-    match bridge.filter(|bridge| bridge.group != GROUP) {
-        Some(bridge) => tell_mac(plan.attached, &bridge, &mut socket),
-        None => Ok(plan.attached),
-    }
-}
-
-/// A bridge of somebody else may take the hardware address of a new port.
-fn tell_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Result<Attached> {
-    let now = socket.link(At::Index(bridge.index))?;
-    let named = attached.interfaces.iter_mut().find(|known| known.name == bridge.name);
-    if let (Some(interface), Some(now)) = (named, now) {
-        interface.mac = now.mac;
-    }
-    Ok(attached)
-}
-
 /// A layer without a link of its own became what it was told.
 fn unlinked(attachment: &Attachment) -> Attached {
     Attached {
@@ -312,11 +266,6 @@ fn unlinked(attachment: &Attachment) -> Attached {
         routes: attachment.routes.clone(),
         dns: attachment.dns.clone(),
     }
-}
-
-fn loopback_down(sandbox: &Netns) -> Result<()> {
-    let steps = [plan::Step::Down("lo".parse()?)];
-    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&steps))?
 }
 
 /// The container's namespace, where we work in it.
@@ -330,9 +279,11 @@ fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
 /// The container's namespace, where it is still there and something is to be undone in it: a pair
 /// goes by its host's end.
 fn left(attachment: &Attachment) -> Option<Netns> {
+    let is_single = |link: &model::Link| !link.kind.is_pair();
     let inside = attachment.wiring.tuning.is_some()
         || attachment.runtime == Runtime::Reference
-        || attachment.wiring.link.as_ref().is_some_and(|link| link.kind == LinkKind::Loopback);
+        || parts::reach_inside(attachment)
+        || attachment.wiring.link.as_ref().is_some_and(is_single);
     let sandbox = attachment.sandbox.as_ref().filter(|_| inside)?;
     open(sandbox).ok()
 }

@@ -1,23 +1,190 @@
 //! What a plan must know of the host, read from the kernel.
 
-use model::{LinkKind, Result};
-use netlink::{At, Link, Socket};
+use model::{
+    Attachment, Error, Family, IfName, IpNet, LinkKind, Macvlan, NetworkName, Parent, Place, Result,
+};
+use netlink::route::Routes;
+use netlink::{At, Link, Netns, Socket};
 
-use crate::plan::{BridgeFacts, Facts};
+use crate::identity::{GROUP, Identity, shim_link};
+use crate::plan::parent::vlan_device;
+use crate::plan::{self, BridgeFacts, Connected, Facts, ParentFacts};
 
-/// The facts for planning such a link, and the bridge as the kernel knows it.
-pub(crate) fn gather(kind: &LinkKind, socket: &mut Socket) -> Result<(Facts, Option<Link>)> {
-    let LinkKind::Bridge(bridge) = kind else { return Ok((Facts::default(), None)) };
-    let Some(link) = socket.link(At::Name(&bridge.name))? else {
-        return Ok((Facts::default(), None));
-    };
-    let addresses = socket.addresses(Some(link.index))?;
-    let facts = BridgeFacts {
+/// What was read.
+pub(crate) struct Known {
+    /// For planning.
+    pub(crate) facts: Facts,
+    /// The bridge or parent in the host's namespace, as the kernel knows it.
+    pub(crate) below: Option<Link>,
+}
+
+/// The facts for planning a link of this network.
+pub(crate) fn of_network(
+    network: &NetworkName,
+    kind: &LinkKind,
+    sandbox: Option<&Netns>,
+    socket: &mut Socket,
+) -> Result<Known> {
+    let mut known = Known { facts: Facts::default(), below: None };
+    match kind {
+        LinkKind::Bridge(bridge) => {
+            known.below = socket.link(At::Name(&bridge.name))?;
+            known.facts.bridge =
+                known.below.as_ref().map(|link| bridge_facts(link, socket)).transpose()?;
+        }
+        LinkKind::Macvlan(Macvlan { parent, host_access: true, .. }) => {
+            let mut facts = parent_facts(parent, sandbox, socket, &mut known)?;
+            let index = known.below.as_ref().map(|link| link.index);
+            facts.addresses = addresses(index, socket)?;
+            known.facts.parent = Some(facts);
+            let shim = socket.link(At::Name(&shim_link(network)?))?;
+            known.facts.shim = shim.is_some_and(|link| link.group == GROUP);
+        }
+        LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) => {
+            if let Some(parent) = kind.parent() {
+                let facts = parent_facts(parent, sandbox, socket, &mut known)?;
+                known.facts.parent = Some(facts);
+            }
+        }
+        LinkKind::Ptp(_)
+        | LinkKind::Loopback
+        | LinkKind::Device(_)
+        | LinkKind::Dummy
+        | LinkKind::Tap(_)
+        | LinkKind::Chain(_) => {}
+    }
+    Ok(known)
+}
+
+/// The facts for planning an attachment's link.
+pub(crate) fn gather(
+    attachment: &Attachment,
+    kind: &LinkKind,
+    sandbox: Option<&Netns>,
+    socket: &mut Socket,
+) -> Result<Known> {
+    of_network(&attachment.id.network, kind, sandbox, socket)
+}
+
+fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {
+    Ok(BridgeFacts {
         is_bridge: link.kind.as_deref() == Some("bridge"),
         is_up: link.flags.is_up(),
         promiscuous: link.flags.is_promiscuous(),
         mac: link.mac,
-        addresses: addresses.into_iter().map(|address| address.address).collect(),
+        addresses: addresses(Some(link.index), socket)?,
+    })
+}
+
+fn addresses(link: Option<u32>, socket: &mut Socket) -> Result<Vec<IpNet>> {
+    match link {
+        Some(index) => {
+            let there = socket.addresses(Some(index))?;
+            Ok(there.into_iter().map(|address| address.address).collect())
+        }
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The parent, or the one that it is a VLAN of.
+fn parent_facts(
+    parent: &Parent,
+    sandbox: Option<&Netns>,
+    socket: &mut Socket,
+    known: &mut Known,
+) -> Result<ParentFacts> {
+    let (link, base) = match (parent.place, sandbox) {
+        (Place::Host, _) => existing(parent, socket)?,
+        (Place::Sandbox, Some(sandbox)) => {
+            sandbox.enter(|| existing(parent, &mut Socket::route()?))??
+        }
+        (Place::Sandbox, None) => {
+            return Err(Error::invalid(
+                "a parent in the container cannot be used before there is one".to_owned(),
+            ));
+        }
     };
-    Ok((Facts { bridge: Some(facts) }, Some(link)))
+    let facts = ParentFacts {
+        name: match (&base, parent.vlan) {
+            (Some(base), Some(vlan)) => vlan_device(base, vlan)?,
+            (_, _) => link.name.clone(),
+        },
+        base,
+        mac: link.mac,
+        mtu: link.mtu,
+        addresses: Vec::new(),
+    };
+    if parent.place == Place::Host {
+        known.below = Some(link);
+    }
+    Ok(facts)
+}
+
+/// The device, or the one that it is to be a VLAN of, with that one's name.
+fn existing(parent: &Parent, socket: &mut Socket) -> Result<(Link, Option<IfName>)> {
+    let base = match &parent.name {
+        Some(name) => name.clone(),
+        None => default_device(socket)?,
+    };
+    let Some(vlan) = parent.vlan else { return Ok((found(&base, socket)?, None)) };
+    if parent.place == Place::Sandbox {
+        return Err(Error::invalid(format!(
+            "VLAN {vlan} of {base}: only of a parent in the host a device for a VLAN is made"
+        )));
+    }
+    match socket.link(At::Name(&vlan_device(&base, vlan)?))? {
+        Some(link) => Ok((link, None)),
+        None => Ok((found(&base, socket)?, Some(base))),
+    }
+}
+
+fn found(name: &IfName, socket: &mut Socket) -> Result<Link> {
+    socket.link(At::Name(name))?.ok_or_else(|| {
+        Error::not_found(format!("failed to lookup master {:?}: Link not found", name.as_str()))
+    })
+}
+
+/// The device of the default route, in IPv4 if there is one.
+fn default_device(socket: &mut Socket) -> Result<IfName> {
+    for family in [Family::V4, Family::V6] {
+        let all = Routes { family, table: Some(netlink::route::MAIN), link: None };
+        let routes = socket.routes(all)?.into_iter().filter(|route| route.dst.prefix_len() == 0);
+        let best = routes.min_by_key(|route| route.priority.unwrap_or(0));
+        let link = best.and_then(|route| route.link);
+        if let Some(index) = link
+            && let Some(link) = socket.link(At::Index(index))?
+        {
+            return Ok(link.name);
+        }
+    }
+    Err(Error::not_found(
+        "no default route found; name the master device, or add a default route".to_owned(),
+    ))
+}
+
+/// The attachment's own link, if it was made before.
+pub(crate) fn connected(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    socket: &mut Socket,
+) -> Result<Option<Connected>> {
+    let Some(link) = &attachment.wiring.link else { return Ok(None) };
+    let identity = Identity::of(&attachment.id);
+    if link.kind.is_pair() {
+        let host_end = socket.link(At::Name(&identity.host_link()?))?;
+        let ours = host_end.filter(|link| link.group == GROUP);
+        return Ok(ours.map(|link| Connected {
+            place: if link.peer_netns.is_none() { Place::Host } else { Place::Sandbox },
+            mac: None,
+        }));
+    }
+    let is_ours = |link: &Link| link.group == identity.group();
+    if let Some(link) = socket.link(At::Name(&identity.guest_link()?))?.filter(is_ours) {
+        return Ok(Some(Connected { place: Place::Host, mac: link.mac }));
+    }
+    let Some(sandbox) = sandbox else { return Ok(None) };
+    let device = plan::device(attachment);
+    let inside = sandbox.enter(|| Socket::route()?.link(At::Name(device)))??;
+    let ours = inside.filter(is_ours);
+    Ok(ours.map(|link| Connected { place: Place::Sandbox, mac: link.mac }))
 }

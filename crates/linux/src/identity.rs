@@ -42,6 +42,13 @@ impl Identity {
         format!("{GUEST}{}", self.hex(11)).parse().map_err(|_: Error| Error::bug("veth name"))
     }
 
+    /// Marks the container's end where there is none in the host (`IFLA_GROUP`): names in a
+    /// container are not ours, and two networks may want the same.
+    pub fn group(&self) -> u32 {
+        let [a, b, c, d, ..] = self.digest;
+        u32::from_be_bytes([a, b, c, d]).max(1)
+    }
+
     /// The mark of its packet filter elements in `layer`: each layer's can be removed alone.
     pub fn mark(&self, layer: Layer) -> String {
         format!("{}/{}", self.hex(32), layer.name())
@@ -79,6 +86,26 @@ pub fn host_link_of(mark: &str) -> Option<IfName> {
 /// Whether an interface of ours is a container's end that waits in the host's namespace.
 pub fn is_guest_link(name: &IfName) -> bool {
     name.as_str().starts_with(GUEST)
+}
+
+/// The group ([`Identity::group`]) of whoever has this name in the host's namespace; `None` where
+/// it is not the name of a container's end.
+pub fn group_of(guest: &IfName) -> Option<u32> {
+    let digits = guest.as_str().strip_prefix(GUEST)?.get(..8)?;
+    u32::from_str_radix(digits, 16).ok().map(|group| group.max(1))
+}
+
+/// The host's own device on the segment of a network's parent: `vets` and 44 bits.
+pub fn shim_link(network: &NetworkName) -> Result<IfName> {
+    let digest: [u8; 32] = Sha256::digest(network.as_str().as_bytes()).into();
+    format!("vets{}", Identity { digest }.hex(11))
+        .parse()
+        .map_err(|_: Error| Error::bug("shim name"))
+}
+
+/// The hardware address of that.
+pub fn shim_mac(network: &NetworkName) -> Mac {
+    short(&Sha256::digest(format!("shim/{network}").as_bytes()))
 }
 
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
@@ -126,6 +153,9 @@ mod tests {
         assert_ne!(one.mac(), one.host_mac());
         assert_ne!(one.mark(Layer::Link), one.mark(Layer::Publish));
         assert_eq!(one, Identity::of(&id("a", "bc")));
+        assert_eq!(group_of(&one.guest_link().unwrap()), Some(one.group()));
+        assert_eq!(group_of(&one.host_link().unwrap()), None);
+        assert_ne!(shim_link(&"a".parse().unwrap()).ok(), shim_link(&"b".parse().unwrap()).ok());
         assert!(one.made(&one.mark(Layer::Link)) && !one.made(&other.mark(Layer::Link)));
         assert_eq!(host_link_of(&one.mark(Layer::Publish)), one.host_link().ok());
         let address = "10.0.0.2".parse().unwrap();

@@ -2,24 +2,86 @@
 //! the facts that were gathered into steps.
 
 mod bridge;
+mod device;
+mod dummy;
+mod ipvlan;
 mod loopback;
+mod macvlan;
+pub(crate) mod parent;
 mod ptp;
 mod route;
+mod seat;
+mod single;
+mod vlan;
 
 use std::net::IpAddr;
 
 use model::{
     Attached, Attachment, Error, Family, Handoff, IfName, InterfaceAddress, IpNet, Ipam, Link,
-    LinkKind, Mac, Mtu, Network, Result, Route,
+    LinkKind, Mac, MacvlanMode, Mtu, Network, Place, Result, Route,
 };
 
 use crate::identity::{Identity, mac_of};
+
+pub(crate) use seat::Seat;
+pub use single::Single;
 
 /// What must be known about the host before an attachment can be planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The device that has the bridge's name, if there is one.
     pub bridge: Option<BridgeFacts>,
+    /// The device below, of links that have one.
+    pub parent: Option<ParentFacts>,
+    /// Whether the network's device for the host is there.
+    pub shim: bool,
+    /// The device of the host that the container is to have.
+    pub device: Option<DeviceFacts>,
+    /// The attachment's own link, where it was made before.
+    pub connected: Option<Connected>,
+}
+
+/// A device that others are made on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentFacts {
+    /// Its name.
+    pub name: IfName,
+    /// Where it is missing, the device that it is a VLAN of; the rest is that one's.
+    pub base: Option<IfName>,
+    /// Its hardware address.
+    pub mac: Option<Mac>,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Its addresses, where they matter.
+    pub addresses: Vec<IpNet>,
+}
+
+/// A device of the host that a container is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceFacts {
+    /// It is in the host.
+    Host {
+        /// Its name.
+        name: IfName,
+        /// Its hardware address.
+        mac: Option<Mac>,
+    },
+    /// The container has it already.
+    There {
+        /// Its hardware address.
+        mac: Option<Mac>,
+    },
+    /// A program drives it by itself (DPDK): the kernel has no interface of it.
+    Program,
+}
+
+/// An attachment's link that was made before the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// Where the container's end is.
+    pub place: Place,
+    /// Its hardware address, where that may have to change.
+    pub mac: Option<Mac>,
 }
 
 /// An existing device with the name of a wanted bridge.
@@ -51,6 +113,21 @@ pub enum Step {
     },
     /// Makes the pair that connects a container.
     Veth(Veth),
+    /// Makes a device of one end.
+    Single(Single),
+    /// Makes a device for a program in the container.
+    Tap(Tap),
+    /// Moves a link into the container.
+    Move {
+        /// Its name in the host.
+        from: IfName,
+        /// Its name in the container.
+        to: IfName,
+        /// Whether it keeps its old name in mind, to have it again one day.
+        remembers: bool,
+    },
+    /// Sets the hardware address.
+    Mac(IfName, Mac),
     /// Sets a link up.
     Up(IfName),
     /// Sets a link down.
@@ -106,6 +183,21 @@ pub struct Veth {
     pub hairpin: bool,
 }
 
+/// A device whose packets a program sends and receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tap {
+    /// Its name.
+    pub name: IfName,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// Its MTU; the kernel's default where there is none.
+    pub mtu: Option<Mtu>,
+    /// Its group: whose it is.
+    pub group: u32,
+    /// What is particular to it.
+    pub tap: model::Tap,
+}
+
 /// The steps of attaching one link, and what comes of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -126,23 +218,40 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     };
     match (&link.kind, attachment.handoff) {
         (LinkKind::Bridge(bridge), _) => bridge::plan(attachment, link, bridge, facts),
-        (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link),
+        (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link, facts),
         (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
+        (LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) | LinkKind::Dummy, _)
+        | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
+            single::plan(attachment, link, facts)
+        }
+        (LinkKind::Chain(_), _) => Err(Error::unsupported(format!(
+            "{}: plugins of somebody else make its link",
+            attachment.id
+        ))),
         (
-            LinkKind::Macvlan(_)
-            | LinkKind::Ipvlan(_)
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_),
-            Handoff::Finish,
-        ) => Err(Error::unsupported(format!("{}: not a bridge or a pair", attachment.id))),
-        (_, Handoff::Caller) => Err(Error::unsupported(format!(
-            "{}: only a bridge's port can be completed by the runtime",
+            LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
+            Handoff::Caller,
+        ) => Err(Error::unsupported(format!(
+            "{}: a link of this kind cannot be completed by the runtime",
             attachment.id
         ))),
     }
+}
+
+/// The plan that makes the attachment's link alone, up and without addresses.
+pub fn connect(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
+    let mut bare = attachment.clone();
+    if let Some(link) = &mut bare.wiring.link {
+        link.mac = hardware_address(attachment);
+    }
+    bare.addresses.clear();
+    bare.routes.clear();
+    let mut plan = attach(&bare, facts)?;
+    let seat = Seat::of(attachment)?;
+    if seat.place == Place::Host {
+        plan.host.push(Step::Up(seat.name));
+    }
+    Ok(plan)
 }
 
 /// The steps in the host's namespace that make what a network's attachments share.
@@ -151,7 +260,14 @@ pub fn up(network: &Network, facts: &Facts) -> Result<Vec<Step>> {
         Some(link @ Link { kind: LinkKind::Bridge(bridge), .. }) => {
             bridge::up(network, link, bridge, facts)
         }
-        Some(_) | None => Ok(Vec::new()),
+        Some(Link { kind: LinkKind::Macvlan(macvlan), .. }) => {
+            macvlan::up(&network.name, macvlan, facts)
+        }
+        Some(Link { kind, .. }) => match (kind.parent(), &facts.parent) {
+            (Some(below), Some(_)) => Ok(parent::ensured(below, facts.parent.as_ref())?.1),
+            (_, _) => Ok(Vec::new()),
+        },
+        None => Ok(Vec::new()),
     }
 }
 
@@ -182,11 +298,50 @@ fn everything(family: Family) -> IpNet {
 
 /// The hardware address of the container's end.
 pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
-    let own = || match attachment.addresses.first() {
+    // Who asks over the link has it before there are addresses.
+    let held = attachment.addresses.first().filter(|_| !attachment.ipam.asks_over_link());
+    let own = || match held {
         Some(held) => mac_of(&attachment.id.network, held.address.addr()),
         None => Identity::of(&attachment.id).mac(),
     };
     link.mac.unwrap_or_else(own)
+}
+
+/// The hardware address that the attachment's interface is to have; `None` where that is not ours
+/// to choose.
+pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
+    let link = attachment.wiring.link.as_ref()?;
+    match &link.kind {
+        LinkKind::Macvlan(macvlan) if macvlan.mode == MacvlanMode::Passthru => None,
+        LinkKind::Bridge(_)
+        | LinkKind::Ptp(_)
+        | LinkKind::Macvlan(_)
+        | LinkKind::Dummy
+        | LinkKind::Tap(_) => Some(container_mac(attachment, link)),
+        LinkKind::Vlan(_) => link.mac,
+        LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
+    }
+}
+
+/// Makes a pair, unless that was done before.
+fn pair(veth: Veth, seat: &Seat, attachment: &Attachment, facts: &Facts) -> Result<Option<Step>> {
+    match &facts.connected {
+        None => Ok(Some(Step::Veth(veth))),
+        Some(there) => seat.bring(there, attachment),
+    }
+}
+
+/// What makes an interface in the container usable.
+fn complete(
+    link: &Link,
+    device: &IfName,
+    addresses: &[InterfaceAddress],
+    routes: &[Route],
+) -> Vec<Step> {
+    let mut steps = ipv6(device, addresses);
+    steps.extend(configure(device, addresses, link));
+    steps.extend(route::steps(device, routes, addresses));
+    steps
 }
 
 /// Gives a container's interface its addresses and sets it up. From then on it tells its

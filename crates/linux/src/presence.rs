@@ -2,33 +2,105 @@
 
 use engine::port::Presence;
 use model::{Attachment, Handoff, LinkKind, Phase, Result, Sandbox};
-use netlink::{At, Link, Netns, Socket};
+use netlink::{At, Link, Links, Netns, Socket};
 
 use crate::identity::Identity;
 use crate::plan;
 
 /// Whether the container still has what the record describes. Of a pair the kernel removes both
-/// ends together with the namespace of either.
+/// ends together with the namespace of either; another link proves life only inside its namespace.
 pub(crate) fn of(attachment: &Attachment) -> Presence {
     if attachment.phase == Phase::Reserved {
         return Presence::Doubtful;
     }
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(kind) if kind.is_pair() => of_pair(attachment),
+        Some(LinkKind::Loopback) | None => of_sandbox(attachment),
+        Some(_) => of_single(attachment),
+    }
+}
+
+fn of_pair(attachment: &Attachment) -> Presence {
     match (host_link(attachment), attachment.handoff) {
         (Err(_), _) => Presence::Doubtful,
         // Not moved yet, or moved back: in no container.
         (Ok(Some(link)), Handoff::Caller) if link.peer_netns.is_none() => Presence::Doubtful,
         (Ok(Some(_)), _) => Presence::Alive,
-        (Ok(None), Handoff::Caller) if has_host_end(attachment) => Presence::Gone,
-        (Ok(None), _) => without_host_end(attachment),
+        (Ok(None), Handoff::Caller) => Presence::Gone,
+        (Ok(None), Handoff::Finish) => match attachment.sandbox.as_ref().map(at_path) {
+            Some(AtPath::Same(sandbox)) => within(attachment, &sandbox),
+            // With it the host's end is gone too, which the kernel removes together with it.
+            Some(AtPath::Other | AtPath::Nothing) => Presence::Gone,
+            None => Presence::Doubtful,
+        },
     }
 }
 
-fn without_host_end(attachment: &Attachment) -> Presence {
+/// Of a container that still has its namespace, but whose host's end is gone.
+fn within(attachment: &Attachment, sandbox: &Netns) -> Presence {
+    let device = At::Name(plan::device(attachment));
+    match sandbox.enter(|| Socket::route()?.link(device)) {
+        Ok(Ok(None)) => Presence::Gone,
+        Ok(Ok(Some(_)) | Err(_)) | Err(_) => Presence::Doubtful,
+    }
+}
+
+/// Of a layer without a link of its own. Where nothing is held, nothing can be taken from a living
+/// container.
+fn of_sandbox(attachment: &Attachment) -> Presence {
+    let holds_something = !attachment.leases.is_empty() || attachment.wiring.publish.is_some();
     match attachment.sandbox.as_ref().map(at_path) {
-        Some(AtPath::Same(sandbox)) => within(attachment, &sandbox),
+        Some(AtPath::Same(_)) => Presence::Alive,
         Some(AtPath::Other) => Presence::Gone,
-        Some(AtPath::Nothing) if proves_death(attachment) => Presence::Gone,
+        Some(AtPath::Nothing) if !holds_something => Presence::Gone,
         Some(AtPath::Nothing) | None => Presence::Doubtful,
+    }
+}
+
+/// A link that is gone from a namespace which is still there went with its parent: the container
+/// lives. A namespace that cannot be opened may be mounted where we cannot see it; only another one
+/// at its path proves its end.
+fn of_single(attachment: &Attachment) -> Presence {
+    match is_here(attachment) {
+        Err(_) => return Presence::Doubtful,
+        // Not moved yet, or moved back: in no container.
+        Ok(true) => return Presence::Doubtful,
+        Ok(false) => {}
+    }
+    match attachment.sandbox.as_ref().map(at_path) {
+        Some(AtPath::Same(sandbox)) => match sandbox.enter(|| is_inside(attachment)) {
+            Ok(Ok(true)) => Presence::Alive,
+            Ok(Ok(false) | Err(_)) | Err(_) => Presence::Doubtful,
+        },
+        Some(AtPath::Other) => Presence::Gone,
+        Some(AtPath::Nothing) | None => Presence::Doubtful,
+    }
+}
+
+/// Whether the link waits in the host's namespace.
+fn is_here(attachment: &Attachment) -> Result<bool> {
+    let identity = Identity::of(&attachment.id);
+    let link = Socket::route()?.link(At::Name(&identity.guest_link()?))?;
+    Ok(link.is_some_and(|link| link.group == identity.group()))
+}
+
+/// Whether the calling thread's namespace has the link, under whatever name its runtime gave it.
+fn is_inside(attachment: &Attachment) -> Result<bool> {
+    let mut socket = Socket::route()?;
+    let is_device = attachment
+        .wiring
+        .link
+        .as_ref()
+        .is_some_and(|link| matches!(link.kind, LinkKind::Device(_)));
+    let group = Identity::of(&attachment.id).group();
+    match attachment.handoff {
+        Handoff::Finish => {
+            let link = socket.link(At::Name(plan::device(attachment)))?;
+            Ok(link.is_some_and(|link| is_device || link.group == group))
+        }
+        Handoff::Caller => {
+            Ok(socket.links(Links::default())?.iter().any(|link| link.group == group))
+        }
     }
 }
 
@@ -46,32 +118,7 @@ fn at_path(sandbox: &Sandbox) -> AtPath {
     }
 }
 
-/// Of a container that still has its namespace, but whose host's end is gone, if it had one.
-fn within(attachment: &Attachment, sandbox: &Netns) -> Presence {
-    if !has_host_end(attachment) {
-        return Presence::Alive;
-    }
-    let device = At::Name(plan::device(attachment));
-    match sandbox.enter(|| Socket::route()?.link(device)) {
-        Ok(Ok(None)) => Presence::Gone,
-        Ok(Ok(Some(_)) | Err(_)) | Err(_) => Presence::Doubtful,
-    }
-}
-
 fn host_link(attachment: &Attachment) -> Result<Option<Link>> {
     let name = Identity::of(&attachment.id).host_link()?;
     Socket::route()?.link(At::Name(&name))
-}
-
-fn has_host_end(attachment: &Attachment) -> bool {
-    let link = attachment.wiring.link.as_ref();
-    link.is_some_and(|link| link.kind != LinkKind::Loopback)
-}
-
-/// Nothing at the namespace's path proves little, because it may be mounted where we cannot see
-/// it. With it the host's end is gone too, which the kernel removes together with the namespace;
-/// and where nothing is held, nothing can be taken from a living one.
-fn proves_death(attachment: &Attachment) -> bool {
-    let holds_something = !attachment.leases.is_empty() || attachment.wiring.publish.is_some();
-    has_host_end(attachment) || !holds_something
 }

@@ -1,11 +1,11 @@
 //! A port of a bridge in the host.
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Gateway, Handoff, IfName, Interface,
-    InterfaceAddress, IpNet, Link, Network, Place, Result, Route, Runtime,
+    Attached, Attachment, Bridge, Error, Family, Gateway, Interface, InterfaceAddress, IpNet, Link,
+    Network, Place, Result, Route, Runtime,
 };
 
-use super::{BridgeFacts, Facts, Plan, Step, Veth};
+use super::{BridgeFacts, Facts, Plan, Seat, Step, Veth};
 use crate::identity::{Identity, bridge_mac};
 
 /// Where the container's interface stands in the result: after the bridge and the host's end.
@@ -22,17 +22,18 @@ pub(super) fn plan(
     let veth = veth(attachment, link, bridge)?;
     let mut host = ensure(bridge, link, facts)?;
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
-    let (place, sandbox) = match attachment.handoff {
-        Handoff::Finish => (Place::Sandbox, complete(link, &veth.peer, &addresses, &routes)),
-        Handoff::Caller => (Place::Host, Vec::new()),
+    let seat = Seat::of(attachment)?;
+    let sandbox = match seat.place {
+        Place::Sandbox => super::complete(link, &veth.peer, &addresses, &routes),
+        Place::Host => Vec::new(),
     };
-    let interfaces = interfaces(bridge, &veth, bridge_mac, place);
+    let interfaces = interfaces(bridge, &veth, bridge_mac, seat.place);
     if bridge.gateway != Gateway::None {
         host.extend(gateway_addresses(attachment, bridge, facts, &addresses)?);
         let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
         host.extend(super::forwarding(&held));
     }
-    host.push(Step::Veth(veth));
+    host.extend(super::pair(veth, &seat, attachment, facts)?);
     let attached = Attached { interfaces, addresses, routes, dns: attachment.dns.clone() };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
@@ -60,31 +61,15 @@ pub(super) fn up(
 /// names it.
 fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
     let identity = Identity::of(&attachment.id);
-    let peer = match attachment.handoff {
-        Handoff::Finish => super::device(attachment).clone(),
-        Handoff::Caller => identity.guest_link()?,
-    };
     Ok(Veth {
         host: identity.host_link()?,
         host_mac: identity.host_mac(),
-        peer,
+        peer: Seat::of(attachment)?.name,
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: Some(bridge.name.clone()),
         hairpin: bridge.hairpin,
     })
-}
-
-fn complete(
-    link: &Link,
-    device: &IfName,
-    addresses: &[InterfaceAddress],
-    routes: &[Route],
-) -> Vec<Step> {
-    let mut steps = super::ipv6(device, addresses);
-    steps.extend(super::configure(device, addresses, link));
-    steps.extend(super::route::steps(device, routes, addresses));
-    steps
 }
 
 fn interfaces(

@@ -1,10 +1,11 @@
 //! The host itself at the other end: no shared segment, everything is routed.
 
 use model::{
-    Attached, Attachment, Interface, InterfaceAddress, IpNet, Link, Place, Result, Route, host_net,
+    Attached, Attachment, IfName, Interface, InterfaceAddress, IpNet, Link, Place, Result, Route,
+    host_net,
 };
 
-use super::{Plan, Step, Veth};
+use super::{Facts, Plan, Seat, Step, Veth};
 use crate::identity::Identity;
 
 /// Where the container's interface stands in the result: after the host's end.
@@ -16,19 +17,20 @@ const LINK: u8 = 253;
 /// `RT_SCOPE_HOST`: as good as on this host.
 const HOST: u8 = 254;
 
-pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
+pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Result<Plan> {
     let identity = Identity::of(&attachment.id);
+    let seat = Seat::of(attachment)?;
     let veth = Veth {
         host: identity.host_link()?,
         host_mac: identity.host_mac(),
-        peer: super::device(attachment).clone(),
+        peer: seat.name.clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: None,
         hairpin: false,
     };
     let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(with_gateway).collect();
-    let interface = |name: &model::IfName, mac, place| Interface {
+    let interface = |name: &IfName, mac, place| Interface {
         name: name.clone(),
         mac: Some(mac),
         mtu: None,
@@ -36,21 +38,19 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
     };
     let interfaces = vec![
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, veth.peer_mac, Place::Sandbox),
+        interface(&veth.peer, veth.peer_mac, seat.place),
     ];
-    let mut sandbox = super::ipv6(&veth.peer, &addresses);
-    sandbox.extend(super::configure(&veth.peer, &addresses, link));
-    for held in &addresses {
-        sandbox.extend(through_gateway(&veth.peer, held));
-    }
-    sandbox.extend(super::route::steps(&veth.peer, &attachment.routes, &addresses));
+    let sandbox = match seat.place {
+        Place::Sandbox => inside(attachment, link, &veth.peer, &addresses),
+        Place::Host => Vec::new(),
+    };
     let mut after = Vec::new();
     for held in &addresses {
         after.extend(host_side(&veth.host, held));
     }
     let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
     let mut host = super::forwarding(&held);
-    host.push(Step::Veth(veth));
+    host.extend(super::pair(veth, &seat, attachment, facts)?);
     let attached = Attached {
         interfaces,
         addresses,
@@ -58,6 +58,21 @@ pub(super) fn plan(attachment: &Attachment, link: &Link) -> Result<Plan> {
         dns: attachment.dns.clone(),
     };
     Ok(Plan { host, sandbox, after, attached })
+}
+
+fn inside(
+    attachment: &Attachment,
+    link: &Link,
+    device: &IfName,
+    addresses: &[InterfaceAddress],
+) -> Vec<Step> {
+    let mut steps = super::ipv6(device, addresses);
+    steps.extend(super::configure(device, addresses, link));
+    for held in addresses {
+        steps.extend(through_gateway(device, held));
+    }
+    steps.extend(super::route::steps(device, &attachment.routes, addresses));
+    steps
 }
 
 fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {
@@ -69,7 +84,7 @@ fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {
 }
 
 /// The container keeps its prefix but reaches even its neighbours through the host.
-fn through_gateway(ifname: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
+fn through_gateway(ifname: &IfName, held: &InterfaceAddress) -> Vec<Step> {
     let Some(gateway) = held.gateway else { return Vec::new() };
     let subnet = held.address.trunc();
     let source = Some(held.address.addr());
@@ -85,7 +100,7 @@ fn through_gateway(ifname: &model::IfName, held: &InterfaceAddress) -> Vec<Step>
     steps
 }
 
-fn host_side(host: &model::IfName, held: &InterfaceAddress) -> Vec<Step> {
+fn host_side(host: &IfName, held: &InterfaceAddress) -> Vec<Step> {
     let Some(gateway) = held.gateway else { return Vec::new() };
     let to_container: IpNet = host_net(held.address.addr());
     let route = Route { scope: Some(HOST), ..Route::new(to_container, None) };

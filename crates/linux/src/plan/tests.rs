@@ -20,6 +20,7 @@ fn attachment(kind: LinkKind, addresses: Vec<InterfaceAddress>) -> Attachment {
     Attachment {
         wiring: Wiring { link: Some(link), ..Wiring::default() },
         addresses,
+        sandbox: Some(model::Sandbox { path: "/run/netns/web".into(), inode: 1 }),
         ..Attachment::new(
             AttachmentId {
                 network: "front".parse().unwrap(),
@@ -55,6 +56,7 @@ fn there(addresses: &[&str]) -> Facts {
             mac: None,
             addresses,
         }),
+        ..Facts::default()
     }
 }
 
@@ -80,6 +82,18 @@ fn show(step: &Step) -> String {
             veth.peer,
             veth.peer_mac
         ),
+        Step::Single(single) => show_single(single),
+        Step::Tap(Tap { name, mac, tap, .. }) => format!(
+            "tap {name} {mac} {}owner {:?} group {:?} bridge {:?}",
+            if tap.multi_queue { "multi-queue " } else { "" },
+            tap.owner,
+            tap.group,
+            tap.bridge.as_ref().map(|bridge| bridge.as_str())
+        ),
+        Step::Move { from, to, remembers } => {
+            format!("move {from} to {to}{}", if *remembers { " and remember" } else { "" })
+        }
+        Step::Mac(name, mac) => format!("mac {mac} of {name}"),
         Step::Up(name) => format!("up {name}"),
         Step::Down(name) => format!("down {name}"),
         Step::Promiscuous(name) => format!("promiscuous {name}"),
@@ -95,6 +109,19 @@ fn show(step: &Step) -> String {
         Step::DropRoute(name, net) => format!("drop route {net} on {name}"),
         Step::Sysctl { path, value, .. } => format!("sysctl {path} = {value}"),
     }
+}
+
+fn show_single(single: &Single) -> String {
+    format!(
+        "{:?} {} on {} {} mtu {}{}{}",
+        single.kind,
+        single.name,
+        single.parent.as_ref().map_or("-", |parent| parent.as_str()),
+        single.mac.map_or("-".into(), |mac| mac.to_string()),
+        single.mtu.map_or("-".into(), |mtu| mtu.to_string()),
+        if single.away { " in the container" } else { "" },
+        if single.shared { " for all" } else { "" },
+    )
 }
 
 #[test]

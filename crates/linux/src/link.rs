@@ -1,0 +1,227 @@
+//! Making an attachment's link, and removing it.
+
+use model::{Attached, Attachment, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net};
+use netlink::wire::Batch;
+use netlink::{At, Errno, Link, Links, Netns, Socket};
+
+use crate::apply::Hands;
+use crate::facts::{self, Known};
+use crate::identity::{GROUP, Identity, shim_link};
+use crate::plan::{self, Plan, Step};
+
+/// What there may be of a link before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing: what is there of it is nobody's, and made anew.
+    Nothing,
+    /// The link alone, which stays.
+    Connected,
+}
+
+/// Makes the link with all that belongs to it. Something of our own name that no record speaks of is
+/// in nobody's use: it is removed, and the link made again.
+pub(crate) fn make(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    before: Before,
+) -> Result<Attached> {
+    match carry_out(attachment, sandbox, before, plan::attach) {
+        Err(error) if error.kind() == Kind::Conflict && before == Before::Nothing => {
+            match clear(attachment, sandbox)? {
+                true => carry_out(attachment, sandbox, before, plan::attach),
+                false => Err(error),
+            }
+        }
+        made => made,
+    }
+}
+
+/// Makes the link alone, unless it is there.
+pub(crate) fn connect(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
+    carry_out(attachment, sandbox, Before::Connected, plan::connect).map(drop)
+}
+
+type Planning = fn(&Attachment, &plan::Facts) -> Result<Plan>;
+
+fn carry_out(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    before: Before,
+    planning: Planning,
+) -> Result<Attached> {
+    let Some(link) = &attachment.wiring.link else {
+        return Err(model::Error::bug(format!("{} has no link to make", attachment.id)));
+    };
+    let mut socket = Socket::route()?;
+    let Known { mut facts, below } = facts::gather(attachment, &link.kind, sandbox, &mut socket)?;
+    if before == Before::Connected {
+        facts.connected = facts::connected(attachment, sandbox, &mut socket)?;
+    }
+    let plan = planning(attachment, &facts)?;
+    apply(&plan, below.as_ref(), sandbox, &mut socket)?;
+    match below.filter(|below| link.kind.bridge().is_some() && below.group != GROUP) {
+        Some(bridge) => tell_mac(plan.attached, &bridge, &mut socket),
+        None => Ok(plan.attached),
+    }
+}
+
+fn apply(
+    plan: &Plan,
+    below: Option<&Link>,
+    sandbox: Option<&Netns>,
+    socket: &mut Socket,
+) -> Result<()> {
+    let mut hands = Hands::new(socket, sandbox);
+    if let Some(below) = below {
+        hands.knows(&below.name, below.index);
+    }
+    hands.apply(&plan.host).map_err(|error| match below {
+        Some(bridge) if error.kind() == Kind::Exhausted => {
+            error.context(format!("bridge {}", bridge.name))
+        }
+        Some(_) | None => error,
+    })?;
+    if let Some(sandbox) = sandbox {
+        sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&plan.sandbox))??;
+    }
+    hands.apply(&plan.after)
+}
+
+/// A bridge of somebody else may take the hardware address of a new port.
+fn tell_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Result<Attached> {
+    let now = socket.link(At::Index(bridge.index))?;
+    let named = attached.interfaces.iter_mut().find(|known| known.name == bridge.name);
+    if let (Some(interface), Some(now)) = (named, now) {
+        interface.mac = now.mac;
+    }
+    Ok(attached)
+}
+
+/// Removes what is there of the attachment's own link. Whether there was anything.
+fn clear(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
+    let Some(link) = &attachment.wiring.link else { return Ok(false) };
+    let mut socket = Socket::route()?;
+    let identity = Identity::of(&attachment.id);
+    if link.kind.is_pair() {
+        return delete_if(&identity.host_link()?, GROUP, &mut socket);
+    }
+    let mut cleared = delete_if(&identity.guest_link()?, identity.group(), &mut socket)?;
+    if let Some(sandbox) = sandbox {
+        let device = plan::device(attachment);
+        let inside = || delete_if(device, identity.group(), &mut Socket::route()?);
+        cleared |= sandbox.enter(inside)??;
+    }
+    Ok(cleared)
+}
+
+fn delete_if(name: &IfName, group: u32, socket: &mut Socket) -> Result<bool> {
+    match socket.link(At::Name(name))? {
+        Some(link) if link.group == group => {
+            let mut batch = Batch::new();
+            batch.delete_link(At::Index(link.index));
+            socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
+            Ok(true)
+        }
+        Some(_) | None => Ok(false),
+    }
+}
+
+/// Removes the link, wherever it is by now; `delete` deletes links of the calling thread's
+/// namespace.
+///
+/// A pair goes by the host's end. Attachments of the reference plugins have a host's end of another
+/// name, and go by the container's.
+pub(crate) fn remove(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    delete: &dyn Fn(&[IfName]) -> Result<()>,
+) -> Result<()> {
+    let Some(link) = &attachment.wiring.link else { return delete(&[]) };
+    match &link.kind {
+        LinkKind::Loopback => match sandbox {
+            Some(sandbox) => loopback_down(sandbox),
+            None => Ok(()),
+        },
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) => {
+            delete(&[Identity::of(&attachment.id).host_link()?])?;
+            match sandbox.filter(|_| attachment.runtime == Runtime::Reference) {
+                Some(sandbox) => {
+                    let device = plan::device(attachment).clone();
+                    sandbox.enter(|| delete(&[device]))?
+                }
+                None => Ok(()),
+            }
+        }
+        LinkKind::Macvlan(_)
+        | LinkKind::Ipvlan(_)
+        | LinkKind::Vlan(_)
+        | LinkKind::Dummy
+        | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
+        LinkKind::Device(_) => Ok(()),
+        LinkKind::Chain(_) => delete(&[]),
+    }
+}
+
+fn loopback_down(sandbox: &Netns) -> Result<()> {
+    let steps = [Step::Down("lo".parse()?)];
+    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&steps))?
+}
+
+/// It is in the host as long as it waits for its runtime, or after that gave it back; else in the
+/// container, under a name that the runtime may have chosen.
+fn remove_single(
+    attachment: &Attachment,
+    kind: &LinkKind,
+    sandbox: Option<&Netns>,
+    delete: &dyn Fn(&[IfName]) -> Result<()>,
+) -> Result<()> {
+    let identity = Identity::of(&attachment.id);
+    let unrouted = forget_routes(attachment, kind);
+    delete(&[identity.guest_link()?])?;
+    let Some(sandbox) = sandbox else { return unrouted };
+    sandbox.enter(|| {
+        let mut socket = Socket::route()?;
+        let inside = match attachment.handoff {
+            Handoff::Finish => {
+                socket.link(At::Name(plan::device(attachment)))?.into_iter().collect()
+            }
+            Handoff::Caller => socket.links(Links::default())?,
+        };
+        let is_ours = |link: &Link| {
+            let is_reference = attachment.runtime == Runtime::Reference
+                && link.name == *plan::device(attachment)
+                && link.kind.as_deref() == driver(kind);
+            link.group == identity.group() || is_reference
+        };
+        let ours: Vec<IfName> = inside.into_iter().filter(is_ours).map(|link| link.name).collect();
+        if ours.is_empty() { Ok(()) } else { delete(&ours) }
+    })??;
+    unrouted
+}
+
+/// What the kernel calls the driver of such a link.
+fn driver(kind: &LinkKind) -> Option<&'static str> {
+    match kind {
+        LinkKind::Macvlan(_) => Some("macvlan"),
+        LinkKind::Ipvlan(_) => Some("ipvlan"),
+        LinkKind::Vlan(_) => Some("vlan"),
+        LinkKind::Dummy => Some("dummy"),
+        LinkKind::Tap(_) => Some("tun"),
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) => Some("veth"),
+        LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Chain(_) => None,
+    }
+}
+
+/// The host's routes to the container through the network's shim.
+fn forget_routes(attachment: &Attachment, kind: &LinkKind) -> Result<()> {
+    let LinkKind::Macvlan(model::Macvlan { host_access: true, .. }) = kind else { return Ok(()) };
+    let mut socket = Socket::route()?;
+    let name = shim_link(&attachment.id.network)?;
+    let Some(shim) = socket.link(At::Name(&name))? else { return Ok(()) };
+    let mut batch = Batch::new();
+    for held in &attachment.addresses {
+        let dst = host_net(held.address.addr());
+        batch.delete_route(&netlink::Route::new(dst, None, Some(shim.index)));
+    }
+    socket.send(&mut batch)?.except(Errno::SRCH).into_result()
+}

@@ -1,0 +1,41 @@
+//! A device of the host that the container has for itself.
+
+use model::{Attachment, Device, Error, Place, Result};
+
+use super::single::Birth;
+use super::{DeviceFacts, Facts, Seat, Step};
+
+pub(super) fn birth(
+    attachment: &Attachment,
+    device: &Device,
+    seat: &Seat,
+    facts: &Facts,
+) -> Result<Birth> {
+    if seat.place == Place::Host {
+        return Err(Error::unsupported(format!(
+            "{}: a device of the host is moved into its container at once",
+            attachment.id
+        )));
+    }
+    match &facts.device {
+        None => {
+            Err(Error::not_found(format!("failed to find device {}: {}", seat.name, told(device))))
+        }
+        Some(DeviceFacts::Program) => Ok(Birth { is_hidden: true, ..Birth::default() }),
+        Some(DeviceFacts::There { mac }) => Ok(Birth { mac: *mac, ..Birth::default() }),
+        Some(DeviceFacts::Host { name, mac }) => {
+            let moved = Step::Move { from: name.clone(), to: seat.name.clone(), remembers: true };
+            Ok(Birth { host: vec![moved], mac: *mac, ..Birth::default() })
+        }
+    }
+}
+
+fn told(device: &Device) -> String {
+    use model::DeviceChoice::{Bus, Mac, Name, Path};
+    match &device.choice {
+        Name(name) => format!("the host has no interface {name}"),
+        Mac(mac) => format!("the host has no interface with hardware address {mac}"),
+        Path(path) => format!("{} has no interface", path.display()),
+        Bus(address) => format!("the device at {} has no interface", address.as_str()),
+    }
+}

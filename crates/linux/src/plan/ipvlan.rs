@@ -1,0 +1,16 @@
+//! A device that shares its parent's hardware address.
+
+use model::{Ipvlan, Result};
+use netlink::DeviceKind;
+
+use super::single::{Bearing, Birth};
+
+pub(super) fn birth(bearing: &Bearing<'_>, ipvlan: &Ipvlan) -> Result<Birth> {
+    let parent = &ipvlan.parent;
+    let (there, mut host) = super::parent::ensured(parent, bearing.facts.parent.as_ref())?;
+    super::parent::fits(bearing.link, there)?;
+    let at = super::parent::at(parent, there);
+    let born = bearing.born(DeviceKind::Ipvlan(ipvlan.mode), Some(at), None);
+    host.extend(born.host);
+    Ok(Birth { host, mac: there.mac, ..born })
+}

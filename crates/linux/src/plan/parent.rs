@@ -1,0 +1,66 @@
+//! The device below others.
+
+use model::{Error, IfName, Link, Mtu, Parent, Place, Result, VlanId};
+use netlink::DeviceKind;
+
+use super::{ParentFacts, Single, Step};
+use crate::identity::GROUP;
+
+/// The device of one VLAN of a parent, for all who are in it: `parent.VLAN`.
+pub(crate) fn vlan_device(parent: &IfName, vlan: VlanId) -> Result<IfName> {
+    format!("{parent}.{vlan}").parse().map_err(|_: Error| {
+        Error::invalid(format!(
+            "VLAN {vlan} of {parent}: {parent}.{vlan} is too long for the name of a device; make one of another name and take that as the parent"
+        ))
+    })
+}
+
+/// The device that is meant, with what makes it where it is missing.
+pub(super) fn ensured<'f>(
+    parent: &Parent,
+    facts: Option<&'f ParentFacts>,
+) -> Result<(&'f ParentFacts, Vec<Step>)> {
+    let Some(there) = facts else {
+        return Err(Error::bug("nobody looked for the parent device".to_owned()));
+    };
+    let (Some(base), Some(vlan)) = (&there.base, parent.vlan) else {
+        return Ok((there, Vec::new()));
+    };
+    let single = Single {
+        name: there.name.clone(),
+        kind: DeviceKind::Vlan(vlan),
+        parent: Some(base.clone()),
+        mac: None,
+        mtu: None,
+        group: GROUP,
+        away: false,
+        shared: true,
+    };
+    Ok((there, vec![Step::Single(single), Step::Up(there.name.clone())]))
+}
+
+/// Those of the steps that make what others share.
+pub(super) fn shared(steps: Vec<Step>) -> Vec<Step> {
+    let is_own = |step: &Step| match step {
+        Step::Single(single) => !single.shared,
+        Step::Veth(_) => true,
+        _ => false,
+    };
+    steps.into_iter().filter(|step| !is_own(step)).collect()
+}
+
+/// Packets that the parent cannot send are refused where they are configured, not lost.
+pub(super) fn fits(link: &Link, parent: &ParentFacts) -> Result<()> {
+    match link.mtu.map(Mtu::bytes) {
+        Some(mtu) if mtu > parent.mtu => Err(Error::invalid(format!(
+            "invalid MTU {mtu}, must be [0, master MTU({})]; {} is the master",
+            parent.mtu, parent.name
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Where the parent is, with its name.
+pub(super) fn at<'f>(parent: &Parent, there: &'f ParentFacts) -> (&'f IfName, Place) {
+    (&there.name, parent.place)
+}

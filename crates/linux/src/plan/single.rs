@@ -1,0 +1,150 @@
+//! Links without an end in the host: each kind says how its device comes into being, and the rest is
+//! the same for all.
+
+use model::{
+    Attached, Attachment, Error, Interface, InterfaceAddress, Link, LinkKind, Mac, Place, Result,
+};
+
+use super::{Connected, Facts, Plan, Seat, Step, Tap};
+use crate::identity::Identity;
+
+/// Where the container's interface stands in the result.
+const CONTAINER: usize = 0;
+
+/// How a device comes into being.
+#[derive(Default)]
+pub(super) struct Birth {
+    /// In the host's namespace.
+    pub(super) host: Vec<Step>,
+    /// In the container's, after the host's.
+    pub(super) sandbox: Vec<Step>,
+    /// In the host's again, once the container's are done.
+    pub(super) after: Vec<Step>,
+    /// The hardware address that it has then.
+    pub(super) mac: Option<Mac>,
+    /// Whether the kernel has no interface of it: a program drives the device by itself.
+    pub(super) is_hidden: bool,
+}
+
+/// A device of one end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// Its name.
+    pub name: model::IfName,
+    /// Its driver.
+    pub kind: netlink::DeviceKind,
+    /// The device below it, in the namespace of the step.
+    pub parent: Option<model::IfName>,
+    /// Its hardware address; the driver's choice where there is none.
+    pub mac: Option<Mac>,
+    /// Its MTU; its parent's where there is none.
+    pub mtu: Option<model::Mtu>,
+    /// Its group: whose it is.
+    pub group: u32,
+    /// Whether it comes into being in the container, which is not the namespace of the step.
+    pub away: bool,
+    /// Whether it is everybody's, so that one which is there already is as good.
+    pub shared: bool,
+}
+
+pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Result<Plan> {
+    let seat = Seat::of(attachment)?;
+    let birth = birth(attachment, link, &seat, facts)?;
+    let here = |held: &InterfaceAddress| InterfaceAddress {
+        interface: (!birth.is_hidden).then_some(CONTAINER),
+        ..held.clone()
+    };
+    let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(here).collect();
+    let mut plan = Plan { host: birth.host, sandbox: birth.sandbox, ..Plan::default() };
+    if let Some(there) = &facts.connected {
+        (plan.host, plan.sandbox) = (super::parent::shared(plan.host), Vec::new());
+        plan.host.extend(seat.bring(there, attachment)?);
+        plan.sandbox.extend(correct(there, birth.mac, &seat));
+    }
+    if seat.place == Place::Sandbox && !birth.is_hidden {
+        plan.sandbox.extend(super::complete(link, &seat.name, &addresses, &attachment.routes));
+    }
+    plan.after = birth.after;
+    let interface = Interface { name: seat.name, mac: birth.mac, mtu: link.mtu, place: seat.place };
+    let interfaces = if birth.is_hidden { Vec::new() } else { vec![interface] };
+    let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
+    plan.attached = Attached { interfaces, addresses, routes, dns };
+    Ok(plan)
+}
+
+fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Result<Birth> {
+    match &link.kind {
+        LinkKind::Macvlan(macvlan) => {
+            super::macvlan::birth(&Bearing { attachment, link, seat, facts }, macvlan)
+        }
+        LinkKind::Ipvlan(ipvlan) => {
+            super::ipvlan::birth(&Bearing { attachment, link, seat, facts }, ipvlan)
+        }
+        LinkKind::Vlan(vlan) => {
+            super::vlan::birth(&Bearing { attachment, link, seat, facts }, vlan)
+        }
+        LinkKind::Device(device) => super::device::birth(attachment, device, seat, facts),
+        LinkKind::Dummy => Ok(super::dummy::birth(&Bearing { attachment, link, seat, facts })),
+        LinkKind::Tap(tap) => {
+            let mac = super::container_mac(attachment, link);
+            let new = Tap {
+                name: seat.name.clone(),
+                mac,
+                mtu: link.mtu,
+                group: Identity::of(&attachment.id).group(),
+                tap: tap.clone(),
+            };
+            Ok(Birth { sandbox: vec![Step::Tap(new)], mac: Some(mac), ..Birth::default() })
+        }
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Chain(_) => {
+            Err(Error::bug(format!("{}: its link has an end in the host", attachment.id)))
+        }
+    }
+}
+
+/// What a kind must know to say how its device comes into being.
+pub(super) struct Bearing<'a> {
+    pub(super) attachment: &'a Attachment,
+    pub(super) link: &'a Link,
+    pub(super) seat: &'a Seat,
+    pub(super) facts: &'a Facts,
+}
+
+impl Bearing<'_> {
+    /// The hardware address, where the kind lets everybody have one of their own.
+    pub(super) fn own_mac(&self) -> Mac {
+        super::container_mac(self.attachment, self.link)
+    }
+
+    /// The device in its place, made from the namespace where its parent is.
+    pub(super) fn born(
+        &self,
+        kind: netlink::DeviceKind,
+        parent: Option<(&model::IfName, Place)>,
+        mac: Option<Mac>,
+    ) -> Birth {
+        let from = parent.map_or(Place::Host, |(_, place)| place);
+        let single = Single {
+            name: self.seat.name.clone(),
+            kind,
+            parent: parent.map(|(name, _)| name.clone()),
+            mac,
+            mtu: self.link.mtu,
+            group: Identity::of(&self.attachment.id).group(),
+            away: from == Place::Host && self.seat.place == Place::Sandbox,
+            shared: false,
+        };
+        match from {
+            Place::Host => Birth { host: vec![Step::Single(single)], mac, ..Birth::default() },
+            Place::Sandbox => {
+                Birth { sandbox: vec![Step::Single(single)], mac, ..Birth::default() }
+            }
+        }
+    }
+}
+
+/// The hardware address may follow from an address that was chosen after the link was made.
+fn correct(there: &Connected, wanted: Option<Mac>, seat: &Seat) -> Option<Step> {
+    let wanted = wanted.filter(|_| there.mac.is_some() && there.mac != wanted)?;
+    (seat.place == Place::Sandbox).then(|| Step::Mac(seat.name.clone(), wanted))
+}
