@@ -1,0 +1,86 @@
+//! What is made of a link that is there: its limits, its VRF, its routing by source.
+
+use model::{Attached, Attachment, Bandwidth, Error, IfName, Result, Runtime};
+use netlink::{Netns, Socket};
+
+use crate::{plan, rate, source_routing, vrf};
+
+/// Makes what the wiring has, and completes the result.
+pub(crate) fn make(
+    attachment: &Attachment,
+    attached: &mut Attached,
+    sandbox: Option<&Netns>,
+) -> Result<()> {
+    let wiring = &attachment.wiring;
+    if let Some(wanted) = &wiring.vrf {
+        vrf::join(wanted, plan::device(attachment), needed(attachment, sandbox)?)?;
+    }
+    if wiring.source_routing.is_some() {
+        let sandbox = needed(attachment, sandbox)?;
+        source_routing::install(attachment, &attached.addresses, sandbox)?;
+    }
+    let ifb = rate::limit(attachment, sandbox)?;
+    // Where the link is ours, the device stands for nothing that the runtime must know.
+    if wiring.link.is_none() {
+        attached.interfaces.extend(ifb);
+    }
+    Ok(())
+}
+
+/// Compares it with what it should be.
+pub(crate) fn check(
+    attachment: &Attachment,
+    attached: &Attached,
+    sandbox: Option<&Netns>,
+) -> Result<()> {
+    if let (Some(wanted), Some(sandbox)) = (&attachment.wiring.vrf, sandbox) {
+        vrf::check(wanted, plan::device(attachment), sandbox)?;
+    }
+    if let Some(sandbox) = sandbox {
+        source_routing::check(attachment, &attached.addresses, sandbox)?;
+    }
+    match attachment.runtime {
+        // Versions of the reference plugin differ in how they limit.
+        Runtime::Reference => Ok(()),
+        Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker => {
+            rate::check(attachment, sandbox)
+        }
+    }
+}
+
+/// Undoes what may stay when the link goes. Everything is tried; the first failure is told.
+pub(crate) fn undo(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
+    let unrouted = source_routing::remove(attachment, sandbox);
+    let left = match &attachment.wiring.vrf {
+        Some(wanted) => vrf::leave(wanted, plan::device(attachment), sandbox),
+        None => Ok(()),
+    };
+    let lifted = rate::lift(attachment, sandbox);
+    unrouted.and(left).and(lifted)
+}
+
+/// The devices in the host that go with the attachment, besides its link.
+pub(crate) fn devices(attachment: &Attachment) -> Result<Vec<IfName>> {
+    match attachment.wiring.bandwidth {
+        Some(_) => rate::devices(attachment, &mut Socket::route()?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Whether something is to be undone in the container.
+pub(crate) fn reach_inside(attachment: &Attachment) -> bool {
+    let wiring = &attachment.wiring;
+    let is_limited_inside = |limits: &Bandwidth| limits.device.is_none() && wiring.link.is_none();
+    wiring.vrf.is_some()
+        || wiring.source_routing.is_some()
+        || wiring.bandwidth.as_ref().is_some_and(is_limited_inside)
+}
+
+fn needed<'a>(attachment: &Attachment, sandbox: Option<&'a Netns>) -> Result<&'a Netns> {
+    sandbox.ok_or_else(|| {
+        Error::unsupported(format!(
+            "{}: tables and rules of its own need an interface that we complete in the container",
+            attachment.id
+        ))
+    })
+}

@@ -1,0 +1,423 @@
+//! Routing by source, as the reference plugin `sbr` sets it up: what leaves with an address of the
+//! interface leaves through it.
+//!
+//! Each address has a table of its own, with a default route to its gateway and the routes of the
+//! interface, which the main table loses. Where a table is given, it is somebody else's: the rules
+//! lead to it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Result, SourceRouting};
+use netlink::route::{MAIN, Routes};
+use netlink::wire::Batch;
+use netlink::{At, Errno, Existing, Netns, PATIENCE, Route, Rule, Socket, Turn};
+
+use crate::plan;
+
+/// The first table that is given away.
+const FIRST: u32 = 100;
+/// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: nobody's.
+const RESERVED: std::ops::RangeInclusive<u32> = 253..=255;
+
+/// Sets up the rules and tables of the addresses that the interface has. Others of this program,
+/// and the reference plugin, wait meanwhile: a free table is looked for.
+pub(crate) fn install(
+    attachment: &Attachment,
+    addresses: &[InterfaceAddress],
+    sandbox: &Netns,
+) -> Result<()> {
+    let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
+    let device = plan::device(attachment);
+    let _turn = Turn::take(sandbox, PATIENCE)?;
+    sandbox.enter(|| {
+        let mut socket = Socket::route()?;
+        let there = View::look(&mut socket, device, addresses)?;
+        there.plan(wanted).carry_out(&mut socket)
+    })?
+}
+
+/// Compares rules and tables with what they should be.
+pub(crate) fn check(
+    attachment: &Attachment,
+    addresses: &[InterfaceAddress],
+    sandbox: &Netns,
+) -> Result<()> {
+    let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
+    let device = plan::device(attachment);
+    sandbox.enter(|| {
+        let there = View::look(&mut Socket::route()?, device, addresses)?;
+        there.verify(wanted, device)
+    })?
+}
+
+/// Removes the rules of the attachment's addresses, and gives the main table back what an interface
+/// that stays has lost. What is gone is done.
+pub(crate) fn remove(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
+    let (Some(wanted), Some(sandbox)) = (&attachment.wiring.source_routing, sandbox) else {
+        return Ok(());
+    };
+    let device = plan::device(attachment);
+    let stays = attachment.wiring.link.is_none() && wanted.table.is_none();
+    sandbox.enter(|| {
+        let mut socket = Socket::route()?;
+        let link = socket.link(At::Name(device))?.map(|link| link.index);
+        let mut addresses: BTreeSet<IpAddr> =
+            attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        if let Some(link) = link {
+            let held = socket.addresses(Some(link))?;
+            addresses.extend(held.iter().map(|held| held.address.addr()));
+        }
+        let rules = rules(&mut socket)?;
+        let ours: Vec<Rule> = rules
+            .into_iter()
+            .filter(|rule| address_of(rule).is_some_and(|address| addresses.contains(&address)))
+            .collect();
+        let back = match link {
+            Some(link) if stays => returning(&mut socket, link, &ours, &attachment.routes)?,
+            Some(_) | None => Vec::new(),
+        };
+        undo(&mut socket, &ours, &back)
+    })?
+}
+
+/// What there is in the container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct View {
+    link: u32,
+    /// The interface's addresses that packets leave with, and their gateways.
+    addresses: Vec<(IpAddr, Option<IpAddr>)>,
+    rules: Vec<Rule>,
+    /// All routes.
+    routes: Vec<Route>,
+}
+
+/// What is to be done, in this order: no packet is without a route in between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Plan {
+    routes: Vec<Route>,
+    rules: Vec<Rule>,
+    dropped: Vec<Route>,
+}
+
+impl View {
+    fn look(socket: &mut Socket, device: &IfName, addresses: &[InterfaceAddress]) -> Result<Self> {
+        let Some(link) = socket.link(At::Name(device))? else {
+            return Err(Error::not_found(format!("Cannot find network interface {device}")));
+        };
+        let held: Vec<IpAddr> =
+            socket.addresses(Some(link.index))?.iter().map(|held| held.address.addr()).collect();
+        let own = addresses.iter().filter(|known| held.contains(&known.address.addr()));
+        let addresses: Vec<_> = own.map(|known| (known.address.addr(), known.gateway)).collect();
+        if addresses.is_empty() {
+            let what = format!("No IP addresses supplied on interface: {device}");
+            return Err(Error::invalid(what));
+        }
+        let mut routes = Vec::new();
+        for family in [Family::V4, Family::V6] {
+            routes.extend(socket.routes(Routes { family, table: None, link: None })?);
+        }
+        Ok(Self { link: link.index, addresses, rules: rules(socket)?, routes })
+    }
+
+    fn plan(&self, wanted: &SourceRouting) -> Plan {
+        let mut plan = Plan::default();
+        let mut taken = self.taken();
+        for (address, own_gateway) in &self.addresses {
+            let table = wanted.table.unwrap_or_else(|| self.table_for(*address, &mut taken));
+            let rule = Rule::from(*address, table);
+            if !self.rules.iter().any(|there| leads(there, &rule)) {
+                plan.rules.push(rule);
+            }
+            let gateway = gateway(wanted, *address, *own_gateway);
+            plan.routes.extend(self.routes_for(wanted, *address, gateway, table));
+        }
+        if wanted.table.is_none() {
+            plan.dropped = self.own_routes().copied().collect();
+        }
+        plan
+    }
+
+    fn taken(&self) -> BTreeSet<u32> {
+        let ruled = self.rules.iter().map(|rule| rule.table);
+        ruled.chain(self.routes.iter().map(|route| route.table)).chain(RESERVED).collect()
+    }
+
+    /// The table that the address has already, or the first that nobody has.
+    fn table_for(&self, address: IpAddr, taken: &mut BTreeSet<u32>) -> u32 {
+        if let Some(table) = self.table_of(address) {
+            return table;
+        }
+        let free = (FIRST..).find(|table| !taken.contains(table)).unwrap_or(FIRST);
+        taken.insert(free);
+        free
+    }
+
+    fn table_of(&self, address: IpAddr) -> Option<u32> {
+        let own =
+            |rule: &&Rule| address_of(rule) == Some(address) && !RESERVED.contains(&rule.table);
+        self.rules.iter().find(own).map(|rule| rule.table)
+    }
+
+    /// A given table has its routes from whoever gave it, unless gateways are given with it.
+    fn routes_for(
+        &self,
+        wanted: &SourceRouting,
+        address: IpAddr,
+        gateway: Option<IpAddr>,
+        table: u32,
+    ) -> Vec<Route> {
+        let family = family(address);
+        let source = wanted.source_hints.then_some(address);
+        let mut routes = Vec::new();
+        if wanted.table.is_none() {
+            let same = self.own_routes().filter(|route| Family::of(&route.dst) == family);
+            routes.extend(same.map(|route| {
+                let source = source.or(route.source);
+                Route { table, source, ..*route }
+            }));
+        }
+        if wanted.table.is_none() || !wanted.gateways.is_empty() {
+            routes.extend(gateway.map(|gateway| {
+                let way = Route::new(everything(family), Some(gateway), Some(self.link));
+                Route { table, source, ..way }
+            }));
+        }
+        // What is reached directly first: the gateways are.
+        routes.sort_by_key(|route| route.gateway.is_some());
+        routes
+    }
+
+    /// The main table's routes out of the interface. What is sent to a neighbour by its link-local
+    /// address has no other address to be routed by.
+    fn own_routes(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter().filter(|route| {
+            route.table == MAIN && route.link == Some(self.link) && !is_link_local(&route.dst)
+        })
+    }
+
+    fn verify(&self, wanted: &SourceRouting, device: &IfName) -> Result<()> {
+        for (address, own_gateway) in &self.addresses {
+            let table = match wanted.table {
+                Some(table) => Some(table).filter(|table| {
+                    let rule = Rule::from(*address, *table);
+                    self.rules.iter().any(|there| leads(there, &rule))
+                }),
+                None => self.table_of(*address),
+            };
+            let Some(table) = table else {
+                return Err(Error::not_found(format!("the rule from {address} is missing")));
+            };
+            if wanted.table.is_some() && wanted.gateways.is_empty() {
+                continue;
+            }
+            let Some(gateway) = gateway(wanted, *address, *own_gateway) else { continue };
+            let all = everything(family(*address));
+            let is_there = self.routes.iter().any(|route| {
+                (route.table, route.dst, route.gateway, route.link)
+                    == (table, all, Some(gateway), Some(self.link))
+            });
+            if !is_there {
+                return Err(Error::not_found(format!(
+                    "table {table} of {address} has no default route through {gateway} out of \
+                     {device}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn carry_out(&self, socket: &mut Socket) -> Result<()> {
+        let mut batch = Batch::new();
+        for route in &self.routes {
+            batch.add_route(route, Existing::Refuse);
+        }
+        for rule in &self.rules {
+            batch.add_rule(rule);
+        }
+        socket.send(&mut batch)?.except(Errno::EXIST).into_result()?;
+        let mut batch = Batch::new();
+        for route in &self.dropped {
+            batch.delete_route(route);
+        }
+        socket.send(&mut batch)?.except(Errno::SRCH).into_result()
+    }
+}
+
+/// The routes of the rules' tables, and whether the main table gets them: a default route only if
+/// the container was given one.
+fn returning(
+    socket: &mut Socket,
+    link: u32,
+    rules: &[Rule],
+    given: &[model::Route],
+) -> Result<Vec<(Route, bool)>> {
+    let tables: BTreeSet<u32> = rules.iter().map(|rule| rule.table).collect();
+    let mut found = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let routes = socket.routes(Routes { family, table: None, link: Some(link) })?;
+        let moved = routes
+            .into_iter()
+            .filter(|route| tables.contains(&route.table) && !RESERVED.contains(&route.table));
+        found.extend(moved.map(|route| {
+            let was_main = given.iter().any(|one| one.dst == route.dst && one.table.is_none());
+            (route, was_main || route.dst.prefix_len() > 0)
+        }));
+    }
+    found.sort_by_key(|(route, _)| route.gateway.is_some());
+    Ok(found)
+}
+
+fn undo(socket: &mut Socket, rules: &[Rule], back: &[(Route, bool)]) -> Result<()> {
+    let mut batch = Batch::new();
+    for (route, _) in back.iter().filter(|(_, returns)| *returns) {
+        batch.add_route(&Route { table: MAIN, ..*route }, Existing::Refuse);
+    }
+    for rule in rules {
+        batch.delete_rule(rule);
+    }
+    for (route, _) in back {
+        batch.delete_route(route);
+    }
+    let gone = [Errno::EXIST, Errno::NOENT, Errno::SRCH, Errno::NODEV, Errno::NETUNREACH];
+    let sent = socket.send(&mut batch)?;
+    gone.into_iter().fold(sent, netlink::Outcome::except).into_result()
+}
+
+fn rules(socket: &mut Socket) -> Result<Vec<Rule>> {
+    let mut rules = socket.rules(Family::V4)?;
+    rules.extend(socket.rules(Family::V6)?);
+    Ok(rules)
+}
+
+/// The one address that a rule is about.
+fn address_of(rule: &Rule) -> Option<IpAddr> {
+    let source = rule.source?;
+    (source.prefix_len() == source.max_prefix_len()).then(|| source.addr())
+}
+
+fn leads(there: &Rule, wanted: &Rule) -> bool {
+    (there.source, there.table) == (wanted.source, wanted.table)
+}
+
+/// The gateway that is given for the address's family, or else its own.
+fn gateway(wanted: &SourceRouting, address: IpAddr, own: Option<IpAddr>) -> Option<IpAddr> {
+    let mut given = wanted.gateways.iter().copied();
+    given.find(|gateway| gateway.is_ipv4() == address.is_ipv4()).or(own)
+}
+
+fn family(address: IpAddr) -> Family {
+    Family::of(&IpNet::from(address))
+}
+
+fn everything(family: Family) -> IpNet {
+    match family {
+        Family::V4 => IpNet::V4(model::Ipv4Net::default()),
+        Family::V6 => IpNet::V6(model::Ipv6Net::default()),
+    }
+}
+
+fn is_link_local(dst: &IpNet) -> bool {
+    match dst.addr() {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn view() -> View {
+        let direct = Route { source: Some(address("10.9.0.2")), ..route("10.9.0.0/24", None) };
+        let own = [
+            route("0.0.0.0/0", Some("10.9.0.1")),
+            direct,
+            route("fd00::/64", None),
+            route("fe80::/64", None),
+        ];
+        let other = Route { link: Some(9), ..route("10.8.0.0/24", None) };
+        let taken = Route { table: 101, ..other };
+        View {
+            link: 2,
+            addresses: vec![
+                (address("10.9.0.2"), Some(address("10.9.0.1"))),
+                (address("fd00::2"), None),
+            ],
+            rules: vec![Rule::from(address("10.8.0.2"), 100)],
+            routes: own.into_iter().chain([other, taken]).collect(),
+        }
+    }
+
+    fn route(dst: &str, gateway: Option<&str>) -> Route {
+        Route::new(net(dst), gateway.map(address), Some(2))
+    }
+
+    fn shown(routes: &[Route]) -> Vec<String> {
+        let show = |route: &Route| {
+            let via = route.gateway.map_or_else(String::new, |via| format!(" via {via}"));
+            let source = route.source.map_or_else(String::new, |source| format!(" src {source}"));
+            format!("{}{via}{source} table {}", route.dst, route.table)
+        };
+        routes.iter().map(show).collect()
+    }
+
+    #[test]
+    fn each_address_gets_a_free_table_with_the_interfaces_routes() {
+        let plan = view().plan(&SourceRouting::default());
+        let rules = [Rule::from(address("10.9.0.2"), 102), Rule::from(address("fd00::2"), 103)];
+        assert_eq!(plan.rules, rules);
+        let routes = [
+            "10.9.0.0/24 src 10.9.0.2 table 102",
+            "0.0.0.0/0 via 10.9.0.1 table 102",
+            "0.0.0.0/0 via 10.9.0.1 table 102",
+            "fd00::/64 table 103",
+        ];
+        assert_eq!(shown(&plan.routes), routes);
+        let dropped = [
+            "0.0.0.0/0 via 10.9.0.1 table 254",
+            "10.9.0.0/24 src 10.9.0.2 table 254",
+            "fd00::/64 table 254",
+        ];
+        assert_eq!(shown(&plan.dropped), dropped);
+    }
+
+    #[test]
+    fn a_given_table_is_only_led_to() {
+        let given = SourceRouting { table: Some(77), ..SourceRouting::default() };
+        let plan = view().plan(&given);
+        assert!(plan.routes.is_empty() && plan.dropped.is_empty());
+        assert!(plan.rules.iter().all(|rule| rule.table == 77));
+        let gateways = vec![address("10.9.0.254")];
+        let plan = view().plan(&SourceRouting { gateways, source_hints: true, ..given });
+        assert_eq!(shown(&plan.routes), ["0.0.0.0/0 via 10.9.0.254 src 10.9.0.2 table 77"]);
+    }
+
+    #[test]
+    fn what_was_begun_is_completed() {
+        let mut view = view();
+        let begun = view.plan(&SourceRouting::default());
+        view.rules.extend(&begun.rules);
+        view.routes.extend(&begun.routes);
+        view.verify(&SourceRouting::default(), &"eth0".parse().unwrap()).unwrap();
+        let plan = view.plan(&SourceRouting::default());
+        assert!(plan.rules.is_empty());
+        assert!(plan.routes.iter().all(|route| [102, 103].contains(&route.table)));
+        view.routes.retain(|route| route.table != 102);
+        let error = view.verify(&SourceRouting::default(), &"eth0".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("table 102"), "{error}");
+        view.rules.clear();
+        let error = view.verify(&SourceRouting::default(), &"eth0".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("rule from 10.9.0.2"), "{error}");
+    }
+}
