@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: demo test fuzz bench build install lint
+.PHONY: demo test test-vm fuzz bench build install lint
 PREFIX ?= /usr/local
 
 demo: ## the main job, seen
@@ -15,6 +15,12 @@ test: ## every test: lint, units, private kernels, reference plugins, real runti
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint build
 	@scripts/test
+
+test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
+	@scripts/setup test
+	@scripts/setup vm
+	@$(MAKE) --no-print-directory build
+	@scripts/vm-tests $(FILTER)
 
 fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
 	@scripts/setup build
