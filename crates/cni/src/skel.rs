@@ -3,19 +3,24 @@
 //! What is wrong is found in the order, and told in the words, of the reference plugins' skeleton.
 //! Only the namespace is looked at earlier: before anything is done, not after.
 
+mod several;
+
 use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
 use model::{
-    Attached, Backend, ContainerId, Error, IfName, Layer, Network, Result, Sandbox, Timestamp,
+    Attached, Attachment, Backend, ContainerId, Error, IfName, Layer, Network, Phase, Result,
+    Sandbox, Timestamp,
 };
 use serde_json::{Value, json};
 
 use crate::namespace::{Found, Namespaces};
 use crate::plugin::{Call, Plan, Plugin};
-use crate::wire::{Args, Command, Configuration, Document, Environment, Failure, Success, Version};
+use crate::wire::{
+    Args, Command, Configuration, Document, Environment, Failure, Interface, Success, Version,
+};
 
 /// What a plugin works with.
 pub struct Context<'a> {
@@ -146,7 +151,7 @@ impl Run<'_> {
             Command::Gc => gc(call).map(|()| None),
             Command::Status => {
                 let plan = call.plugin.plan(call)?;
-                call.context.engine.status(&network(call, &plan)).map(|()| None)
+                several::status(call, &plan).map(|()| None)
             }
             Command::Version => Ok(None),
         }
@@ -203,8 +208,10 @@ impl Run<'_> {
             let _ = writeln!(self.notes, "DEL goes by the container alone: {error}");
             call.plugin.remnant(call)
         });
-        let request = request(call, plan)?;
-        call.context.engine.detach(&request)
+        match call.plugin {
+            Plugin::Spoke => several::del(call, plan),
+            _ => call.context.engine.detach(&request(call, plan)?),
+        }
     }
 }
 
@@ -239,6 +246,9 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     if plan.idle {
         return call.previous.clone().unwrap_or_default().render(version);
     }
+    if several::is_joining(&plan) {
+        return several::add(call, plan);
+    }
     let request = request(call, plan)?;
     // A result that this version cannot say must not be found out when all is made.
     let needs_address = version < Version::V030 && request.layer == Layer::Link;
@@ -251,14 +261,15 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     let attachment = call.context.engine.attach(&request)?;
     let success = match (call.previous.clone(), request.layer) {
         (_, Layer::Address) => Success::of_leases(&attachment),
-        (Some(previous), Layer::Publish | Layer::Firewall) => previous,
+        (Some(previous), Layer::Publish | Layer::Firewall | Layer::Vrf | Layer::SourceRouting) => {
+            previous
+        }
+        (Some(previous), Layer::Bandwidth) => with_interfaces(previous, &attachment),
         (Some(previous), Layer::Tuning) => retuned(previous, &request),
         (Some(previous), Layer::Link) if call.plugin == Plugin::Loopback => previous,
         (_, _) => match &attachment.phase {
-            model::Phase::Attached(attached) => Success::of(attached, &call.environment.netns),
-            model::Phase::Reserved
-            | model::Phase::Attaching { .. }
-            | model::Phase::Detaching { .. } => {
+            Phase::Attached(attached) => Success::of(attached, &call.environment.netns),
+            Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
                 return Err(Error::bug(format!("{} is not attached", attachment.id)));
             }
         },
@@ -281,17 +292,31 @@ fn retuned(mut previous: Success, request: &Request) -> Success {
     previous
 }
 
+/// The result of the earlier plugin with the interfaces that were made for its packets.
+fn with_interfaces(mut previous: Success, attachment: &Attachment) -> Success {
+    if let Phase::Attached(attached) = &attachment.phase {
+        let made = Success::of(attached, "").interfaces.into_iter();
+        let known = previous.interfaces.clone();
+        let is_new = |it: &Interface| known.iter().all(|old| old.name != it.name);
+        previous.interfaces.extend(made.filter(is_new));
+    }
+    previous
+}
+
 fn check(call: &Call<'_>) -> Result<()> {
     let plan = call.plugin.plan(call)?;
     require_previous(call)?;
     if plan.idle {
         return Ok(());
     }
+    if several::is_joining(&plan) {
+        return several::check(call, plan);
+    }
     let request = request(call, plan)?;
     let attached = match &call.previous {
         None => Attached::default(),
         Some(previous) => {
-            if matches!(call.plugin, Plugin::Bridge | Plugin::Ptp | Plugin::Spoke) {
+            if call.plugin != Plugin::Loopback && request.wiring.link.is_some() {
                 require_interface(call, previous, &request)?;
             }
             previous.attached()?
@@ -312,10 +337,11 @@ fn require_interface(call: &Call<'_>, previous: &Success, request: &Request) -> 
     let mut named =
         previous.interfaces.iter().filter(|it| it.name == request.ifname.as_str()).peekable();
     let sandbox = named.peek().map(|it| it.sandbox.clone()).unwrap_or_default();
+    let word = if call.plugin == Plugin::Macvlan { "sandbox" } else { "Sandbox" };
     match named.any(|it| it.sandbox == *netns) {
         true => Ok(()),
         false => Err(Error::invalid(format!(
-            "Sandbox in prevResult {sandbox} doesn't match configured netns: {netns}"
+            "{word} in prevResult {sandbox} doesn't match configured netns: {netns}"
         ))),
     }
 }
@@ -329,7 +355,10 @@ fn gc(call: &Call<'_>) -> Result<()> {
         valid.iter().map(|(container, _)| container.clone()).collect();
     valid.extend(containers.into_iter().map(|container| (container, loopback.clone())));
     let plan = call.plugin.plan(call).unwrap_or_else(|_| call.plugin.remnant(call));
-    call.context.engine.gc(&network(call, &plan), &valid)
+    match call.plugin {
+        Plugin::Spoke => several::gc(call, &plan, valid),
+        _ => call.context.engine.gc(&network(call, &plan), &valid),
+    }
 }
 
 fn network(call: &Call<'_>, plan: &Plan) -> Network {

@@ -230,16 +230,6 @@ fn everything_in_one() {
 }
 
 #[test]
-fn bandwidth_is_not_ignored_in_silence() {
-    let rig = Rig::new();
-    let limit = |rate: u32| config(json!({"runtimeConfig": {"bandwidth": {"ingressRate": rate}}}));
-    assert_eq!(rig.command("ADD", Plugin::Spoke, "c1", &limit(0)).stderr, "");
-    let noted = rig.command("ADD", Plugin::Spoke, "c2", &limit(5));
-    assert_eq!(noted.code, 0);
-    assert!(noted.stderr.contains("\"runtimeConfig.bandwidth.ingressRate\" is 5"), "{noted:?}");
-}
-
-#[test]
 fn about_and_version() {
     let rig = Rig::new();
     let about = rig.call(Plugin::Firewall, &[], "");

@@ -3,7 +3,7 @@
 use model::{Error, Layer, Network, NetworkName, Result};
 
 use super::Call;
-use crate::wire::{Command, Object};
+use crate::wire::{Command, Node, Object};
 
 /// What nothing but `"network"` says.
 const NETWORK: &str = "network";
@@ -16,16 +16,23 @@ pub(super) fn joined(
     root: &Object<'_>,
     describing: impl Fn(&str) -> bool,
 ) -> Result<Option<Network>> {
-    let described = root.fields().find(|(key, _)| describing(key));
-    match (root.parse::<NetworkName>(NETWORK)?, described) {
+    match (root.parse::<NetworkName>(NETWORK)?, described(root, describing)) {
         (Some(name), None) => named(call, &name).map(Some),
-        (Some(name), Some((_, node))) => Err(Error::invalid(
+        (Some(name), Some(node)) => Err(Error::invalid(
             node.wrong(format!("but \"network\" is {name:?}, which is joined as it was made"))
                 .to_string(),
         )),
         (None, Some(_)) => Ok(None),
         (None, None) => call.context.engine.declared(call.config.name()),
     }
+}
+
+/// The first field that describes a network.
+pub(super) fn described<'a>(
+    root: &Object<'a>,
+    describing: impl Fn(&str) -> bool,
+) -> Option<Node<'a>> {
+    root.fields().find(|(key, _)| describing(key)).map(|(_, node)| node)
 }
 
 /// A container leaves the network that it is on, whatever is called so by now.

@@ -1,135 +1,101 @@
-//! `spoke`: address, masquerade, ports, firewall and sysctls in one entry and one process.
+//! `spoke`: everything that a chain of plugins does, in one entry, one process and one record.
 //!
-//! Its fields are those of `bridge`, `portmap`, `firewall` and `tuning` that make sense together,
-//! with defaults for containers that reach the world. Unlike theirs, an unknown field is an error.
+//! Its fields are those of the reference plugins that make sense together, with defaults for
+//! containers that reach the world. Unlike theirs, an unknown or senseless field is an error.
+
+mod driver;
+mod extras;
+mod field;
+mod join;
+mod several;
 
 use model::{
-    Backend, Error, Firewall, Gateway, IngressPolicy, Link, LinkKind, Masquerade, Network, Result,
-    Space, Tuning, Wiring,
+    Backend, Error, Family, Firewall, Gateway, IngressPolicy, Ipam, Link, LinkKind, Masquerade,
+    Result, Route, Space, Tuning, Wiring,
 };
 
 use super::joined::joined;
-use super::{Call, Plan, bridge, firewall, link, portmap, tuning};
+use super::{Call, Plan, firewall, link, parent};
+use crate::plugin::Plugin;
 use crate::source::{self, Source};
 use crate::wire::Object;
-
-/// The fields that describe a network.
-const OWN: [&str; 14] = [
-    "backend",
-    "bridge",
-    "forceAddress",
-    "hairpinMode",
-    "ingressPolicy",
-    "ipMasq",
-    "isDefaultGateway",
-    "isGateway",
-    "masqAll",
-    "mtu",
-    "promiscMode",
-    "snat",
-    "sticky",
-    "sysctl",
-];
-
-/// The fields that any plugin gets, and the name of a network to join.
-const COMMON: [&str; 10] = [
-    "args",
-    "capabilities",
-    "cniVersion",
-    "dns",
-    "ipam",
-    "name",
-    "network",
-    "prevResult",
-    "runtimeConfig",
-    "type",
-];
+use driver::Driver;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
-    refuse_unknown(&root)?;
-    let describes = |key: &str| is_one_of(key, &OWN) || is_one_of(key, &["ipam", "dns"]);
-    if let Some(network) = joined(call, &root, describes)? {
-        return join(call, network);
+    field::refuse_unknown(&root)?;
+    if let Some(plan) = several::plan(call, &root, field::describes)? {
+        return Ok(plan);
     }
-    let backend = backend(call, &root)?;
-    let mut bridge = bridge::bridge(&root, model::bridge_name(call.config.name())?.as_str())?;
-    bridge.gateway = gateway(&root)?;
-    let (name, gateway) = (bridge.name.clone(), bridge.gateway);
-    let mut source = source(call, link::space(call, gateway))?;
-    if gateway != Gateway::None {
-        source.name_gateways();
+    match joined(call, &root, field::describes)? {
+        Some(network) => join::only(call, network),
+        None => described(call, &root),
     }
-    let masquerade = root.maybe("ipMasq")?.unwrap_or(gateway == Gateway::Default);
-    let ingress = firewall::ingress(&root)?.unwrap_or(IngressPolicy::Open);
-    let template = Wiring {
-        link: Some(Link {
-            kind: LinkKind::Bridge(bridge),
-            name: None,
-            mac: None,
-            mtu: link::mtu(&root)?,
-        }),
+}
+
+/// A network that the configuration describes.
+fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
+    let driver = Driver::of(root)?;
+    field::refuse_senseless(root, driver)?;
+    let mut kind = driver.kind(call, root)?;
+    let gateway = gateway(root, driver)?;
+    if let LinkKind::Bridge(bridge) = &mut kind {
+        bridge.gateway = gateway;
+    }
+    let mut source = source(call, driver.space(call, gateway))?;
+    driver::refuse_source(root, &kind, &source.ipam)?;
+    name_routes(root, &kind, gateway, &mut source)?;
+    let template = template(call, root, kind, gateway)?;
+    let wiring = extras::of_container(call, &template)?;
+    let sticky = root.flag("sticky")?;
+    Ok(Plan { template, wiring, source, sticky, ..Plan::default() })
+}
+
+/// What is done for every container of the network.
+fn template(
+    call: &Call<'_>,
+    root: &Object<'_>,
+    kind: LinkKind,
+    gateway: Gateway,
+) -> Result<Wiring> {
+    let is_pair = kind.is_pair();
+    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
+    let backend = backend(call, root)?;
+    let masquerade = root.maybe("ipMasq")?.unwrap_or(is_pair && gateway == Gateway::Default);
+    let ingress = firewall::ingress(root)?.unwrap_or(IngressPolicy::Open);
+    if let (IngressPolicy::SameBridge | IngressPolicy::Isolated, None, Some(node)) =
+        (ingress, &bridge, root.get("ingressPolicy"))
+    {
+        return Err(node.wrong("but that is said of bridges, and there is none"));
+    }
+    let (mtu, tuned) = mtu(root, &kind)?;
+    Ok(Wiring {
+        link: Some(Link { kind, name: None, mac: None, mtu }),
         masquerade: masquerade.then_some(Masquerade { backend }),
-        firewall: Some(Firewall {
+        firewall: is_pair.then_some(Firewall {
             backend,
             ingress,
             egress: model::EgressPolicy::Open,
-            bridge: Some(name),
+            bridge,
             admin_chain: None,
         }),
+        tuning: tuned,
         ..Wiring::default()
-    };
-    let wiring = of_container(call, &template)?;
-    let sticky = root.flag("sticky")?;
-    Ok(Plan { template, wiring, source, sticky, note: bandwidth(call)?, ..Plan::default() })
-}
-
-/// Joins a network as it was made.
-fn join(call: &Call<'_>, network: Network) -> Result<Plan> {
-    let wiring = of_container(call, &network.wiring)?;
-    let wanted = source::wanted(call)?;
-    let source = Source { ipam: network.ipam, routes: network.routes, dns: network.dns, wanted };
-    Ok(Plan {
-        network: Some(network.name),
-        template: network.wiring,
-        wiring,
-        source,
-        sticky: network.sticky,
-        note: bandwidth(call)?,
-        ..Plan::default()
     })
 }
 
-/// The network's wiring with what one container asks for.
-fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
-    let mut wiring = bridge::with_mac(call, template)?;
-    let mut publish = portmap::publish(call, "backend")?;
-    let bridge = template.link.as_ref().and_then(|link| link.kind.bridge());
-    publish.behind = bridge.map(|bridge| bridge.name.clone());
-    if let Some(of_network) = &template.publish {
-        publish.reach = of_network.reach;
-    }
-    wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
-    wiring.tuning = own_tuning(call)?;
-    Ok(wiring)
-}
-
-fn refuse_unknown(root: &Object<'_>) -> Result<()> {
-    let known =
-        |key: &str| is_one_of(key, &OWN) || is_one_of(key, &COMMON) || key.starts_with("cni.dev/");
-    match root.fields().find(|(key, _)| !known(key)) {
-        None => Ok(()),
-        Some((_, node)) => {
-            let accepted = OWN.join(", ");
-            let wrong = node.wrong(format!("but type spoke has no such option; it has {accepted}"));
-            Err(Error::unsupported(wrong.to_string()))
+/// Links that are made for the container are made with their MTU; others get it afterwards.
+fn mtu(root: &Object<'_>, kind: &LinkKind) -> Result<(Option<model::Mtu>, Option<Tuning>)> {
+    let mtu = match kind {
+        LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) => parent::mtu(root)?,
+        _ => link::mtu(root)?,
+    };
+    match kind {
+        LinkKind::Device(_) | LinkKind::Dummy if mtu.is_some() => {
+            Ok((None, Some(Tuning { mtu, ..Tuning::default() })))
         }
+        _ => Ok((mtu, None)),
     }
-}
-
-/// Names are looked up without regard to case.
-fn is_one_of(key: &str, names: &[&str]) -> bool {
-    names.iter().any(|name| name.eq_ignore_ascii_case(key))
 }
 
 fn backend(call: &Call<'_>, root: &Object<'_>) -> Result<Backend> {
@@ -143,48 +109,94 @@ fn backend(call: &Call<'_>, root: &Object<'_>) -> Result<Backend> {
     }
 }
 
-/// The default route of its containers, unless the configuration says otherwise.
-fn gateway(root: &Object<'_>) -> Result<Gateway> {
-    let is_gateway = root.maybe("isGateway")?.unwrap_or(true);
-    Ok(match root.maybe("isDefaultGateway")?.unwrap_or(is_gateway) {
+/// The default route of its containers, unless the configuration says otherwise or a DHCP server
+/// does.
+fn gateway(root: &Object<'_>, driver: Driver) -> Result<Gateway> {
+    if driver != Driver::Bridge {
+        let leads_out = root.maybe("isDefaultGateway")?.unwrap_or(driver.leads_out());
+        return Ok(if leads_out { Gateway::Default } else { Gateway::None });
+    }
+    let is_served = asks_dhcp(root)?;
+    let is_left_down = root.flag("disableContainerInterface")?;
+    let is_gateway = root.maybe("isGateway")?.unwrap_or(!is_served && !is_left_down);
+    let gateway = match root.maybe("isDefaultGateway")?.unwrap_or(is_gateway) {
         true => Gateway::Default,
         false if is_gateway => Gateway::Address,
         false => Gateway::None,
-    })
+    };
+    match (root.get("ipam"), gateway) {
+        (_, Gateway::None) | (None, _) => Ok(gateway),
+        (Some(node), _) if is_served => {
+            Err(node.wrong("but the gateway is the DHCP server's to name, not this bridge"))
+        }
+        (Some(_), _) => Ok(gateway),
+    }
+}
+
+/// Whether addresses come from a server: `{"type": "dhcp"}`, or `{"mode": "dhcp"}`.
+fn asks_dhcp(root: &Object<'_>) -> Result<bool> {
+    let Some(ipam) = root.object("ipam")? else { return Ok(false) };
+    match (ipam.text("type")?, ipam.get("mode")) {
+        (Some(named), _) => Ok(named == Plugin::Dhcp.name()),
+        (None, None) => Ok(false),
+        (None, Some(node)) => match node.text()? {
+            "dhcp" => Ok(true),
+            "book" => Ok(false),
+            _ => Err(node.wrong("which is neither dhcp nor book")),
+        },
+    }
 }
 
 /// Without a `type`, `ipam` is in the form of `host-local` and the book alone keeps it.
 fn source(call: &Call<'_>, space: Space) -> Result<Source> {
-    let ipam = call.config.root().object("ipam")?;
-    match ipam {
-        Some(ipam) if ipam.text("type")?.is_none() => {
-            let mut source = source::book(call, &ipam, space)?;
-            let dns = crate::wire::parse_dns(&call.config.root(), "dns")?;
-            if dns != model::Dns::default() {
-                source.dns = dns;
-            }
-            Ok(source)
-        }
-        _ => source::load(call, space),
+    let root = call.config.root();
+    let mut source = match root.object("ipam")? {
+        Some(ipam) if ipam.text("type")?.is_none() => match asks_dhcp(&root)? {
+            true => source::of_plugin(call, Plugin::Dhcp, &ipam, space)?,
+            false => source::book(call, &ipam, space)?,
+        },
+        _ => return source::load(call, space),
+    };
+    let dns = crate::wire::parse_dns(&root, "dns")?;
+    if dns != model::Dns::default() {
+        source.dns = dns;
     }
+    Ok(source)
 }
 
-fn own_tuning(call: &Call<'_>) -> Result<Option<Tuning>> {
-    let Some((_, ifname)) = &call.subject else { return Ok(None) };
-    let sysctls = tuning::sysctls(call, ifname)?;
-    Ok((!sysctls.is_empty()).then(|| Tuning { sysctls, ..Tuning::default() }))
+/// Names gateways, and routes everything through them where nothing else is said. A bridge that is
+/// the gateway knows that by itself.
+fn name_routes(
+    root: &Object<'_>,
+    kind: &LinkKind,
+    gateway: Gateway,
+    source: &mut Source,
+) -> Result<()> {
+    let is_bridge = kind.bridge().is_some();
+    if matches!(kind, LinkKind::Ptp(_)) || (is_bridge && gateway != Gateway::None) {
+        source.name_gateways();
+    }
+    let says_routes = match root.object("ipam")? {
+        Some(ipam) => ipam.get("routes").is_some(),
+        None => false,
+    };
+    if is_bridge || gateway != Gateway::Default || says_routes {
+        return Ok(());
+    }
+    for family in with_gateway(&source.ipam) {
+        source.routes.push(Route::new(family.everything(), None));
+    }
+    Ok(())
 }
 
-/// The capability `bandwidth` is taken, but nothing is shaped.
-fn bandwidth(call: &Call<'_>) -> Result<Option<String>> {
-    let Some(runtime) = call.config.runtime()? else { return Ok(None) };
-    let Some(bandwidth) = runtime.object("bandwidth")? else { return Ok(None) };
-    let asked = ["ingressRate", "egressRate"];
-    for node in asked.iter().filter_map(|key| bandwidth.get(key)) {
-        if node.integer()? != 0 {
-            let wrong = node.wrong("but type spoke does not limit bandwidth; it is ignored");
-            return Ok(Some(wrong.to_string()));
-        }
-    }
-    Ok(None)
+/// The families of whose addresses the gateway is known.
+fn with_gateway(ipam: &Ipam) -> Vec<Family> {
+    let ranges = ipam.pools().iter().filter_map(|pool| pool.ranges.first());
+    let ranges = ranges.filter(|range| range.gateway.is_some()).map(|range| range.subnet);
+    let told = ipam.told().iter().filter(|lease| lease.gateway.is_some());
+    let mut families: Vec<Family> =
+        ranges.chain(told.map(|lease| lease.address)).map(|net| Family::of(&net)).collect();
+    families.sort_unstable();
+    families.dedup();
+    families
 }

@@ -180,7 +180,8 @@ pub(super) fn refuse_unattainable(pools: &[Pool], wanted: &[IpAddr]) -> Result<(
     }
 }
 
-fn bare(text: &str) -> Option<IpAddr> {
+/// An address, whatever prefix length it is written with.
+pub(crate) fn bare(text: &str) -> Option<IpAddr> {
     let address = match text.contains('/') {
         true => text.parse::<IpNet>().ok()?.addr(),
         false => text.parse::<IpAddr>().ok()?,

@@ -1,0 +1,36 @@
+//! A network that somebody else made, as it was made, with what one container asks for.
+
+use model::{Network, Result};
+
+use super::extras;
+use crate::plugin::{Call, Plan};
+use crate::source::{self, Source};
+
+/// The container's part in `network`, the only one.
+pub(super) fn only(call: &Call<'_>, network: Network) -> Result<Plan> {
+    let wiring = extras::of_container(call, &network.wiring)?;
+    let mut plan = further(network);
+    plan.wiring = wiring;
+    plan.source.wanted = source::wanted(call)?;
+    Ok(plan)
+}
+
+/// Its part in the first of several. Who publishes ports and has which of the wanted addresses is
+/// decided among all of them.
+pub(super) fn first(call: &Call<'_>, network: Network) -> Result<Plan> {
+    let wiring = extras::of_interface(call, &network.wiring)?;
+    Ok(Plan { wiring, ..further(network) })
+}
+
+/// Its part in one of the others: what the runtime asks for besides is about the first.
+pub(super) fn further(network: Network) -> Plan {
+    let (ipam, routes, dns) = (network.ipam, network.routes, network.dns);
+    Plan {
+        network: Some(network.name),
+        wiring: extras::of_network(&network.wiring),
+        template: network.wiring,
+        source: Source { ipam, routes, dns, wanted: Vec::new() },
+        sticky: network.sticky,
+        ..Plan::default()
+    }
+}

@@ -1,0 +1,150 @@
+//! Calls that join networks which somebody else made: one, or several at once.
+//!
+//! Nothing of such a call is named after its own configuration, so the records say which call made
+//! them. What that configuration says later does not count.
+
+use engine::{Members, Request};
+use model::{Attachment, Dns, Error, Network, NetworkName, Origin, Phase, Result};
+use serde_json::Value;
+
+use super::{network, request, require_interface};
+use crate::plugin::{Call, Plan};
+use crate::wire::{Success, Version};
+
+/// Whether the networks are not the configuration's own.
+pub(super) fn is_joining(plan: &Plan) -> bool {
+    plan.network.is_some() || !plan.further.is_empty()
+}
+
+pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
+    let (engine, version) = (call.context.engine, call.config.version());
+    let requests = requests(call, plan)?;
+    if version < Version::V030 && requests.iter().all(|it| it.ipam == model::Ipam::None) {
+        return Err(Error::invalid(format!(
+            "cannot convert: no valid IP addresses; a result of version {version} needs one, and \
+             none of the networks gives one"
+        )));
+    }
+    let made = engine.attach_together(&origin(call)?, &requests)?;
+    let result = merged(call, &made).and_then(|success| success.render(version));
+    result.inspect_err(|_| {
+        // What cannot be told must not stay.
+        let _ = origin(call).and_then(|origin| engine.detach_together(&origin, &requests));
+    })
+}
+
+pub(super) fn del(call: &Call<'_>, plan: Plan) -> Result<()> {
+    call.context.engine.detach_together(&origin(call)?, &requests(call, plan)?)
+}
+
+pub(super) fn check(call: &Call<'_>, plan: Plan) -> Result<()> {
+    let requests = requests(call, plan)?;
+    let previous = call.previous.clone().unwrap_or_default();
+    for request in &requests {
+        require_interface(call, &previous, request)?;
+    }
+    call.context.engine.check_together(&origin(call)?, &requests, &previous.attached()?)
+}
+
+pub(super) fn status(call: &Call<'_>, plan: &Plan) -> Result<()> {
+    let mut plans = std::iter::once(plan).chain(&plan.further);
+    plans.try_for_each(|plan| call.context.engine.status(&network(call, plan)))
+}
+
+/// The runtime lists what it named: not the further interfaces of a call, nor those that others
+/// have on a network which this configuration only joins. What it made on networks that it does
+/// not name any more is its own too.
+pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
+    let engine = call.context.engine;
+    let records = engine.attachments()?;
+    let mut networks: Vec<Network> =
+        std::iter::once(plan).chain(&plan.further).map(|plan| network(call, plan)).collect();
+    for record in records.iter().filter(|record| made_by(record, call.config.name())) {
+        if networks.iter().all(|network| network.name != record.id.network)
+            && let Ok(network) = engine.network(&record.id.network)
+        {
+            networks.push(Network { runtime: record.runtime, ..network });
+        }
+    }
+    let failures: Vec<Error> = networks
+        .iter()
+        .filter_map(|network| {
+            let valid = kept(&records, network, call.config.name(), &valid);
+            engine.gc(network, &valid).err()
+        })
+        .collect();
+    let sentences: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    match failures.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::new(first.kind(), sentences.join("; "))),
+    }
+}
+
+/// Who stays on a network.
+fn kept(
+    records: &[Attachment],
+    network: &Network,
+    config: &NetworkName,
+    valid: &Members,
+) -> Members {
+    let mut kept = valid.clone();
+    for record in records.iter().filter(|record| record.id.network == network.name) {
+        let container = &record.id.container;
+        let member = (container.clone(), record.id.ifname.clone());
+        match &record.origin {
+            None if network.name == *config => {}
+            Some(origin) if origin.config == *config => {
+                kept.remove(&member);
+                if valid.contains(&(container.clone(), origin.ifname.clone())) {
+                    kept.insert(member);
+                }
+            }
+            Some(_) | None => {
+                kept.insert(member);
+            }
+        }
+    }
+    kept
+}
+
+fn made_by(record: &Attachment, config: &NetworkName) -> bool {
+    record.origin.as_ref().is_some_and(|origin| origin.config == *config)
+}
+
+fn origin(call: &Call<'_>) -> Result<Origin> {
+    match &call.subject {
+        Some((_, ifname)) => Ok(Origin {
+            config: call.config.name().clone(),
+            ifname: ifname.clone(),
+            routed: Vec::new(),
+        }),
+        None => Err(Error::bug("a container's command came without a container")),
+    }
+}
+
+fn requests(call: &Call<'_>, mut plan: Plan) -> Result<Vec<Request>> {
+    let further = std::mem::take(&mut plan.further);
+    std::iter::once(plan).chain(further).map(|plan| request(call, plan)).collect()
+}
+
+/// One result of all, the interfaces of each together.
+fn merged(call: &Call<'_>, made: &[Attachment]) -> Result<Success> {
+    let mut all = Success::default();
+    for attachment in made {
+        let Phase::Attached(attached) = &attachment.phase else {
+            return Err(Error::bug(format!("{} is not attached", attachment.id)));
+        };
+        let part = Success::of(attached, &call.environment.netns);
+        let before = i64::try_from(all.interfaces.len()).unwrap_or_default();
+        all.interfaces.extend(part.interfaces);
+        all.ips.extend(part.ips.into_iter().map(|ip| crate::wire::Ip {
+            interface: ip.interface.map(|place| place + before),
+            ..ip
+        }));
+        all.routes.extend(part.routes);
+        if all.dns == Dns::default() {
+            all.dns = part.dns;
+        }
+    }
+    Ok(all)
+}
