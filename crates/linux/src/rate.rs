@@ -156,19 +156,25 @@ impl Limits {
     }
 
     /// Redirects what the link receives, unless that is done; a filter of somebody else would see
-    /// only what ours leaves.
+    /// only what ours leaves. One that leads to a device that is gone is nobody's.
     fn redirect(&self, socket: &mut Socket, device: &Link, ifb: u32) -> Result<()> {
         let there = socket.redirections(device.index)?;
         if there.contains(&ifb) {
             return Ok(());
         }
-        if !there.is_empty() {
-            return Err(Error::conflict(format!(
-                "what {} receives is redirected by somebody else already",
-                self.device
-            )));
-        }
         let mut batch = Batch::new();
+        for other in &there {
+            if *other != 0 && socket.link(At::Index(*other))?.is_some() {
+                return Err(Error::conflict(format!(
+                    "what {} receives is redirected by somebody else already",
+                    self.device
+                )));
+            }
+        }
+        if !there.is_empty() {
+            batch.unfilter_ingress(device.index);
+            batch.filter_ingress(device.index);
+        }
         batch.redirect_ingress(device.index, ifb);
         socket.send(&mut batch)?.into_result()
     }

@@ -171,7 +171,10 @@ impl View {
         let source = wanted.source_hints.then_some(address);
         let mut routes = Vec::new();
         if wanted.table.is_none() {
-            let same = self.own_routes().filter(|route| Family::of(&route.dst) == family);
+            let given = wanted.gateways.iter().any(|one| one.is_ipv4() == address.is_ipv4());
+            let same = self.own_routes().filter(|route| {
+                Family::of(&route.dst) == family && !(given && route.dst.prefix_len() == 0)
+            });
             routes.extend(same.map(|route| {
                 let source = source.or(route.source);
                 Route { table, source, ..*route }

@@ -1,0 +1,37 @@
+//! Parts of attachments on the kernel, each test in namespaces of its own that end with its
+//! threads.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+#[path = "../bed/mod.rs"]
+#[allow(dead_code)]
+mod bed;
+mod rate;
+mod sbr;
+mod vrf;
+
+use model::{Attachment, IfName, Layer, Wiring};
+
+/// The record of another layer of the same attachment, as a chained plugin has it.
+pub(crate) fn chained(link: &Attachment, layer: Layer, wiring: Wiring) -> Attachment {
+    Attachment { layer, wiring, ..link.clone() }
+}
+
+pub(crate) fn name(text: &str) -> IfName {
+    text.parse().unwrap()
+}
+
+/// Whether the kernel knows such links; says so loudly where it does not.
+pub(crate) fn has_kind(kind: &str) -> bool {
+    let made = std::process::Command::new("ip")
+        .args(["link", "add", "probe0", "type", kind])
+        .args(if kind == "vrf" { &["table", "9"][..] } else { &[] })
+        .output()
+        .unwrap();
+    if !made.status.success() {
+        eprintln!("NOT TESTED: this kernel has no {kind}");
+        return false;
+    }
+    bed::run("ip link del probe0");
+    true
+}
