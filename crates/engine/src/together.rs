@@ -1,6 +1,8 @@
 //! One call that makes several attachments of a container: all of them or none.
 
-use model::{Attached, Attachment, AttachmentId, Family, Interface, Layer, Origin, Phase, Result};
+use model::{
+    Attached, Attachment, AttachmentId, Error, Family, Interface, Layer, Origin, Phase, Result,
+};
 
 use crate::book::Read;
 use crate::detach::Meaning;
@@ -89,7 +91,7 @@ impl Engine<'_> {
         let made = self.made_by(origin, requests)?;
         let is_made = |id: &AttachmentId| made.iter().any(|read| read.value.id == *id);
         if let Some(missing) = requests.iter().find(|request| !is_made(&request.id())) {
-            return self.check(missing, attached);
+            return Err(Error::not_found(format!("{} is not attached", missing.id())));
         }
         for read in made {
             let attachment = self.check_record(*read.value)?;
