@@ -1,6 +1,7 @@
 //! The engine's port to the address sources that CNI knows beside the book: the directory of the
 //! reference plugin `host-local`, and IPAM plugins of somebody else.
 
+mod dhcp;
 mod directory;
 pub(crate) mod execute;
 mod foreign;
@@ -45,11 +46,11 @@ impl Ipam for Delegates {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).claim(attachment),
             model::Ipam::Foreign(ipam) => foreign::add(ipam, attachment).map(Granted::Offered),
+            model::Ipam::Dhcp(dhcp) => dhcp::lease(dhcp, attachment).map(Granted::Offered),
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. }
-            | model::Ipam::Dhcp(_) => Ok(Granted::Chosen),
+            | model::Ipam::Requested { .. } => Ok(Granted::Chosen),
         }
     }
 
@@ -59,11 +60,11 @@ impl Ipam for Delegates {
                 self.directory(directory).release(attachment)
             }
             model::Ipam::Foreign(ipam) => foreign::del(ipam, attachment),
+            model::Ipam::Dhcp(dhcp) => dhcp::release(dhcp, attachment),
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. }
-            | model::Ipam::Dhcp(_) => Ok(()),
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -71,11 +72,11 @@ impl Ipam for Delegates {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).check(attachment),
             model::Ipam::Foreign(ipam) => foreign::check(ipam, attachment),
+            model::Ipam::Dhcp(dhcp) => dhcp::check(dhcp, attachment),
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. }
-            | model::Ipam::Dhcp(_) => Ok(()),
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -83,11 +84,11 @@ impl Ipam for Delegates {
         match &network.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).gc(valid),
             model::Ipam::Foreign(ipam) => foreign::gc(ipam, valid),
+            model::Ipam::Dhcp(dhcp) => dhcp::gc(dhcp, network, valid),
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. }
-            | model::Ipam::Dhcp(_) => Ok(()),
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 
@@ -95,11 +96,11 @@ impl Ipam for Delegates {
         match &network.ipam {
             model::Ipam::HostLocal { directory, pools } => self.directory(directory).status(pools),
             model::Ipam::Foreign(ipam) => foreign::status(ipam),
+            model::Ipam::Dhcp(dhcp) => dhcp::status(dhcp),
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. }
-            | model::Ipam::Dhcp(_) => Ok(()),
+            | model::Ipam::Requested { .. } => Ok(()),
         }
     }
 

@@ -6,7 +6,9 @@
 //! [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`] read what others keep on
 //! disk.
 
+pub mod chain;
 mod delegate;
+pub mod dhcp;
 pub mod list;
 mod namespace;
 mod plugin;
@@ -16,6 +18,7 @@ mod skel;
 mod source;
 pub mod wire;
 
+pub use chain::Chain;
 pub use delegate::Delegates;
 pub use namespace::{Found, Kernel, Namespaces};
 pub use plugin::Plugin;

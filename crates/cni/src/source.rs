@@ -1,6 +1,6 @@
 //! Where a network's addresses come from: the object `ipam` of its configuration.
 
-mod dhcp;
+pub(crate) mod dhcp;
 mod fixed;
 mod ranges;
 mod resolver;

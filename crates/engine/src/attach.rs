@@ -52,14 +52,15 @@ impl Engine<'_> {
 
     fn make(&self, request: &Request, begun: &mut Begun) -> Result<Attached> {
         if let Some(old) = begun.inherited.take() {
-            self.driver.detach(&old)?;
             if old.ipam.asks_over_link() {
                 self.ipam.release(&old)?;
             }
+            self.driver.detach(&old)?;
         }
         let read = &mut begun.read;
         self.reach(request, read)?;
-        let attached = match read.value.ipam.asks_over_link() {
+        let is_begun = read.value.ipam.asks_over_link() || read.value.wiring.chooses_addresses();
+        let attached = match is_begun {
             true => self.driver.complete(&read.value)?,
             false => self.driver.attach(&read.value)?,
         };
@@ -71,6 +72,10 @@ impl Engine<'_> {
 
     /// Gets the addresses that the book does not decide alone, over the link where that is the way.
     pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
+        if begun.value.wiring.chooses_addresses() {
+            let offer = self.driver.offer(&begun.value)?;
+            return self.accept(begun, offer);
+        }
         if begun.value.ipam.asks_over_link() {
             self.driver.connect(&begun.value)?;
         }
@@ -105,9 +110,10 @@ impl Engine<'_> {
     fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer) -> Result<()> {
         let mut told = begun.value.clone();
         let mut txn = Txn::new();
-        if let Ipam::Dhcp(_) = told.ipam {
-            told.leases = offer.addresses.iter().map(lease_of).collect();
-            txn = self.take(&told, &told.leases, txn);
+        if matches!(told.ipam, Ipam::Dhcp(_)) || told.wiring.chooses_addresses() {
+            let fresh = self.unknown_of(&told, &offer)?;
+            txn = self.take(&told, &fresh, txn);
+            told.leases.extend(fresh);
         }
         told.addresses = offer.addresses;
         told.routes = offer.routes;
@@ -123,6 +129,37 @@ impl Engine<'_> {
             },
             Some(_) => Err(overtaken(&begun.value)),
         }
+    }
+
+    /// The leases that an offer is to the book. What was told to the source it must have given;
+    /// what a plugin of ours that it called has written down is not written down again.
+    fn unknown_of(&self, told: &Attachment, offer: &Offer) -> Result<Vec<Lease>> {
+        let gives = |lease: &Lease| {
+            offer.addresses.iter().any(|given| given.address.addr() == lease.address.addr())
+        };
+        if let Some(lease) = told.leases.iter().find(|lease| !gives(lease)) {
+            return Err(Error::conflict(format!(
+                "{} was to get the address {}, and its plugins gave another",
+                told.id,
+                lease.address.addr()
+            )));
+        }
+        let mut fresh = Vec::new();
+        for lease in offer.addresses.iter().map(lease_of) {
+            let address = lease.address.addr();
+            let holder = self.holder_of(&lease.space, address)?;
+            let is_inner =
+                holder.as_ref().and_then(|read| read.value.attachment()).is_some_and(|id| {
+                    told.wiring.chooses_addresses()
+                        && *id != told.id
+                        && (&id.container, &id.ifname) == (&told.id.container, &told.id.ifname)
+                });
+            let is_told = told.leases.iter().any(|told| told.address.addr() == address);
+            if !is_inner && !is_told {
+                fresh.push(lease);
+            }
+        }
+        Ok(fresh)
     }
 
     fn choose_again(

@@ -87,8 +87,11 @@ impl Engine<'_> {
 
     /// Both halves are tried, whatever the first one says: as much as possible is given back.
     fn undo(&self, attachment: &Attachment) -> Result<()> {
+        let release = || self.ipam.release(attachment);
+        // A server is told over the link, while that is there.
+        let told = attachment.ipam.asks_over_link().then(release);
         let kernel = self.driver.detach(attachment);
-        let addresses = self.ipam.release(attachment);
+        let addresses = told.unwrap_or_else(release);
         kernel.and(addresses).map_err(|error| error.context(format!("detaching {}", attachment.id)))
     }
 
@@ -283,7 +286,7 @@ impl Engine<'_> {
 /// there until it is removed.
 fn is_only_in_the_book(attachment: &Attachment) -> bool {
     let is_reserved = attachment.phase == Phase::Reserved && attachment.handoff == Handoff::Finish;
-    is_reserved && !attachment.ipam.is_shared()
+    is_reserved && !attachment.ipam.is_shared() && !attachment.wiring.chooses_addresses()
 }
 
 /// What became of marking a record.

@@ -11,7 +11,7 @@ use crate::wire::{Node, Object};
 const SOCKET: &str = "/run/cni/dhcp.sock";
 
 /// What is asked for without being told: the subnet's mask and its routers (RFC 2132 §3.3, §3.5).
-const USUAL: [u8; 2] = [1, 3];
+pub(crate) const USUAL: [u8; 2] = [1, 3];
 
 /// The options that have names (dhcp-options(5)).
 const NAMES: [(&str, u8); 6] = [
@@ -28,6 +28,11 @@ const LONGEST: usize = 255;
 
 /// What the object `ipam` says.
 pub(super) fn of(call: &Call<'_>, ipam: &Object<'_>) -> Result<Dhcp> {
+    asked(&call.environment.args, ipam)
+}
+
+/// What the object `ipam` says where `CNI_ARGS` is `args`.
+pub(crate) fn asked(args: &str, ipam: &Object<'_>) -> Result<Dhcp> {
     let requests = ipam.list("request")?.iter().map(request).collect::<Result<Vec<_>>>()?;
     let mut asked: Vec<u8> = Vec::new();
     for (code, _) in &requests {
@@ -41,7 +46,7 @@ pub(super) fn of(call: &Call<'_>, ipam: &Object<'_>) -> Result<Dhcp> {
         socket: socket(ipam)?,
         request: asked,
         skip,
-        provide: provide(call, ipam)?,
+        provide: provide(args, ipam)?,
         priority: priority(ipam)?,
     })
 }
@@ -76,13 +81,13 @@ fn request(node: &Node<'_>) -> Result<(u8, bool)> {
 
 /// What is sent. What the runtime says in `CNI_ARGS` wins over `value`; an option without either is
 /// not sent.
-fn provide(call: &Call<'_>, ipam: &Object<'_>) -> Result<Vec<DhcpOption>> {
+fn provide(args: &str, ipam: &Object<'_>) -> Result<Vec<DhcpOption>> {
     let mut provided: Vec<DhcpOption> = Vec::new();
     for node in ipam.list("provide")? {
         let object = node.object()?;
         let code = option(&object)?;
         let by_runtime = match object.text("fromArg")? {
-            Some(key) => argument(&call.environment.args, key),
+            Some(key) => argument(args, key),
             None => None,
         };
         let Some(value) = by_runtime.or(object.text("value")?) else { continue };

@@ -1,0 +1,152 @@
+//! The one thread that keeps every lease alive, and the door to it.
+
+mod run;
+mod task;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use model::{AttachmentId, Error, NetworkName, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::write;
+
+use crate::{Lease, Pace, Shelf, Subject, Terms};
+
+/// What the thread needs, in bytes; only what it uses is taken.
+const STACK: usize = 512 << 10;
+
+/// Where containers are, for a link that was moved since its lease was asked for.
+pub trait Places: Send {
+    /// Where the namespace of the attachment's container can be opened; `None` if nobody knows.
+    fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
+}
+
+/// What became of a lease by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// It is new.
+    Bound(AttachmentId, Terms),
+    /// It goes on.
+    Renewed(AttachmentId, Terms),
+    /// It ended, because of this; its address was taken from the interface.
+    Lost(AttachmentId, Terms, &'static str),
+    /// Something went wrong that will be tried again.
+    Trouble(AttachmentId, String),
+}
+
+/// A question to the thread.
+enum Command {
+    Allocate(Box<Subject>, Sender<Result<Terms>>),
+    Release(AttachmentId, Sender<Result<()>>),
+    Check(AttachmentId, Sender<Option<Terms>>),
+    List(Sender<Vec<Lease>>),
+    Collect(NetworkName, Keep, Sender<Result<()>>),
+    Stop,
+}
+
+type Keep = Box<dyn Fn(&AttachmentId) -> bool + Send>;
+
+/// What the thread and its callers share.
+struct Door {
+    commands: Mutex<VecDeque<Command>>,
+    wake: OwnedFd,
+}
+
+/// Keeps leases alive until it is dropped. They stay on disk, for the next one to go on with.
+pub struct Keeper {
+    door: Arc<Door>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Goes on with the leases on the shelf, and tells what becomes of them.
+    ///
+    /// # Errors
+    /// Where the shelf cannot be read, or no thread can be started.
+    pub fn start(
+        shelf: Shelf,
+        pace: Pace,
+        places: Box<dyn Places>,
+        tell: Box<dyn Fn(News) + Send>,
+    ) -> Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|cause| Error::os("making an eventfd", cause.into()))?;
+        let door = Arc::new(Door { commands: Mutex::default(), wake });
+        let mut run = run::Run::new(Arc::clone(&door), shelf, pace, run::World { places, tell })?;
+        let thread = thread::Builder::new()
+            .name("dhcp".to_owned())
+            .stack_size(STACK)
+            .spawn(move || run.run())
+            .map_err(|cause| Error::os("starting the thread dhcp", cause))?;
+        Ok(Self { door, thread: Some(thread) })
+    }
+
+    /// Gets an address, or the one that there is.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where no server gives one; [`model::Kind::Invalid`] without a link.
+    pub fn allocate(&self, subject: Subject) -> Result<Terms> {
+        self.ask(|answer| Command::Allocate(Box::new(subject), answer))?
+    }
+
+    /// Gives an address back; nothing happens where there is none.
+    ///
+    /// # Errors
+    /// Where the lease cannot be removed from disk.
+    pub fn release(&self, id: &AttachmentId) -> Result<()> {
+        self.ask(|answer| Command::Release(id.clone(), answer))?
+    }
+
+    /// The address that there is.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where the thread has ended.
+    pub fn check(&self, id: &AttachmentId) -> Result<Option<Terms>> {
+        self.ask(|answer| Command::Check(id.clone(), answer))
+    }
+
+    /// Every lease.
+    ///
+    /// # Errors
+    /// As [`Keeper::check`].
+    pub fn leases(&self) -> Result<Vec<Lease>> {
+        self.ask(Command::List)
+    }
+
+    /// Gives back every address of the network that `keep` does not hold.
+    ///
+    /// # Errors
+    /// As [`Keeper::release`].
+    pub fn collect(&self, network: NetworkName, keep: Keep) -> Result<()> {
+        self.ask(|answer| Command::Collect(network, keep, answer))?
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T> {
+        let (answer, answered) = mpsc::channel();
+        self.door.put(command(answer));
+        answered.recv().map_err(|_| Error::try_again("the DHCP client has ended"))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.door.put(Command::Stop);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Door {
+    fn put(&self, command: Command) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push_back(command);
+        // It fails only where its counter is full: then it is readable too.
+        let _ = write(self.wake.as_fd(), &1u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Option<Command> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}

@@ -1,0 +1,165 @@
+//! The thread.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use model::{AttachmentId, Error, Kind, Mac, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::read;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::task::Task;
+use super::{Command, Door, News, Places};
+use crate::shelf::MOST;
+use crate::{Client, Pace, Shelf, Subject, Terms, Time, link};
+
+/// No sleep is longer: a clock that counts sleep is not what poll(2) waits by.
+const SLEEP: Duration = Duration::from_secs(60);
+
+/// What the thread knows of its surroundings.
+pub(super) struct World {
+    pub(super) places: Box<dyn Places>,
+    pub(super) tell: Box<dyn Fn(News) + Send>,
+}
+
+impl World {
+    pub(super) fn trouble(&self, subject: &Subject, error: &Error) {
+        (self.tell)(News::Trouble(subject.id.clone(), error.to_string()));
+    }
+}
+
+pub(super) struct Run {
+    door: Arc<Door>,
+    shelf: Shelf,
+    pace: Pace,
+    world: World,
+    tasks: BTreeMap<AttachmentId, Task>,
+}
+
+impl Run {
+    pub(super) fn new(door: Arc<Door>, shelf: Shelf, pace: Pace, world: World) -> Result<Self> {
+        let now = Time::now();
+        let mut tasks = BTreeMap::new();
+        for (name, lease) in shelf.leases()? {
+            let random = random();
+            // All at once would be a storm on the link.
+            let pause = Duration::from_millis(random % 1000);
+            let client =
+                Client::new(lease.subject.clone(), lease.mac, pace, now.after(pause), random)
+                    .resume(lease.terms, lease.since);
+            let task = Task::known(lease.subject.clone(), client, lease.mac, name);
+            tasks.insert(lease.subject.id, task.resumed(lease.since));
+        }
+        Ok(Self { door, shelf, pace, world, tasks })
+    }
+
+    /// Until it is told to stop.
+    pub(super) fn run(&mut self) {
+        loop {
+            while let Some(command) = self.door.take() {
+                if !self.obey(command) {
+                    return;
+                }
+            }
+            let now = Time::now();
+            let (shelf, world) = (&self.shelf, &self.world);
+            self.tasks.values_mut().for_each(|task| {
+                if now >= task.due() || task.sockets().next().is_some() {
+                    task.turn(now, shelf, world);
+                }
+            });
+            self.tasks.retain(|_, task| !task.is_over());
+            self.sleep();
+        }
+    }
+
+    fn sleep(&self) {
+        let due = self.tasks.values().map(Task::due).min().unwrap_or(Time::NEVER);
+        let left = due.since(Time::now()).min(SLEEP);
+        let timeout = Timespec::try_from(left).ok();
+        let sockets = self.tasks.values().flat_map(Task::sockets).map(AsFd::as_fd);
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.door.wake.as_fd())
+            .chain(sockets)
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        // An interrupted sleep was only shorter.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = read(&self.door.wake, &mut [0u8; 8]);
+    }
+
+    /// `false` where it is the end.
+    fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Allocate(subject, answer) => self.allocate(*subject, answer),
+            Command::Release(id, answer) => drop(answer.send(self.release(&id))),
+            Command::Check(id, answer) => {
+                drop(answer.send(self.tasks.get(&id).and_then(Task::told)));
+            }
+            Command::List(answer) => {
+                drop(answer.send(self.tasks.values().filter_map(Task::lease).collect()));
+            }
+            Command::Collect(network, keep, answer) => {
+                let gone: Vec<AttachmentId> = self
+                    .tasks
+                    .keys()
+                    .filter(|id| id.network == network && !keep(id))
+                    .cloned()
+                    .collect();
+                let failed = gone.iter().filter_map(|id| self.release(id).err()).next();
+                drop(answer.send(failed.map_or(Ok(()), Err)));
+            }
+            Command::Stop => return false,
+        }
+        true
+    }
+
+    fn allocate(&mut self, subject: Subject, answer: Sender<Result<Terms>>) {
+        let id = subject.id.clone();
+        if let Some(task) = self.tasks.get_mut(&id) {
+            // The container may have another namespace by now.
+            task.subject.netns.clone_from(&subject.netns);
+            return task.wait(answer);
+        }
+        match self.begin(subject) {
+            Ok(mut task) => {
+                task.wait(answer);
+                self.tasks.insert(id, task);
+            }
+            Err(error) => drop(answer.send(Err(error.context(id)))),
+        }
+    }
+
+    fn begin(&self, subject: Subject) -> Result<Task> {
+        if self.tasks.len() >= MOST {
+            let what = format!("there are {MOST} leases, and no more are kept");
+            return Err(Error::new(Kind::Exhausted, what));
+        }
+        let known: Option<Mac> = subject.mac;
+        let found = link::find(&subject, known, &*self.world.places)?.ok_or_else(|| {
+            Error::invalid(format!("its interface {} is not there", subject.id.ifname))
+        })?;
+        let random = random();
+        let now = Time::now();
+        let client = Client::new(subject.clone(), found.mac, self.pace, now, random);
+        Ok(Task::new(subject, client, &found, format!("{random:016x}")))
+    }
+
+    fn release(&mut self, id: &AttachmentId) -> Result<()> {
+        let Some(task) = self.tasks.get_mut(id) else { return Ok(()) };
+        task.release(Time::now(), &self.shelf, &self.world)?;
+        self.tasks.remove(id);
+        Ok(())
+    }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let read = getrandom(&mut bytes, GetRandomFlags::empty());
+    match read {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        _ => Time::now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    }
+}

@@ -1,0 +1,307 @@
+//! One lease in the thread's hands.
+
+use std::net::Ipv4Addr;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use model::{Error, Mac, Result};
+use netlink::packet::arp::{Arp, claimed};
+use netlink::packet::{EVERYBODY, PacketSocket};
+
+use super::News;
+use super::run::World;
+use crate::link::{self, Ear, Found};
+use crate::packet::{Message, Terms};
+use crate::{Client, Heading, Lease, Shelf, Step, Subject, Time};
+
+/// How often the link is asked whether somebody has an address, and how long each answer is waited
+/// for. RFC 5227 §1.1 is made for radio; here a container waits.
+const PROBES: u32 = 2;
+const PROBE: Duration = Duration::from_millis(100);
+/// How often a link that was just set up is looked at, and for how long before it is used as it is.
+const GLANCE: Duration = Duration::from_millis(10);
+const CARRIER: Duration = Duration::from_secs(3);
+
+/// A question about an address, on its way.
+struct Probe {
+    socket: PacketSocket,
+    address: Ipv4Addr,
+    left: u32,
+    until: Time,
+}
+
+/// A lease, or the way to it.
+pub(super) struct Task {
+    pub(super) subject: Subject,
+    client: Client,
+    mac: Mac,
+    mtu: u32,
+    /// Its name on the shelf.
+    name: String,
+    ear: Option<(Ear, Time)>,
+    probe: Option<Probe>,
+    waiting: Vec<Sender<Result<Terms>>>,
+    /// Until when its link may still have no carrier, and when to look again.
+    carrier: Option<(Time, Time)>,
+    since: Time,
+    lost_sight: bool,
+}
+
+impl Task {
+    pub(super) fn new(subject: Subject, client: Client, found: &Found, name: String) -> Self {
+        Self { mtu: found.mtu(), ..Self::known(subject, client, found.mac, name) }
+    }
+
+    /// Of a link that is looked for later.
+    pub(super) fn known(subject: Subject, client: Client, mac: Mac, name: String) -> Self {
+        Self {
+            subject,
+            client,
+            mac,
+            mtu: u32::MAX,
+            name,
+            ear: None,
+            probe: None,
+            waiting: Vec::new(),
+            carrier: None,
+            since: Time::default(),
+            lost_sight: false,
+        }
+    }
+
+    pub(super) fn resumed(mut self, since: Time) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// Answers at once where there is an address, and later where there is none.
+    pub(super) fn wait(&mut self, answer: Sender<Result<Terms>>) {
+        match self.told() {
+            Some(terms) => drop(answer.send(Ok(terms))),
+            None => self.waiting.push(answer),
+        }
+    }
+
+    /// What may be used: it is on disk.
+    pub(super) fn told(&self) -> Option<Terms> {
+        let mut terms = self.client.terms()?.clone();
+        // What the link cannot carry anyway needs no saying.
+        terms.mtu = terms.mtu.filter(|mtu| u32::from(*mtu) < self.mtu);
+        Some(terms)
+    }
+
+    pub(super) fn lease(&self) -> Option<Lease> {
+        let terms = self.client.terms()?.clone();
+        Some(Lease { subject: self.subject.clone(), mac: self.mac, terms, since: self.since })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.client.is_over()
+    }
+
+    /// What to listen to.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = &PacketSocket> {
+        let ear = self.ear.as_ref().map(|(ear, _)| &ear.packets);
+        ear.into_iter().chain(self.probe.as_ref().map(|probe| &probe.socket))
+    }
+
+    /// When there is something to do.
+    pub(super) fn due(&self) -> Time {
+        let own = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
+        let deaf = self.ear.as_ref().map_or(Time::NEVER, |(_, until)| *until);
+        let probe = self.probe.as_ref().map_or(Time::NEVER, |probe| probe.until);
+        own.min(deaf).min(probe)
+    }
+
+    /// Does what is due, and hears what arrived.
+    pub(super) fn turn(&mut self, now: Time, shelf: &Shelf, world: &World) {
+        if let Err(error) = self.listen(now, shelf, world) {
+            // The link is down or gone; it is looked for again when something is to be sent.
+            self.ear = None;
+            self.probe = None;
+            world.trouble(&self.subject, &error);
+            self.client.unheard(now);
+        }
+        if self.ear.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.ear = None;
+        }
+        let due = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
+        if now >= due && self.has_carrier(now, world) {
+            let steps = self.client.wake(now);
+            self.perform(steps, now, shelf, world);
+        }
+    }
+
+    fn listen(&mut self, now: Time, shelf: &Shelf, world: &World) -> Result<()> {
+        while let Some((ear, _)) = &self.ear {
+            let Some((message, station)) = ear.hear()? else { break };
+            let steps = self.client.hear(&message, station, now);
+            if !self.client.listens() {
+                self.ear = None;
+            }
+            self.perform(steps, now, shelf, world);
+        }
+        let Some(probe) = &mut self.probe else { return Ok(()) };
+        let holder = claimed(&probe.socket, self.mac, probe.address)?;
+        if holder.is_none() && now < probe.until {
+            return Ok(());
+        }
+        if holder.is_none() && probe.left > 0 {
+            probe.left -= 1;
+            probe.until = now.after(PROBE);
+            return probe.ask(self.mac);
+        }
+        self.probe = None;
+        let steps = self.client.probed(holder, now);
+        self.perform(steps, now, shelf, world);
+        Ok(())
+    }
+
+    /// Whether the link carries packets, or was given the time to.
+    fn has_carrier(&mut self, now: Time, world: &World) -> bool {
+        let found = link::find(&self.subject, Some(self.mac), &*world.places);
+        let ready = match found {
+            Ok(Some(found)) => found.is_ready().unwrap_or(true),
+            // That is found out when something is to be sent.
+            _ => true,
+        };
+        let (until, _) = self.carrier.unwrap_or((now.after(CARRIER), now));
+        let done = ready || now >= until;
+        self.carrier = (!done).then(|| (until, now.after(GLANCE)));
+        done
+    }
+
+    pub(super) fn release(&mut self, now: Time, shelf: &Shelf, world: &World) -> Result<()> {
+        for answer in self.waiting.drain(..) {
+            let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
+        }
+        let steps = self.client.release();
+        shelf.remove(&self.name)?;
+        self.perform(steps, now, shelf, world);
+        self.ear = None;
+        Ok(())
+    }
+
+    fn perform(&mut self, steps: Vec<Step>, now: Time, shelf: &Shelf, world: &World) {
+        for step in steps {
+            match step {
+                Step::Send(message, heading) => {
+                    let sent = self.send(&message, heading, now, world);
+                    self.note(sent, now, world);
+                }
+                Step::Probe(address) => {
+                    let begun = self.ask_link(address, now, world);
+                    if begun.is_err() {
+                        // Who cannot ask goes on without.
+                        let steps = self.client.probed(None, now);
+                        self.perform(steps, now, shelf, world);
+                    }
+                }
+                Step::Keep(terms) => self.keep(*terms, now, shelf, world),
+                Step::Lose(why) => self.lose(why, shelf, world),
+                Step::Fail(why) => self.fail(&Error::try_again(why)),
+            }
+        }
+    }
+
+    /// A link that cannot be used is told once, until it can.
+    fn note(&mut self, sent: Result<()>, now: Time, world: &World) {
+        match sent {
+            Ok(()) => self.lost_sight = false,
+            Err(error) => {
+                self.client.unheard(now);
+                if !std::mem::replace(&mut self.lost_sight, true) {
+                    world.trouble(&self.subject, &error);
+                }
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        message: &Message,
+        heading: Heading,
+        now: Time,
+        world: &World,
+    ) -> Result<()> {
+        let held = self.client.terms().map(|terms| terms.address);
+        if self.ear.is_none() {
+            let found = self.find(world)?;
+            let own = held.map(|net| net.addr()).or(Some(message.client));
+            let ear = found.listen(own.filter(|own| !own.is_unspecified()))?;
+            self.ear = Some((ear, now));
+        }
+        let Some((ear, until)) = &mut self.ear else { return Ok(()) };
+        *until = now.after(self.client.patience());
+        let on_link = match heading {
+            Heading::Server(server, _) => held.is_none_or(|net| net.contains(&server)),
+            Heading::Everybody => true,
+        };
+        ear.send(message, heading, on_link)
+    }
+
+    fn find(&self, world: &World) -> Result<Found> {
+        let found = link::find(&self.subject, Some(self.mac), &*world.places)?;
+        found.ok_or_else(|| {
+            Error::try_again(format!(
+                "the interface {} of {} is in no namespace that is known",
+                self.mac, self.subject.id
+            ))
+        })
+    }
+
+    fn ask_link(&mut self, address: Ipv4Addr, now: Time, world: &World) -> Result<()> {
+        let socket = self.find(world)?.listen_to_arp()?;
+        let probe = Probe { socket, address, left: PROBES - 1, until: now.after(PROBE) };
+        probe.ask(self.mac)?;
+        self.probe = Some(probe);
+        Ok(())
+    }
+
+    fn keep(&mut self, terms: Terms, now: Time, shelf: &Shelf, world: &World) {
+        let is_new = self.since == Time::default();
+        self.since = now;
+        let written = self.lease().map_or(Ok(()), |lease| shelf.write(&self.name, &lease));
+        self.ear = None;
+        if let Err(error) = written {
+            world.trouble(&self.subject, &error);
+            if is_new {
+                // Nobody may use what a restart would forget.
+                let steps = self.client.release();
+                self.perform(steps, now, shelf, world);
+                self.fail(&error);
+            }
+            return;
+        }
+        let told = self.told().unwrap_or_else(|| terms.clone());
+        for answer in self.waiting.drain(..) {
+            let _ = answer.send(Ok(told.clone()));
+        }
+        let id = self.subject.id.clone();
+        (world.tell)(if is_new { News::Bound(id, terms) } else { News::Renewed(id, terms) });
+    }
+
+    fn lose(&mut self, why: &'static str, shelf: &Shelf, world: &World) {
+        let Some(terms) = self.client.terms().cloned() else { return };
+        let stripped = self.find(world).and_then(|found| found.strip(&terms));
+        for error in [stripped.err(), shelf.remove(&self.name).err()].into_iter().flatten() {
+            world.trouble(&self.subject, &error);
+        }
+        (world.tell)(News::Lost(self.subject.id.clone(), terms, why));
+        self.fail(&Error::try_again(why));
+    }
+
+    fn fail(&mut self, error: &Error) {
+        for answer in self.waiting.drain(..) {
+            let again = Error::new(error.kind(), error.to_string());
+            let _ = answer.send(Err(again.context(&self.subject.id)));
+        }
+        self.ear = None;
+    }
+}
+
+impl Probe {
+    fn ask(&self, own: Mac) -> Result<()> {
+        self.socket.send(EVERYBODY, &Arp::probe(own, self.address).encode())
+    }
+}

@@ -1,0 +1,159 @@
+//! A client's link, and the sockets on it. A socket keeps a namespace alive, so that none is held but
+//! while an answer may come.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+
+use model::{Error, IfName, IpNet, Mac, Result};
+use netlink::link::OperState;
+use netlink::packet::{EVERYBODY, Kind, PacketSocket};
+use netlink::wire::Batch;
+use netlink::{At, Change, Errno, Link, Links, Netns, Socket};
+
+use crate::keeper::Places;
+use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
+use crate::{Heading, Subject};
+
+/// A link, and the namespace that it is in now.
+pub(crate) struct Found {
+    netns: Netns,
+    link: Link,
+    pub(crate) mac: Mac,
+}
+
+/// Sockets on a link.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    pub(crate) packets: PacketSocket,
+    /// Has the port, so that the kernel does not tell servers that nobody has it.
+    port: Option<UdpSocket>,
+}
+
+/// Finds the link of `subject`: in the namespace that it came with, in the one where its container is
+/// now, or in the host's; `None` where it is in none of them. One whose hardware address is known is
+/// found under any name.
+pub(crate) fn find(
+    subject: &Subject,
+    known: Option<Mac>,
+    places: &dyn Places,
+) -> Result<Option<Found>> {
+    let named = Some(subject.netns.clone()).filter(|path| !path.as_os_str().is_empty());
+    let mut tried = None;
+    for path in [named, places.sandbox(&subject.id)].into_iter().flatten() {
+        match Netns::open(&path) {
+            Ok(netns) => match look(netns, &subject.id.ifname, known)? {
+                Some(found) => return Ok(Some(found)),
+                None => tried = tried.or(Some(Error::invalid(absent(subject, &path)))),
+            },
+            Err(error) => tried = tried.or(Some(error)),
+        }
+    }
+    // In the host's namespace nothing is known by a container's name for it.
+    let own = Netns::open(Path::new("/proc/self/ns/net"))?;
+    match (known, tried) {
+        (None, Some(error)) => Err(error),
+        _ => look(own, &subject.id.ifname, known),
+    }
+}
+
+fn absent(subject: &Subject, path: &Path) -> String {
+    format!("there is no interface {} in {}", subject.id.ifname, path.display())
+}
+
+fn look(netns: Netns, name: &IfName, known: Option<Mac>) -> Result<Option<Found>> {
+    let link = netns.enter(|| {
+        let mut socket = Socket::route()?;
+        let is_it = |link: &Link| known.is_none_or(|mac| link.mac == Some(mac));
+        match socket.link(At::Name(name))?.filter(|link| is_it(link)) {
+            Some(link) => Ok(Some(link)),
+            None if known.is_none() => Ok(None),
+            None => Ok(socket.links(Links::default())?.into_iter().find(|link| {
+                // A VLAN has the address of the link below it: that one is not meant.
+                is_it(link) && !link.flags.is_loopback()
+            })),
+        }
+    })??;
+    Ok(link.and_then(|link| Some(Found { netns, mac: link.mac?, link })))
+}
+
+impl Found {
+    /// Its MTU, in bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.link.mtu
+    }
+
+    /// Whether it carries packets. It is set up where it is not.
+    pub(crate) fn is_ready(&self) -> Result<bool> {
+        if !self.link.flags.is_up() {
+            let mut batch = Batch::new();
+            batch.change_link(At::Index(self.link.index), &[Change::Up(true)]);
+            self.netns.enter(|| Socket::route()?.send(&mut batch)?.into_result())??;
+            return Ok(false);
+        }
+        Ok(matches!(self.link.state, OperState::Up | OperState::Unknown))
+    }
+
+    /// Listens on it, for a client that has `address`, or none yet.
+    pub(crate) fn listen(&self, address: Option<Ipv4Addr>) -> Result<Ear> {
+        self.netns.enter(|| {
+            let packets = PacketSocket::open(self.link.index, Kind::Udp(CLIENT))?;
+            // Where the container has a client of its own, that has the port.
+            let port = address.and_then(|address| UdpSocket::bind((address, CLIENT)).ok());
+            if let Some(port) = &port {
+                let _ = port.set_nonblocking(true);
+            }
+            Ok(Ear { packets, port })
+        })?
+    }
+
+    /// Listens on it for who has an address.
+    pub(crate) fn listen_to_arp(&self) -> Result<PacketSocket> {
+        self.netns.enter(|| PacketSocket::open(self.link.index, Kind::Arp))?
+    }
+
+    /// Takes an address away that may not be used any more; it may be gone already.
+    pub(crate) fn strip(&self, terms: &Terms) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_address(self.link.index, IpNet::V4(terms.address));
+        self.netns.enter(|| {
+            Socket::route()?.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result()
+        })?
+    }
+}
+
+impl Ear {
+    /// Sends a message of a client's.
+    pub(crate) fn send(&self, message: &Message, heading: Heading, on_link: bool) -> Result<()> {
+        let bytes = message.encode();
+        let none = Ipv4Addr::UNSPECIFIED;
+        match heading {
+            Heading::Everybody => {
+                let packet = wrap(message.client, Ipv4Addr::BROADCAST, &bytes);
+                self.packets.send(EVERYBODY, &packet)
+            }
+            Heading::Server(server, station) => {
+                // Behind a router the kernel knows the way, if it has the address.
+                let routed = self.port.as_ref().filter(|_| !on_link || station.is_none());
+                if routed.is_some_and(|port| port.send_to(&bytes, (server, SERVER)).is_ok()) {
+                    return Ok(());
+                }
+                debug_assert_ne!(server, none);
+                let packet = wrap(message.client, server, &bytes);
+                self.packets.send(station.unwrap_or(EVERYBODY), &packet)
+            }
+        }
+    }
+
+    /// The next message of a server's, and which station sent it; `None` where none waits.
+    pub(crate) fn hear(&self) -> Result<Option<(Message, Option<Mac>)>> {
+        let mut buffer = [0; LONGEST];
+        while let Some(received) = self.packets.receive(&mut buffer)? {
+            let packet = buffer.get(..received.length).unwrap_or_default();
+            let message = unwrap(packet).and_then(|(_, bytes)| Message::decode(bytes));
+            if let Some(message) = message {
+                return Ok(Some((message, received.from)));
+            }
+        }
+        Ok(None)
+    }
+}
