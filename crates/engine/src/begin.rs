@@ -137,7 +137,12 @@ impl Engine<'_> {
                     by.pid
                 )))
             }
-            Phase::Attaching { .. } if read.value.ipam == request.ipam && wants(request, &read) => {
+            // What was chosen for a dead process will not be chosen again.
+            Phase::Attaching { .. }
+                if read.value.ipam == request.ipam
+                    && wants(request, &read)
+                    && !read.value.wiring.chooses_addresses() =>
+            {
                 Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })
             }
             Phase::Attached(_) if self.is_complete(request, &read.value) => {

@@ -73,7 +73,7 @@ impl Engine<'_> {
                 request.network.name
             )));
         }
-        let phase = match request.ipam.is_shared() {
+        let phase = match is_filled(request) {
             true => Phase::Attaching { by: self.host.me() },
             false => Phase::Reserved,
         };
@@ -124,7 +124,7 @@ impl Engine<'_> {
 
     /// Gets the addresses that the book does not decide alone.
     fn fill(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
-        if !request.ipam.is_shared() {
+        if !is_filled(request) {
             return Ok(*read.value);
         }
         let filled = self.reach(request, &mut read).and_then(|()| {
@@ -232,7 +232,7 @@ impl Engine<'_> {
                 return Ok(None);
             }
         }
-        self.driver.detach(&read.value)?;
+        self.driver.withdraw(&read.value)?;
         let mut reserved = read.value.clone();
         reserved.phase = Phase::Reserved;
         reserved.sandbox = None;
@@ -317,6 +317,11 @@ pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
         Phase::Attaching { .. } => attachment.sandbox.is_some(),
         Phase::Detaching { .. } => false,
     }
+}
+
+/// Whether its addresses are known only after somebody else was asked.
+fn is_filled(request: &Request) -> bool {
+    request.ipam.is_shared() || request.wiring.chooses_addresses()
 }
 
 /// Whether the record has the addresses, and the hardware address, that are asked for.

@@ -109,6 +109,13 @@ pub struct Wiring {
     pub source_routing: Option<SourceRouting>,
 }
 
+impl Wiring {
+    /// Whether whoever makes the link chooses its addresses too, and tells them when it is made.
+    pub fn chooses_addresses(&self) -> bool {
+        matches!(self.link.as_ref().map(|link| &link.kind), Some(LinkKind::Chain(_)))
+    }
+}
+
 /// Who completes an interface inside its sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

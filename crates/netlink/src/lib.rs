@@ -6,6 +6,7 @@ pub mod conntrack;
 mod decode;
 pub mod link;
 pub mod monitor;
+mod named;
 pub mod neighbour;
 mod netns;
 pub mod nft;
@@ -26,7 +27,9 @@ pub mod wire;
 
 pub use address::{Address, NewAddress};
 pub use decode::decode_anything;
-pub use link::{At, Change, DeviceKind, Link, Links, NewBridge, NewDevice, Peer, Sharing, Veth};
+pub use link::{
+    At, Change, DeviceKind, Link, Links, NewBridge, NewDevice, NewTap, Peer, Sharing, Tap, Veth,
+};
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use neighbour::Neighbour;
 pub use netns::Netns;

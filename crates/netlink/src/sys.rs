@@ -49,6 +49,53 @@ pub(crate) fn namespace_type(namespace: impl AsFd) -> Result<libc::c_int, Errno>
     if kind < 0 { Err(last()) } else { Ok(kind) }
 }
 
+/// Attaches an open `/dev/net/tun` to a device (`TUNSETIFF`); `request` is a `struct ifreq`.
+#[allow(unsafe_code)]
+pub(crate) fn tun_set_interface(driver: impl AsFd, request: &[u8; 40]) -> Result<(), Errno> {
+    let mut request = *request;
+    // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes a
+    // `struct ifreq`, which is not longer than `request`, which is alive and ours alone.
+    let result = unsafe {
+        libc::ioctl(driver.as_fd().as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr())
+    };
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// A number of a device that an open `/dev/net/tun` is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TunSetting {
+    /// Who may open it.
+    Owner,
+    /// Which group may.
+    Group,
+    /// Whether it stays when nobody has it open.
+    Persist,
+}
+
+/// Sets a number of a device (`TUNSETOWNER`, `TUNSETGROUP`, `TUNSETPERSIST`).
+#[allow(unsafe_code)]
+pub(crate) fn tun_set(driver: impl AsFd, setting: TunSetting, value: u32) -> Result<(), Errno> {
+    let request = match setting {
+        TunSetting::Owner => libc::TUNSETOWNER,
+        TunSetting::Group => libc::TUNSETGROUP,
+        TunSetting::Persist => libc::TUNSETPERSIST,
+    };
+    // SAFETY: the descriptor is borrowed for the whole call, and these take a number, no pointer.
+    let result = unsafe {
+        libc::ioctl(driver.as_fd().as_raw_fd(), request as _, libc::c_ulong::from(value))
+    };
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// Moves the calling thread, and no other, into a new network namespace.
+#[allow(unsafe_code)]
+pub(crate) fn unshare_network() -> Result<(), Errno> {
+    // SAFETY: CLONE_NEWNET changes nothing but which network namespace the calling thread is in;
+    // memory, descriptors and the other threads stay as they are.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
 /// What [`fork`] returned in.
 pub(crate) enum Side {
     /// The new process. It must end with [`exit`], whatever happens.

@@ -4,6 +4,7 @@
 
 mod cli;
 mod config;
+mod dataplane;
 mod event;
 mod facts;
 mod host;

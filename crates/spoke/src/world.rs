@@ -1,18 +1,19 @@
 //! Where everything is wired: the ports of the engine and what stands behind each.
 
 use engine::Engine;
-use linux::{Life, Linux};
+use linux::Life;
 use model::Result;
 use store::{Embedded, Roots};
 
 use crate::config::Config;
+use crate::dataplane::Dataplane;
 use crate::host::ThisHost;
 use crate::worlds::Shared;
 
 /// What stands behind the engine's ports.
 pub(crate) struct World {
     store: Embedded,
-    driver: Linux,
+    driver: Dataplane,
     sources: cni::Delegates,
     host: ThisHost,
 }
@@ -27,7 +28,7 @@ impl World {
     pub(crate) fn shared(config: &Config, life: Life, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
-            driver: Linux::new(life),
+            driver: Dataplane::new(life, &config.store.runtime),
             sources: cni::Delegates::new(),
             host: ThisHost::new(shared)?,
         })
@@ -36,14 +37,14 @@ impl World {
     /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
-        let mended = self.driver.mend();
+        let mended = self.driver.linux().mend();
         let restored = self.engine().restore()?;
         Ok(mended? || restored)
     }
 
     /// Learns anew which subnets this host is connected to.
     pub(crate) fn refresh_lan(&self) -> Result<()> {
-        self.driver.refresh_lan()
+        self.driver.linux().refresh_lan()
     }
 
     /// The engine over all of it.

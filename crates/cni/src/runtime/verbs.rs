@@ -84,6 +84,19 @@ impl Runtime<'_> {
         Ok(())
     }
 
+    /// Calls the DEL of every plugin that is there, and forgets the attachment.
+    ///
+    /// # Errors
+    /// The first of them; the others are called all the same.
+    pub fn abandon(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
+        let _turn = self.cache.turn();
+        let previous = self.cache.result(&list.name, target, list.version).unwrap_or_default();
+        let previous = previous.filter(|_| list.version >= Version::V040);
+        let undone = self.undo(list, target, previous.as_ref(), Stop::AtTheEnd);
+        let _ = self.cache.remove(&list.name, target);
+        undone
+    }
+
     fn undo(
         &self,
         list: &NetworkList,

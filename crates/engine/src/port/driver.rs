@@ -1,5 +1,6 @@
 //! The dataplane port.
 
+use super::Offer;
 use model::{Attached, Attachment, Error, IfName, Mac, Network, Result};
 
 /// Whether what a record describes is still there.
@@ -39,7 +40,20 @@ pub trait Driver {
         )))
     }
 
-    /// Makes the rest of what [`Driver::connect`] began, once the addresses are known.
+    /// Makes the link where whoever makes it chooses the addresses too
+    /// ([`model::Wiring::chooses_addresses`]), and tells them: in the attachment's sandbox, or
+    /// aside where it has none yet. On an error the caller detaches.
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        Err(Error::unsupported(format!("{}: its driver chooses no addresses", attachment.id)))
+    }
+
+    /// Makes an attachment again what it was when it was reserved.
+    fn withdraw(&self, attachment: &Attachment) -> Result<()> {
+        self.detach(attachment)
+    }
+
+    /// Makes the rest of what [`Driver::connect`] or [`Driver::offer`] began, once the addresses are
+    /// known.
     fn complete(&self, attachment: &Attachment) -> Result<Attached> {
         self.attach(attachment)
     }
