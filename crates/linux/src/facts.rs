@@ -6,8 +6,10 @@ use model::{
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
 
+use crate::device;
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::parent::vlan_device;
+use crate::plan::port::{gateway_device, vlan_of_gateway};
 use crate::plan::{self, BridgeFacts, Connected, Facts, ParentFacts};
 
 /// What was read.
@@ -31,6 +33,11 @@ pub(crate) fn of_network(
             known.below = socket.link(At::Name(&bridge.name))?;
             known.facts.bridge =
                 known.below.as_ref().map(|link| bridge_facts(link, socket)).transpose()?;
+            if vlan_of_gateway(bridge).is_some() {
+                let gateway = socket.link(At::Name(&gateway_device(bridge)?))?;
+                known.facts.gateway =
+                    gateway.map(|link| bridge_facts(&link, socket)).transpose()?;
+            }
         }
         LinkKind::Macvlan(Macvlan { parent, host_access: true, .. }) => {
             let mut facts = parent_facts(parent, sandbox, socket, &mut known)?;
@@ -63,7 +70,11 @@ pub(crate) fn gather(
     sandbox: Option<&Netns>,
     socket: &mut Socket,
 ) -> Result<Known> {
-    of_network(&attachment.id.network, kind, sandbox, socket)
+    let mut known = of_network(&attachment.id.network, kind, sandbox, socket)?;
+    if let LinkKind::Device(device) = kind {
+        known.facts.device = device::find(device, attachment, sandbox, socket)?;
+    }
+    Ok(known)
 }
 
 fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod concern;
+mod device;
 mod driver;
 mod facts;
 pub mod filter;
@@ -21,6 +22,7 @@ mod subnets;
 mod tap;
 mod tuning;
 mod verify;
+mod vlan_gateway;
 mod vrf;
 
 pub use concern::Concern;

@@ -5,6 +5,7 @@ use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Links, Netns, Socket};
 
 use crate::apply::Hands;
+use crate::device;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
@@ -157,7 +158,7 @@ pub(crate) fn remove(
         | LinkKind::Vlan(_)
         | LinkKind::Dummy
         | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
-        LinkKind::Device(_) => Ok(()),
+        LinkKind::Device(_) => device::take_back(attachment, sandbox),
         LinkKind::Chain(_) => delete(&[]),
     }
 }

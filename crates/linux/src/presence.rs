@@ -5,7 +5,7 @@ use model::{Attachment, Handoff, LinkKind, Phase, Result, Sandbox};
 use netlink::{At, Link, Links, Netns, Socket};
 
 use crate::identity::Identity;
-use crate::plan;
+use crate::{device, plan};
 
 /// Whether the container still has what the record describes. Of a pair the kernel removes both
 /// ends together with the namespace of either; another link proves life only inside its namespace.
@@ -16,6 +16,7 @@ pub(crate) fn of(attachment: &Attachment) -> Presence {
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
         Some(kind) if kind.is_pair() => of_pair(attachment),
         Some(LinkKind::Loopback) | None => of_sandbox(attachment),
+        Some(LinkKind::Device(_)) if is_hidden(attachment) => of_sandbox(attachment),
         Some(_) => of_single(attachment),
     }
 }
@@ -73,7 +74,22 @@ fn of_single(attachment: &Attachment) -> Presence {
             Ok(Ok(false) | Err(_)) | Err(_) => Presence::Doubtful,
         },
         Some(AtPath::Other) => Presence::Gone,
+        Some(AtPath::Nothing) if is_back(attachment) => Presence::Gone,
         Some(AtPath::Nothing) | None => Presence::Doubtful,
+    }
+}
+
+/// Whether a program in the container drives its device, of which the kernel has no interface.
+fn is_hidden(attachment: &Attachment) -> bool {
+    matches!(&attachment.phase, Phase::Attached(attached) if attached.interfaces.is_empty())
+}
+
+/// Whether the kernel gave the container's device back to the host, as it does at the end of a
+/// namespace.
+fn is_back(attachment: &Attachment) -> bool {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Device(device)) => device::is_back(device).unwrap_or(false),
+        Some(_) | None => false,
     }
 }
 

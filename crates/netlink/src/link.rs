@@ -13,10 +13,12 @@ use crate::wire::{Attributes, Batch, DUMP, Message, Request, array};
 mod change;
 mod device;
 mod make;
+mod tap;
 
 pub use change::Change;
 pub use device::{DeviceKind, NewDevice};
 pub use make::{NewBridge, Peer, Veth};
+pub use tap::{NewTap, Tap};
 
 pub(crate) const NEW: u16 = 16;
 pub(crate) const DELETE: u16 = 17;
