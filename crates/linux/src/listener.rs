@@ -11,6 +11,9 @@ use netlink::probe::{self, Port};
 /// stands for the very container that publishes the port.
 const RESERVER: &str = "conmon";
 
+/// Podman 5 binds them itself, before it calls us.
+const CALLER: &str = "podman";
+
 /// A process with a socket on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listener {
@@ -25,6 +28,7 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     }
     let by = match find(map) {
         Some(listener) if listener.name == RESERVER => return Ok(()),
+        Some(listener) if listener.name == CALLER && called_us(listener.pid) => return Ok(()),
         Some(listener) => format!("process {} ({})", listener.pid, listener.name),
         None => "a process of this host".to_owned(),
     };
@@ -32,6 +36,20 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
         "host port {}/{} ({map}) is in use by {by}",
         map.host_port, map.protocol
     )))
+}
+
+/// Whether the process is one of those that we are a child of.
+fn called_us(pid: u32) -> bool {
+    let mut ancestor = std::process::id();
+    while ancestor > 1 {
+        let status = fs::read_to_string(format!("/proc/{ancestor}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        ancestor = parent.and_then(|parent| parent.trim().parse().ok()).unwrap_or(0);
+        if ancestor == pid {
+            return true;
+        }
+    }
+    false
 }
 
 fn find(map: &PortMap) -> Option<Listener> {

@@ -139,6 +139,7 @@ fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> 
     for of in config.subnets() {
         check(of, &subnets)?;
         occupancy.refuse_overlap(&of.subnet)?;
+        refuse_declared(&of.subnet, config, context)?;
         subnets.push(of.clone());
     }
     for family in missing(config) {
@@ -152,6 +153,24 @@ fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> 
     }
     let rendered: Result<Vec<Value>> = subnets.iter().map(render).collect();
     rendered.map(Value::from)
+}
+
+/// The book does not know Podman's networks that nobody is on, and Podman does not compare subnets
+/// where a plugin has them.
+fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>) -> Result<()> {
+    let mut others = context.networks.iter().filter(|other| other.name != config.name);
+    let clash = others.find_map(|other| {
+        let theirs = other.subnets.iter().find(|theirs| overlap(theirs, subnet));
+        theirs.map(|theirs| (other, theirs))
+    });
+    match clash {
+        None => Ok(()),
+        Some((other, theirs)) => Err(Error::conflict(format!(
+            "subnet {subnet} overlaps {theirs} (Podman network {}); use that network, or another \
+             subnet",
+            other.name
+        ))),
+    }
 }
 
 /// IPv4 where nothing is said, and IPv6 besides where that is.

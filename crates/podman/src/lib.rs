@@ -16,7 +16,7 @@ mod verb;
 mod wire;
 
 pub use forgotten::forgotten;
-pub use verb::{Context, Output, Verb, introduce, run};
+pub use verb::{Context, Declared, Output, Verb, introduce, run};
 
 /// What the driver is called: `podman network create -d spoke`, and the name of the executable.
 pub const DRIVER: &str = "spoke";

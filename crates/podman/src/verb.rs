@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use engine::Engine;
-use model::{Backend, Error, Result, Timestamp};
+use model::{Backend, Error, IpNet, NetworkName, Result, Timestamp};
 use serde_json::{Value, json};
 
 use crate::wire::{Exec, NetworkConfig};
@@ -52,6 +52,17 @@ pub struct Context<'a> {
     pub backend: Backend,
     /// The time, for showing only.
     pub now: Timestamp,
+    /// Podman's networks, as its files have them.
+    pub networks: &'a [Declared],
+}
+
+/// What a file says of a network of Podman's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The network.
+    pub name: NetworkName,
+    /// Its subnets.
+    pub subnets: Vec<IpNet>,
 }
 
 /// What the plugin leaves to its process.

@@ -1,13 +1,12 @@
 //! Called by Podman or netavark as a network plugin: one document, one answer, exit.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use linux::Life;
-use model::{NetworkName, Result};
-use podman::{Context, DRIVER, Output, Verb};
+use model::Result;
+use podman::{Context, DRIVER, Declared, Output, Verb};
 
 use crate::config::Config;
 use crate::host;
@@ -47,19 +46,31 @@ fn answer(verb: &Verb) -> Result<Output> {
     };
     let world = World::open(&config, Life::Short)?;
     let engine = world.engine();
+    let networks = match verb {
+        Verb::Create => known(Path::new("/")),
+        Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Vec::new(),
+    };
     if *verb == Verb::Create {
         // What Podman has removed must not be in the way of what it makes. If this fails, it is.
-        let _ = podman::forgotten(&engine, &known(Path::new("/")));
+        let _ = podman::forgotten(&engine, &networks);
     }
-    let context = Context { engine: &engine, backend: config.firewall.backend, now: host::now() };
+    let context = Context {
+        engine: &engine,
+        backend: config.firewall.backend,
+        now: host::now(),
+        networks: &networks,
+    };
     Ok(podman::run(verb, &mut *input(), &context))
 }
 
 /// The networks that Podman has below `root`, and those that CNI has.
-pub(crate) fn known(root: &Path) -> BTreeSet<NetworkName> {
+pub(crate) fn known(root: &Path) -> Vec<Declared> {
     let directories = NETWORKS.into_iter().chain([LISTS]);
     let declared = directories.flat_map(|of| cni::list::declared(&root.join(of)));
-    declared.filter_map(|network| network.name.parse().ok()).collect()
+    let known = declared.filter_map(|network| {
+        Some(Declared { name: network.name.parse().ok()?, subnets: network.subnets })
+    });
+    known.collect()
 }
 
 /// A person who tries it by hand has nothing to say on standard input.
@@ -74,6 +85,8 @@ fn input() -> Box<dyn Read> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FRONT: &str = r#"{"name": "front", "subnets": [{"subnet": "10.1.0.0/24"}]}"#;
 
     fn args(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
@@ -92,8 +105,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("etc/containers/networks");
         std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join("front.json"), r#"{"name": "front"}"#).unwrap();
+        std::fs::write(directory.join("front.json"), FRONT).unwrap();
         std::fs::write(directory.join("broken.json"), "{").unwrap();
-        assert_eq!(known(root.path()), BTreeSet::from(["front".parse().unwrap()]));
+        let front = Declared {
+            name: "front".parse().unwrap(),
+            subnets: vec!["10.1.0.0/24".parse().unwrap()],
+        };
+        assert_eq!(known(root.path()), [front]);
     }
 }
