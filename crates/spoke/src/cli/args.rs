@@ -136,7 +136,7 @@ pub(super) enum NetworkCommand {
     /// List networks
     #[command(
         visible_alias = "list",
-        after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|loopback, \
+        after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|macvlan|ipvlan|…, \
             runtime=cni|docker|podman|spoke. Several filters must all hold.\n\nExamples:
   spoke network ls --filter runtime=podman
   spoke network ls --format 'table {{.Name}}\\t{{.Bridge}}'"
@@ -149,11 +149,17 @@ pub(super) enum NetworkCommand {
     Inspect(InspectArgs),
     /// Make a network
     #[command(after_help = "Without --subnet, a /24 of 10.200.0.0/16 is taken that no network \
-        and no route of this host uses.\n\nExamples:
+        and no route of this host uses. Drivers macvlan and ipvlan put containers on the segment of \
+        a parent device: --subnet is that segment's, or --dhcp lets its server give \
+        addresses.\n\nExamples:
   spoke network create front
   spoke network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back
   spoke network create --internal vault
-  spoke network create --publish lan home")]
+  spoke network create --publish lan home
+  spoke network create -d macvlan --parent eth0 --dhcp lan
+  spoke network create -d macvlan --parent eth0 --vlan 20 --subnet 192.168.20.0/24 \\
+    --ip-range 192.168.20.128/25 --host-access --probe lab
+  spoke network create -d cni --conflist /etc/cni/net.d/10-mynet.conflist mynet")]
     Create(CreateArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
@@ -216,9 +222,23 @@ pub(super) struct CreateArgs {
     /// The network's name
     #[arg(value_name = "NETWORK")]
     pub(super) name: NetworkName,
-    /// How containers are connected: by a bridge in the host, or each by a routed pair of devices
+    /// How containers are connected: by a bridge in the host, each by a routed pair of devices, or
+    /// to the segment of a parent device
     #[arg(short, long, value_enum, default_value = "bridge")]
     pub(super) driver: DriverName,
+    #[command(flatten)]
+    pub(super) lan: LanArgs,
+    /// The CNI network configuration list of driver cni, which CNI plugins make
+    #[arg(long, value_name = "FILE")]
+    pub(super) conflist: Option<PathBuf>,
+    /// Where the plugins of driver cni are, in order, between colons
+    #[arg(
+        long,
+        value_delimiter = ':',
+        default_value = "/opt/cni/bin:/usr/lib/cni",
+        value_name = "DIRECTORIES"
+    )]
+    pub(super) cni_path: Vec<PathBuf>,
     /// A subnet, one of each address family
     #[arg(long = "subnet", value_name = "CIDR")]
     pub(super) subnets: Vec<IpNet>,
@@ -285,6 +305,45 @@ pub(super) enum PublishTo {
 pub(super) enum DriverName {
     Bridge,
     Ptp,
+    Macvlan,
+    Ipvlan,
+    Cni,
+}
+
+/// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
+#[derive(Debug, Args)]
+pub(super) struct LanArgs {
+    /// The device whose segment containers of macvlan and ipvlan are on; that of the default route
+    /// unless given
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) parent: Option<IfName>,
+    /// A VLAN of the parent instead of itself: a device PARENT.VLAN, made when it is missing
+    #[arg(long, value_name = "NUMBER", value_parser = vlan)]
+    pub(super) vlan: Option<model::VlanId>,
+    /// Of macvlan bridge (unless given), private, vepa or passthru; of ipvlan l2 (unless given), l3
+    /// or l3s
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(super) mode: Option<LanMode>,
+    /// Addresses come from the segment's DHCP server
+    #[arg(long)]
+    pub(super) dhcp: bool,
+    /// Let this host and its containers reach each other, which a macvlan does not by itself
+    #[arg(long)]
+    pub(super) host_access: bool,
+    /// Ask the segment before an address is used, and take another if somebody has it
+    #[arg(long)]
+    pub(super) probe: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LanMode {
+    Bridge,
+    Private,
+    Vepa,
+    Passthru,
+    L2,
+    L3,
+    L3s,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -302,6 +361,11 @@ impl From<Ingress> for IngressPolicy {
             Ingress::Isolated => IngressPolicy::Isolated,
         }
     }
+}
+
+fn vlan(text: &str) -> Result<model::VlanId, String> {
+    let id = text.parse().ok().and_then(model::VlanId::new);
+    id.ok_or_else(|| "a VLAN is a number from 1 to 4094".to_owned())
 }
 
 fn mtu(text: &str) -> Result<model::Mtu, String> {

@@ -1,5 +1,8 @@
 //! From what `network create` was told to a network.
 
+mod lan;
+mod plugins;
+
 use std::net::IpAddr;
 
 use engine::port::Occupied;
@@ -25,26 +28,36 @@ pub(super) fn network(
     if known.iter().any(|network| network.name == wanted.name) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
+    lan::refuse_senseless(wanted)?;
+    if let Some(network) = plugins::network(wanted, world)? {
+        return Ok(network);
+    }
     let taken = taken(world, known, facts)?;
     let subnets = match wanted.subnets.as_slice() {
+        [] if wanted.lan.dhcp => Vec::new(),
         [] => vec![taken.choose(Family::V4, None)?],
         given => checked(given, &taken)?,
     };
     let pools = pools(wanted, &subnets)?;
     let kind = kind(wanted, known, facts)?;
+    let ipam = if wanted.lan.dhcp { lan::dhcp() } else { Ipam::Book { pools } };
     Ok(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
         since: world.now,
         wiring: wiring(wanted, kind, world.backend),
         routes: routes(wanted, &subnets),
-        ipam: Ipam::Book { pools },
+        ipam,
         dns: model::Dns::default(),
         sticky: wanted.sticky,
     })
 }
 
 fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
+    if lan::is_lan(wanted.driver) {
+        let link = Link { kind, name: None, mac: None, mtu: wanted.mtu };
+        return Wiring { link: Some(link), ..Wiring::default() };
+    }
     let bridge = kind.bridge().map(|bridge| bridge.name.clone());
     let masquerades = !wanted.internal && !wanted.no_masquerade;
     let ingress = wanted.ingress.into();
@@ -63,7 +76,7 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
     }
 }
 
-/// A routed pair has no bridge that knows the default route.
+/// Only a bridge knows the default route by itself.
 fn routes(wanted: &CreateArgs, subnets: &[IpNet]) -> Vec<Route> {
     if wanted.driver == DriverName::Bridge || wanted.internal {
         return Vec::new();
@@ -76,9 +89,14 @@ fn routes(wanted: &CreateArgs, subnets: &[IpNet]) -> Vec<Route> {
 }
 
 fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<LinkKind> {
+    if let Some(kind) = lan::kind(wanted, facts)? {
+        return Ok(kind);
+    }
     match (wanted.driver, &wanted.bridge) {
-        (DriverName::Ptp, None) => Ok(LinkKind::Ptp(Ptp {})),
-        (DriverName::Ptp, Some(name)) => {
+        (DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni, None) => {
+            Ok(LinkKind::Ptp(Ptp {}))
+        }
+        (DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni, Some(name)) => {
             Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge")))
         }
         (DriverName::Bridge, given) => {

@@ -40,15 +40,18 @@ fn passes(filter: &Filter, view: &NetworkView) -> bool {
 }
 
 fn table(rows: &[NetworkView]) -> Table {
-    let mut table = Table::new(&["NAME", "DRIVER", "RUNTIME", "SUBNETS", "BRIDGE", "ATTACHED"]);
+    let mut table = Table::new(&["NAME", "DRIVER", "RUNTIME", "SUBNETS", "DEVICE", "ATTACHED"]);
     for row in rows {
         let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
         table.row([
             row.name.clone(),
             row.driver.to_owned(),
             row.runtime.clone(),
-            subnets.join(","),
-            row.bridge.clone().unwrap_or_default(),
+            match row.ipam {
+                "dhcp" => "dhcp".to_owned(),
+                _ => subnets.join(","),
+            },
+            row.device(),
             row.attached.to_string(),
         ]);
     }
@@ -96,6 +99,10 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
 
 /// Routes of this host that the network's subnets take the place of.
 fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
+    // On a parent's segment the subnet is that segment's own.
+    if network.wiring.link.as_ref().is_some_and(|link| link.kind.parent().is_some()) {
+        return Vec::new();
+    }
     let device = claims::device(network);
     let ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
     let notes = ranges.flat_map(|range| {

@@ -1,6 +1,8 @@
 //! What JSON, YAML and templates show. These shapes are a promise to scripts: fields are added,
 //! never renamed, and absent values are null.
 
+mod lan;
+
 use std::collections::BTreeMap;
 
 use model::{
@@ -21,6 +23,16 @@ pub(super) struct NetworkView {
     pub(super) runtime: String,
     pub(super) created: String,
     pub(super) bridge: Option<String>,
+    /// The device on whose segment its containers are: `default` is that of the default route.
+    pub(super) parent: Option<String>,
+    /// The parent's VLAN, or its own.
+    pub(super) vlan: Option<u16>,
+    /// How it shares its parent.
+    pub(super) mode: Option<&'static str>,
+    /// Whether this host and its containers reach each other on the parent's segment.
+    pub(super) host_access: bool,
+    /// Whether addresses are asked for on the segment before they are used.
+    pub(super) probe: bool,
     pub(super) mtu: Option<u32>,
     pub(super) masquerade: bool,
     pub(super) ingress: Option<&'static str>,
@@ -82,12 +94,18 @@ impl NetworkView {
             .collect();
         on_it.dedup();
         let wiring = &network.wiring;
+        let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
         Self {
             name: network.name.to_string(),
             driver: wiring.link.as_ref().map_or("none", |link| driver(&link.kind)),
             runtime: network.runtime.to_string(),
             created: rfc3339(network.since),
             bridge: claims::device(network),
+            parent: lan.parent,
+            vlan: lan.vlan,
+            mode: lan.mode,
+            host_access: lan.host_access,
+            probe: lan.probe,
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),

@@ -25,11 +25,11 @@ fn lists_networks() {
     assert_eq!(
         host.spoke("network ls"),
         "\
-NAME   DRIVER  RUNTIME  SUBNETS                      BRIDGE    ATTACHED
+NAME   DRIVER  RUNTIME  SUBNETS                      DEVICE    ATTACHED
 back   bridge  spoke    10.70.1.0/24,fd00:70::/64  sp-back   1
 front  bridge  spoke    10.200.0.0/24              sp-front  0
 "
-        .replace("SUBNETS                      BRIDGE", "SUBNETS                    BRIDGE")
+        .replace("SUBNETS                      DEVICE", "SUBNETS                    DEVICE")
     );
     assert_eq!(host.spoke("network ls -q --filter name=fro"), "front\n");
     assert_eq!(host.spoke("network ls -q --filter driver=ptp"), "");
@@ -213,6 +213,67 @@ fn refuses_what_a_network_cannot_have() {
         assert_eq!(refused, code, "{line}: {sentence}");
     }
     assert_eq!(host.spoke("network ls -q"), "back\nfront\n");
+}
+
+#[test]
+fn networks_on_the_segment_of_a_parent() {
+    let host = Fixture::new();
+    host.spoke(
+        "network create -d macvlan --parent eth0 --vlan 20 --subnet 192.168.1.0/24 --ip-range \
+         192.168.1.128/25 --mode bridge --host-access --probe lab",
+    );
+    host.spoke("network create -d macvlan --dhcp lan");
+    host.spoke("network create -d ipvlan --parent eth0 --mode l3 --subnet 10.9.0.0/24 routed");
+    let lab = host.engine().network(&"lab".parse().unwrap()).unwrap();
+    let wiring = &lab.wiring;
+    assert!(wiring.masquerade.is_none() && wiring.firewall.is_none());
+    assert_eq!(lab.routes.len(), 1, "through the segment's own gateway");
+    let model::LinkKind::Macvlan(macvlan) = &wiring.link.as_ref().unwrap().kind else { panic!() };
+    assert!(macvlan.host_access && macvlan.probe);
+    let lan = host.engine().network(&"lan".parse().unwrap()).unwrap();
+    assert!(matches!(lan.ipam, model::Ipam::Dhcp(_)) && lan.routes.is_empty());
+    let shown: Vec<Vec<String>> = host
+        .spoke("network ls")
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().map(str::to_owned).collect())
+        .collect();
+    assert_eq!(shown[0], ["lab", "macvlan", "spoke", "192.168.1.0/24", "eth0.20", "0"]);
+    assert_eq!(shown[1], ["lan", "macvlan", "spoke", "dhcp", "default", "0"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("network inspect lab routed")).unwrap();
+    assert_eq!((&json[0]["parent"], &json[0]["vlan"]), (&"eth0".into(), &20.into()));
+    assert_eq!((&json[0]["mode"], &json[0]["host_access"]), (&"bridge".into(), &true.into()));
+    assert_eq!((&json[1]["mode"], &json[1]["probe"]), (&"l3".into(), &false.into()));
+    assert_eq!(host.spoke("network ls -q --filter driver=ipvlan"), "routed\n");
+}
+
+#[test]
+fn refuses_what_a_driver_does_not_have() {
+    let host = Fixture::new();
+    for (line, code, error) in [
+        ("--parent eth0", 2, "--parent is an option of drivers macvlan and ipvlan"),
+        ("--dhcp -d ptp", 2, "--dhcp is an option of drivers macvlan and ipvlan"),
+        ("-d macvlan", 2, "need --subnet, the one of the parent's segment, or --dhcp"),
+        ("-d macvlan --dhcp --internal", 2, "--internal is no option of drivers macvlan"),
+        ("-d macvlan --dhcp --bridge b", 2, "--bridge is no option of drivers macvlan"),
+        ("-d ipvlan --dhcp --ingress isolated", 2, "--ingress is no option of drivers macvlan"),
+        ("-d macvlan --dhcp --subnet 10.1.0.0/24", 2, "--subnet 10.1.0.0/24: with --dhcp"),
+        ("-d macvlan --dhcp --probe", 2, "--probe: what a DHCP server gives is always probed"),
+        ("-d macvlan --dhcp --mode l2", 2, "--mode is one of ipvlan; those of macvlan are"),
+        ("-d ipvlan --dhcp --mode vepa", 2, "--mode is one of macvlan; those of ipvlan are"),
+        ("-d ipvlan --dhcp --mode l3", 2, "--dhcp: without broadcasts"),
+        ("-d ipvlan --dhcp --host-access", 2, "--host-access is an option of driver macvlan"),
+        ("-d macvlan --dhcp --mode vepa --host-access", 2, "--host-access: only --mode bridge"),
+        ("-d macvlan --dhcp --parent eth7", 3, "--parent eth7: this host has no such device"),
+        ("-d macvlan --dhcp --vlan 4095", 2, "a VLAN is a number from 1 to 4094"),
+        ("-d vxlan", 2, "[possible values: bridge, ptp, macvlan, ipvlan]"),
+    ] {
+        let (refused, sentence) = host.refused(&format!("network create {line} x"));
+        assert!(sentence.contains(error), "{line}: {sentence}");
+        assert_eq!(refused, code, "{line}: {sentence}");
+    }
+    assert_eq!(host.spoke("network ls -q"), "");
 }
 
 #[test]
