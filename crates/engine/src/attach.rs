@@ -59,7 +59,9 @@ impl Engine<'_> {
         }
         let read = &mut begun.read;
         self.reach(request, read)?;
-        let is_begun = read.value.ipam.asks_over_link() || read.value.wiring.chooses_addresses();
+        let is_begun = self.probe(request, read)?
+            || read.value.ipam.asks_over_link()
+            || read.value.wiring.chooses_addresses();
         let attached = match is_begun {
             true => self.driver.complete(&read.value)?,
             false => self.driver.attach(&read.value)?,
@@ -82,7 +84,11 @@ impl Engine<'_> {
         self.obtain(request, begun)
     }
 
-    fn obtain(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
+    pub(crate) fn obtain(
+        &self,
+        request: &Request,
+        begun: &mut Read<Box<Attachment>>,
+    ) -> Result<()> {
         if !begun.value.ipam.is_shared() {
             return Ok(());
         }
@@ -162,7 +168,7 @@ impl Engine<'_> {
         Ok(fresh)
     }
 
-    fn choose_again(
+    pub(crate) fn choose_again(
         &self,
         request: &Request,
         begun: &mut Read<Box<Attachment>>,

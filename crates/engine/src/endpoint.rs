@@ -165,7 +165,7 @@ impl Engine<'_> {
         }
         let begun = self.joined(&read.value, joining);
         self.replace(&mut read, begun, Txn::new())?;
-        let made = self.driver.attach(&read.value).and_then(|attached| {
+        let made = self.make_link(&read.value).and_then(|attached| {
             let mut complete = read.value.clone();
             complete.phase = Phase::Attached(attached);
             self.replace(&mut read, complete, Txn::new())

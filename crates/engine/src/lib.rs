@@ -24,6 +24,7 @@ mod label;
 mod network;
 mod owner;
 pub mod port;
+mod probe;
 mod publish;
 mod request;
 mod search;

@@ -1,6 +1,8 @@
 //! Doing what is planned: steps become messages, and the messages of one namespace are sent
 //! together.
 
+mod port;
+
 use std::collections::BTreeMap;
 
 use model::{Error, IfName, IpNet, Result};
@@ -50,6 +52,11 @@ impl<'a> Hands<'a> {
                 self.flush()
             }
             Step::Veth(veth) => self.veth(veth),
+            Step::FilterVlans(bridge) => self.filter_vlans(bridge),
+            Step::Port(port) => self.port(port),
+            Step::VlanGateway(gateway) => self.vlan_gateway(gateway),
+            Step::Detected(name, address) => self.detected(name, *address),
+            Step::Settle(name) => self.settle(name),
             Step::Single(single) => self.single(single),
             Step::Tap(tap) => {
                 self.flush()?;
@@ -57,6 +64,7 @@ impl<'a> Hands<'a> {
             }
             Step::Move { from, to, remembers } => self.move_link(from, to, *remembers),
             Step::Mac(name, mac) => self.change(name, &Change::Mac(*mac)),
+            Step::Alias(name, text) => self.change(name, &Change::Alias(text.clone())),
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),

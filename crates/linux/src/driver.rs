@@ -1,9 +1,11 @@
 //! The kernel as the engine's dataplane.
 
+use std::net::IpAddr;
+
 use engine::port::{Driver, Presence, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Handoff, IfName, LinkKind, Mac, Network,
-    Result, Runtime, Sandbox,
+    Place, Result, Runtime, Sandbox,
 };
 use netlink::{At, Errno, Link, Links, Netns, Reaper, Socket};
 
@@ -13,7 +15,7 @@ use crate::identity::{GROUP, PROTOCOL};
 use crate::link::{self, Before};
 use crate::policy::Policy;
 use crate::strays::Made;
-use crate::{parts, plan, presence, tuning, verify};
+use crate::{device, parts, plan, presence, probe, shared, tuning, verify, vlan_gateway};
 
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,10 @@ impl Driver for Linux {
         self.make(attachment, Before::Connected)
     }
 
+    fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
+        probe::answers(attachment, entered(attachment)?.as_ref())
+    }
+
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
         let sandbox = left(attachment);
@@ -131,6 +137,17 @@ impl Driver for Linux {
         plan::hardware_address(attachment)
     }
 
+    fn status(&self, network: &Network) -> Result<()> {
+        let Some(link) = &network.wiring.link else { return Ok(()) };
+        let mut socket = Socket::route()?;
+        match &link.kind {
+            // What is in a container is not known before there is one.
+            kind if kind.parent().is_some_and(|parent| parent.place == Place::Sandbox) => Ok(()),
+            LinkKind::Device(device) => device::is_there(device, &mut socket),
+            kind => facts::of_network(&network.name, kind, None, &mut socket).map(|_| ()),
+        }
+    }
+
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
         let mut socket = Socket::route()?;
@@ -153,11 +170,15 @@ impl Driver for Linux {
 
     fn remove(&self, network: &Network) -> Result<()> {
         let kind = network.wiring.link.as_ref().map(|link| &link.kind);
-        let Some(LinkKind::Bridge(bridge)) = kind else { return Ok(()) };
+        let bridge = match kind {
+            Some(LinkKind::Bridge(bridge)) => bridge,
+            Some(kind) => return shared::remove(&network.name, kind, &|links| self.reap(links)),
+            None => return Ok(()),
+        };
         let mut socket = Socket::route()?;
         match socket.link(At::Name(&bridge.name))? {
             Some(link) if link.group == GROUP => {
-                let ports = socket.links(Links { kind: None, master: Some(link.index) })?;
+                let ports = vlan_gateway::used_ports(&link, &mut socket)?;
                 if let Some(port) = ports.first() {
                     return Err(Error::conflict(format!(
                         "bridge {} still has {} ports, {} among them",
@@ -166,12 +187,17 @@ impl Driver for Linux {
                         port.name
                     )));
                 }
+                self.forget_gateway(bridge)?;
+                vlan_gateway::remove_all(&link, &mut socket)?;
                 self.forget_bridge(&bridge.name, &mut socket)?;
                 self.delete(&mut socket, &bridge.name)
             }
             Some(link) => {
                 let forgotten = self.forget_bridge(&bridge.name, &mut socket);
-                forgotten.and(drop_gateways(network, bridge, &link, &mut socket))
+                let gateway = self.forget_gateway(bridge);
+                let removed = vlan_gateway::remove_own(bridge, &link, &mut socket);
+                let dropped = drop_gateways(network, bridge, &link, &mut socket);
+                forgotten.and(gateway).and(removed).and(dropped)
             }
             None => self.forget_bridge(&bridge.name, &mut socket),
         }
@@ -212,6 +238,12 @@ impl Linux {
         }
         parts::make(attachment, &mut attached, sandbox.as_ref())?;
         Ok(attached)
+    }
+
+    /// What the packet filter knows of the gateway of the bridge's VLAN.
+    fn forget_gateway(&self, bridge: &Bridge) -> Result<()> {
+        let gateway = plan::port::gateway_device(bridge)?;
+        if gateway == bridge.name { Ok(()) } else { self.policy.forget_bridge(&gateway, false) }
     }
 
     /// The packet filter's table goes with our last bridge.

@@ -120,6 +120,8 @@ fn parent_facts(
             (Some(base), Some(vlan)) => vlan_device(base, vlan)?,
             (_, _) => link.name.clone(),
         },
+        is_ours: base.is_none() && link.group == GROUP,
+        alias: link.alias.clone().filter(|_| base.is_none()),
         base,
         mac: link.mac,
         mtu: link.mtu,
@@ -156,7 +158,7 @@ fn found(name: &IfName, socket: &mut Socket) -> Result<Link> {
 }
 
 /// The device of the default route, in IPv4 if there is one.
-fn default_device(socket: &mut Socket) -> Result<IfName> {
+pub(crate) fn default_device(socket: &mut Socket) -> Result<IfName> {
     for family in [Family::V4, Family::V6] {
         let all = Routes { family, table: Some(netlink::route::MAIN), link: None };
         let routes = socket.routes(all)?.into_iter().filter(|route| route.dst.prefix_len() == 0);

@@ -1,6 +1,8 @@
 //! Names in the kernel, as a function of whose they are: nothing has to be remembered to be
 //! removed.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 
 use model::{AttachmentId, Error, IfName, Layer, Mac, NetworkName, Result};
@@ -8,6 +10,10 @@ use sha2::{Digest, Sha256};
 
 /// Marks every host interface that Spoke makes (`IFLA_GROUP`): "spok".
 pub const GROUP: u32 = 0x7370_6f6b;
+
+/// Marks the gateways of VLANs, both ends of each (`IFLA_GROUP`): "spog". They belong to a bridge and not
+/// to a container.
+pub const VLAN_GATEWAY: u32 = 0x7370_6f67;
 
 /// Marks every address that Spoke gives to a bridge of somebody else (`IFA_PROTO`): "s".
 pub const PROTOCOL: u8 = 0x73;
@@ -108,6 +114,43 @@ pub fn shim_mac(network: &NetworkName) -> Mac {
     short(&Sha256::digest(format!("shim/{network}").as_bytes()))
 }
 
+/// The networks that share a device of ours: eight digits each, in its alias, because a link in a
+/// container cannot be seen from the device below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Users(BTreeSet<String>);
+
+impl Users {
+    /// Those of an alias.
+    pub(crate) fn read(alias: Option<&str>) -> Self {
+        let is_one =
+            |word: &&str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Self(alias.unwrap_or_default().split(' ').filter(is_one).map(str::to_owned).collect())
+    }
+
+    /// With another one; `None` where it is one of them.
+    pub(crate) fn with(mut self, network: &NetworkName) -> Option<Self> {
+        self.0.insert(Self::digits(network)).then_some(self)
+    }
+
+    /// Without one; `None` where nobody is left.
+    pub(crate) fn without(mut self, network: &NetworkName) -> Option<Self> {
+        self.0.remove(&Self::digits(network));
+        (!self.0.is_empty()).then_some(self)
+    }
+
+    fn digits(network: &NetworkName) -> String {
+        let digest: [u8; 32] = Sha256::digest(network.as_str().as_bytes()).into();
+        Identity { digest }.hex(8)
+    }
+}
+
+impl fmt::Display for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
 pub fn bridge_mac(bridge: &IfName) -> Mac {
     short(&Sha256::digest(bridge.as_str().as_bytes()))
@@ -141,6 +184,17 @@ mod tests {
             container: container.parse().unwrap(),
             ifname: "eth0".parse().unwrap(),
         }
+    }
+
+    #[test]
+    fn the_last_user_is_known() {
+        let (a, b) = ("a".parse().unwrap(), "b".parse().unwrap());
+        let both = Users::default().with(&a).unwrap().with(&b).unwrap();
+        let read = Users::read(Some(&both.to_string()));
+        assert!(read == both && read.clone().with(&a).is_none());
+        let one = read.without(&a).unwrap();
+        assert_eq!(one.without(&b), None);
+        assert_eq!(Users::read(Some("whatever it is")).without(&a), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod ipvlan;
 mod loopback;
 mod macvlan;
 pub(crate) mod parent;
+pub(crate) mod port;
 mod ptp;
 mod route;
 mod seat;
@@ -23,6 +24,7 @@ use model::{
 
 use crate::identity::{Identity, mac_of};
 
+pub use port::{Port, VlanGateway};
 pub(crate) use seat::Seat;
 pub use single::Single;
 
@@ -31,6 +33,8 @@ pub use single::Single;
 pub struct Facts {
     /// The device that has the bridge's name, if there is one.
     pub bridge: Option<BridgeFacts>,
+    /// The gateway of the bridge's VLAN, if there is one.
+    pub gateway: Option<BridgeFacts>,
     /// The device below, of links that have one.
     pub parent: Option<ParentFacts>,
     /// Whether the network's device for the host is there.
@@ -48,6 +52,10 @@ pub struct ParentFacts {
     pub name: IfName,
     /// Where it is missing, the device that it is a VLAN of; the rest is that one's.
     pub base: Option<IfName>,
+    /// Whether we made it, for all who use it.
+    pub is_ours: bool,
+    /// Free text about it.
+    pub alias: Option<String>,
     /// Its hardware address.
     pub mac: Option<Mac>,
     /// Its MTU in bytes.
@@ -128,6 +136,8 @@ pub enum Step {
     },
     /// Sets the hardware address.
     Mac(IfName, Mac),
+    /// Writes free text about a link.
+    Alias(IfName, String),
     /// Sets a link up.
     Up(IfName),
     /// Sets a link down.
@@ -136,6 +146,16 @@ pub enum Step {
     Promiscuous(IfName),
     /// Adds an address, without duplicate address detection.
     Address(IfName, IpNet),
+    /// Adds an IPv6 address, with duplicate address detection.
+    Detected(IfName, IpNet),
+    /// Waits for the end of duplicate address detection.
+    Settle(IfName),
+    /// Makes a bridge separate VLANs.
+    FilterVlans(IfName),
+    /// Sets what is particular to a port of a bridge.
+    Port(Port),
+    /// Makes the gateway of a VLAN.
+    VlanGateway(VlanGateway),
     /// Adds a gateway's address to a bridge, marked as ours.
     Gateway(IfName, IpNet),
     /// Removes an address.
@@ -264,7 +284,9 @@ pub fn up(network: &Network, facts: &Facts) -> Result<Vec<Step>> {
             macvlan::up(&network.name, macvlan, facts)
         }
         Some(Link { kind, .. }) => match (kind.parent(), &facts.parent) {
-            (Some(below), Some(_)) => Ok(parent::ensured(below, facts.parent.as_ref())?.1),
+            (Some(below), Some(_)) => {
+                Ok(parent::ensured(&network.name, below, facts.parent.as_ref())?.1)
+            }
             (_, _) => Ok(Vec::new()),
         },
         None => Ok(Vec::new()),

@@ -16,8 +16,8 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn look(marks: Vec<String>) -> Result<Self> {
-        let links = Socket::route()?.links(Links { kind: Some("veth"), master: None })?;
-        Ok(Self { links: links.into_iter().filter(|link| link.group == GROUP).collect(), marks })
+        let links = Socket::route()?.links(Links::default())?;
+        Ok(Self { links: links.into_iter().filter(is_of_container).collect(), marks })
     }
 
     /// A link lives as long as its container's namespace: it is garbage only where both ends of the
@@ -52,6 +52,12 @@ impl Made {
             && link.peer_netns.is_none()
             && self.links.iter().any(has_peer)
     }
+}
+
+/// Whether it is an end of a pair of ours, or a link of ours that waits for its runtime.
+fn is_of_container(link: &Link) -> bool {
+    let is_pair = link.kind.as_deref() == Some("veth") && link.group == GROUP;
+    is_pair || identity::group_of(&link.name) == Some(link.group)
 }
 
 /// Whether the container that elements were made for still has its link. One that got its link

@@ -1,5 +1,8 @@
 //! Comparing the kernel with what an attachment became.
 
+mod port;
+mod single;
+
 use model::{
     Attached, Attachment, Bridge, Error, Family, Interface, InterfaceAddress, IpNet, LinkKind,
     Place, Result, Route,
@@ -9,6 +12,7 @@ use netlink::{At, Link, Netns, Socket};
 
 use crate::identity::is_guest_link;
 use crate::plan;
+use crate::plan::port::gateway_device;
 
 /// The host's side: the interfaces that the result names there.
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
@@ -21,13 +25,13 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
         links.push(found(&mut socket, interface)?);
     }
     match kind {
-        Some(LinkKind::Bridge(bridge)) => ports(bridge, &links),
+        Some(LinkKind::Bridge(bridge)) => ports(bridge, &links, &mut socket),
         Some(_) | None => Ok(()),
     }
 }
 
 /// The bridge is as it should be, and the container's host end is a port of it.
-fn ports(bridge: &Bridge, links: &[Link]) -> Result<()> {
+fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
     let Some(there) = links.iter().find(|link| link.name == bridge.name) else {
         return Err(differs(format!("the result lacks bridge {}", bridge.name)));
     };
@@ -37,15 +41,25 @@ fn ports(bridge: &Bridge, links: &[Link]) -> Result<()> {
     if bridge.promiscuous && !there.flags.is_promiscuous() {
         return Err(differs(format!("{} is not promiscuous", bridge.name)));
     }
-    let is_apart = |link: &&Link| link.name != bridge.name && link.master != Some(there.index);
-    match links.iter().find(is_apart) {
-        Some(link) => Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name))),
-        None => Ok(()),
+    let gateway = gateway_device(bridge)?;
+    let own = links.iter().filter(|link| link.name != bridge.name && link.name != gateway);
+    for link in own {
+        if link.master != Some(there.index) {
+            return Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name)));
+        }
+        port::check(bridge, there, link, socket)?;
     }
+    Ok(())
 }
 
 /// The container's side: its interface, its addresses and its routes.
 pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Netns) -> Result<()> {
+    let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
+    if matches!(kind, Some(LinkKind::Device(_))) && attached.interfaces.is_empty() {
+        // A program drives it by itself.
+        return Ok(());
+    }
+    let parent = single::parent_in_host(attachment)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         if matches!(
@@ -63,6 +77,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
             return Err(differs(format!("the result lacks interface {device}")));
         };
         let link = found(&mut socket, interface)?;
+        single::check(attachment, &link, parent)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
         routes(&mut socket, &attached.routes)
     })?

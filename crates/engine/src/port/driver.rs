@@ -1,6 +1,8 @@
 //! The dataplane port.
 
 use super::Offer;
+use std::net::IpAddr;
+
 use model::{Attached, Attachment, Error, IfName, Mac, Network, Result};
 
 /// Whether what a record describes is still there.
@@ -56,6 +58,13 @@ pub trait Driver {
     /// known.
     fn complete(&self, attachment: &Attachment) -> Result<Attached> {
         self.attach(attachment)
+    }
+
+    /// Which of the attachment's addresses somebody else answers for on the segment of the link that
+    /// [`Driver::connect`] made. It waits for answers, for a fraction of a second.
+    fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
+        let _ = attachment;
+        Ok(Vec::new())
     }
 
     /// Removes every part of the attachment's wiring; what is already gone is done.

@@ -16,6 +16,8 @@ pub(crate) struct Dataplane {
     pub(crate) made: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) gone: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) fails: Cell<bool>,
+    /// Addresses that somebody on the segment has.
+    pub(crate) answering: RefCell<BTreeSet<IpAddr>>,
 }
 
 impl Driver for Dataplane {
@@ -28,6 +30,18 @@ impl Driver for Dataplane {
                 Ok(Attached { addresses, routes, ..Attached::default() })
             }
         }
+    }
+
+    fn connect(&self, attachment: &Attachment) -> Result<()> {
+        self.made.borrow_mut().insert(attachment.id.clone());
+        Ok(())
+    }
+
+    fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
+        assert!(self.made.borrow().contains(&attachment.id), "asked over no link");
+        let answering = self.answering.borrow();
+        let held = attachment.addresses.iter().map(|held| held.address.addr());
+        Ok(held.filter(|address| answering.contains(address)).collect())
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {

@@ -12,6 +12,7 @@ mod endpoint_world;
 mod heal;
 mod life;
 mod races;
+mod segment;
 mod subnet;
 mod subnet_address;
 mod subnet_many;

@@ -12,7 +12,11 @@ use crate::identity::{GROUP, shim_link, shim_mac};
 pub(super) fn birth(bearing: &Bearing<'_>, macvlan: &Macvlan) -> Result<Birth> {
     let network = &bearing.attachment.id.network;
     let parent = &macvlan.parent;
-    let (there, mut host) = super::parent::ensured(parent, bearing.facts.parent.as_ref())?;
+    let (there, mut host) = super::parent::ensured(
+        &bearing.attachment.id.network,
+        parent,
+        bearing.facts.parent.as_ref(),
+    )?;
     super::parent::fits(bearing.link, there)?;
     host.extend(shim(network, macvlan, there, bearing.facts)?);
     let (mode, broadcast_queue) = (macvlan.mode, macvlan.broadcast_queue);
@@ -32,7 +36,8 @@ pub(super) fn birth(bearing: &Bearing<'_>, macvlan: &Macvlan) -> Result<Birth> {
 
 /// What the network's attachments share.
 pub(super) fn up(network: &NetworkName, macvlan: &Macvlan, facts: &Facts) -> Result<Vec<Step>> {
-    let (there, mut steps) = super::parent::ensured(&macvlan.parent, facts.parent.as_ref())?;
+    let (there, mut steps) =
+        super::parent::ensured(network, &macvlan.parent, facts.parent.as_ref())?;
     steps.extend(shim(network, macvlan, there, facts)?);
     Ok(steps)
 }

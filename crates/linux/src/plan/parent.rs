@@ -1,10 +1,10 @@
 //! The device below others.
 
-use model::{Error, IfName, Link, Mtu, Parent, Place, Result, VlanId};
+use model::{Error, IfName, Link, Mtu, NetworkName, Parent, Place, Result, VlanId};
 use netlink::DeviceKind;
 
 use super::{ParentFacts, Single, Step};
-use crate::identity::GROUP;
+use crate::identity::{GROUP, Users};
 
 /// The device of one VLAN of a parent, for all who are in it: `parent.VLAN`.
 pub(crate) fn vlan_device(parent: &IfName, vlan: VlanId) -> Result<IfName> {
@@ -17,17 +17,30 @@ pub(crate) fn vlan_device(parent: &IfName, vlan: VlanId) -> Result<IfName> {
 
 /// The device that is meant, with what makes it where it is missing.
 pub(super) fn ensured<'f>(
+    network: &NetworkName,
     parent: &Parent,
     facts: Option<&'f ParentFacts>,
 ) -> Result<(&'f ParentFacts, Vec<Step>)> {
     let Some(there) = facts else {
         return Err(Error::bug("nobody looked for the parent device".to_owned()));
     };
-    let (Some(base), Some(vlan)) = (&there.base, parent.vlan) else {
-        return Ok((there, Vec::new()));
+    let Some(vlan) = parent.vlan else { return Ok((there, Vec::new())) };
+    let mut steps = match &there.base {
+        Some(base) => made(base, &there.name, vlan),
+        None => Vec::new(),
     };
+    if there.base.is_some() || there.is_ours {
+        let used = Users::read(there.alias.as_deref());
+        if let Some(with) = used.with(network) {
+            steps.push(Step::Alias(there.name.clone(), with.to_string()));
+        }
+    }
+    Ok((there, steps))
+}
+
+fn made(base: &IfName, name: &IfName, vlan: VlanId) -> Vec<Step> {
     let single = Single {
-        name: there.name.clone(),
+        name: name.clone(),
         kind: DeviceKind::Vlan(vlan),
         parent: Some(base.clone()),
         mac: None,
@@ -36,7 +49,7 @@ pub(super) fn ensured<'f>(
         away: false,
         shared: true,
     };
-    Ok((there, vec![Step::Single(single), Step::Up(there.name.clone())]))
+    vec![Step::Single(single), Step::Up(name.clone())]
 }
 
 /// Those of the steps that make what others share.

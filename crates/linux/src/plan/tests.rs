@@ -94,10 +94,28 @@ fn show(step: &Step) -> String {
             format!("move {from} to {to}{}", if *remembers { " and remember" } else { "" })
         }
         Step::Mac(name, mac) => format!("mac {mac} of {name}"),
+        Step::Alias(name, text) => format!("alias {text:?} of {name}"),
         Step::Up(name) => format!("up {name}"),
         Step::Down(name) => format!("down {name}"),
         Step::Promiscuous(name) => format!("promiscuous {name}"),
         Step::Address(name, net) => format!("address {net} on {name}"),
+        Step::Detected(name, net) => format!("address {net} on {name}, detecting duplicates"),
+        Step::Settle(name) => format!("settle {name}"),
+        Step::FilterVlans(name) => format!("filter VLANs of {name}"),
+        Step::Port(port) => format!(
+            "port {}{} {}",
+            port.name,
+            if port.isolated { " isolated" } else { "" },
+            show_vlans(&port.vlans)
+        ),
+        Step::VlanGateway(gateway) => format!(
+            "gateway {} {} port {} of {} {}",
+            gateway.name,
+            gateway.mac,
+            gateway.port,
+            gateway.bridge,
+            show_vlans(&gateway.vlans)
+        ),
         Step::Gateway(name, net) => format!("gateway {net} on {name}"),
         Step::DropAddress(name, net) => format!("drop address {net} of {name}"),
         Step::Route { link, route, source } => format!(
@@ -109,6 +127,13 @@ fn show(step: &Step) -> String {
         Step::DropRoute(name, net) => format!("drop route {net} on {name}"),
         Step::Sysctl { path, value, .. } => format!("sysctl {path} = {value}"),
     }
+}
+
+fn show_vlans(vlans: &model::Vlans) -> String {
+    let tagged = vlans.tagged.iter().map(|range| format!(" tagged {}-{}", range.first, range.last));
+    let untagged = vlans.untagged.map(|id| format!("untagged {id}"));
+    let kept = if vlans.keep_default { " besides the default" } else { "" };
+    untagged.into_iter().chain(tagged).collect::<String>() + kept
 }
 
 fn show_single(single: &Single) -> String {
@@ -289,4 +314,53 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
         plan(&switch, &there(&[])),
         @"host: sysctl net/ipv6/conf/cni0/accept_ra = 0"
     );
+}
+
+fn in_vlans(gateway: Gateway, vlans: model::Vlans) -> LinkKind {
+    let LinkKind::Bridge(mut made) = bridge(gateway) else { unreachable!() };
+    made.port = model::BridgePort { vlans, isolated: true, ..made.port };
+    LinkKind::Bridge(made)
+}
+
+#[test]
+fn a_vlans_gateway_is_a_device_of_its_own() {
+    let vlan = |number| model::VlanId::new(number).unwrap();
+    let untagged = model::Vlans { untagged: Some(vlan(10)), ..model::Vlans::default() };
+    let addresses = vec![address("10.1.0.2/24", None)];
+    let wanted = attachment(in_vlans(Gateway::Address, untagged), addresses);
+    let plan = attach(&wanted, &Facts::default()).unwrap();
+    let named = plan.attached.interfaces.last().unwrap();
+    assert_eq!((named.name.as_str(), named.place), ("cni0.10", Place::Host));
+    insta::assert_snapshot!(lines(&plan), @"");
+    let facts = Facts { gateway: there(&["10.1.0.1/24"]).bridge, ..there(&[]) };
+    let plan = attach(&wanted, &facts).unwrap();
+    insta::assert_snapshot!(lines(&plan), @"");
+}
+
+#[test]
+fn a_trunks_gateway_is_the_bridge() {
+    let vlan = |number| model::VlanId::new(number).unwrap();
+    let tagged = vec![
+        model::VlanRange { first: vlan(20), last: vlan(29) },
+        model::VlanRange { first: vlan(7), last: vlan(7) },
+    ];
+    let vlans = model::Vlans { tagged, keep_default: true, untagged: None };
+    let wanted = attachment(in_vlans(Gateway::Address, vlans), vec![address("10.1.0.2/24", None)]);
+    let plan = attach(&wanted, &there(&["10.1.0.1/24"])).unwrap();
+    insta::assert_snapshot!(lines(&plan), @"");
+}
+
+#[test]
+fn duplicates_are_looked_for_where_that_is_asked_for() {
+    let LinkKind::Bridge(mut made) = bridge(Gateway::None) else { unreachable!() };
+    made.port.duplicate_detection = true;
+    let addresses = vec![address("10.1.0.2/24", None), address("fd00:1::2/64", None)];
+    let plan = attach(&attachment(LinkKind::Bridge(made.clone()), addresses), &there(&[])).unwrap();
+    insta::assert_snapshot!(lines(&plan), @"");
+    made.port.left_down = true;
+    let plan =
+        attach(&attachment(LinkKind::Bridge(made.clone()), Vec::new()), &there(&[])).unwrap();
+    insta::assert_snapshot!(lines(&plan), @"");
+    let addressed = attachment(LinkKind::Bridge(made), vec![address("10.1.0.2/24", None)]);
+    assert_eq!(attach(&addressed, &there(&[])).unwrap_err().kind(), model::Kind::Invalid);
 }

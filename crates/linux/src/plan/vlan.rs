@@ -7,7 +7,11 @@ use super::single::{Bearing, Birth};
 
 pub(super) fn birth(bearing: &Bearing<'_>, vlan: &Vlan) -> Result<Birth> {
     let parent = &vlan.parent;
-    let (there, mut host) = super::parent::ensured(parent, bearing.facts.parent.as_ref())?;
+    let (there, mut host) = super::parent::ensured(
+        &bearing.attachment.id.network,
+        parent,
+        bearing.facts.parent.as_ref(),
+    )?;
     super::parent::fits(bearing.link, there)?;
     let at = super::parent::at(parent, there);
     let born = bearing.born(DeviceKind::Vlan(vlan.id), Some(at), bearing.link.mac);

@@ -1,0 +1,88 @@
+//! Addresses that somebody on the segment uses whom no book knows of.
+
+use std::net::IpAddr;
+
+use model::{Attached, Attachment, Error, Ipam, LinkKind, Macvlan, Result};
+
+use crate::book::Read;
+use crate::choose::Avoid;
+use crate::{Engine, Request};
+
+/// How many addresses are tried: each takes a fraction of a second.
+const TRIES: usize = 8;
+
+impl Engine<'_> {
+    /// Where that is asked for, makes the link alone and asks over it whether anybody has the
+    /// attachment's addresses, and chooses others until nobody answers. Whether the link was made.
+    pub(crate) fn probe(
+        &self,
+        request: &Request,
+        begun: &mut Read<Box<Attachment>>,
+    ) -> Result<bool> {
+        if !is_probed(&begun.value) {
+            return Ok(false);
+        }
+        self.driver.connect(&begun.value)?;
+        let mut avoid = Avoid::new();
+        for _ in 0..TRIES {
+            let taken = self.driver.answers(&begun.value)?;
+            let Some(first) = taken.first() else { return Ok(true) };
+            let is_exact = |address: &IpAddr| request.wanted.contains(address);
+            if let Some(address) = taken.iter().find(|address| is_exact(address)) {
+                return Err(answered(&begun.value, *address));
+            }
+            if !is_chosen(&begun.value.ipam) {
+                return Err(answered(&begun.value, *first));
+            }
+            if begun.value.ipam.is_shared() {
+                self.ipam.release(&begun.value)?;
+            }
+            avoid.extend(taken);
+            self.choose_again(request, begun, &mut avoid)?;
+            self.obtain(request, begun)?;
+        }
+        Err(Error::exhausted(format!(
+            "{}: {TRIES} addresses in a row answer on the segment, and the book knows of none of them; give the network a range that nobody else uses",
+            begun.value.id
+        )))
+    }
+
+    /// Makes the link of an attachment whose addresses cannot be chosen again.
+    pub(crate) fn make_link(&self, attachment: &Attachment) -> Result<Attached> {
+        if !is_probed(attachment) {
+            return self.driver.attach(attachment);
+        }
+        self.driver.connect(attachment)?;
+        match self.driver.answers(attachment)?.first() {
+            Some(address) => Err(answered(attachment, *address)),
+            None => self.driver.complete(attachment),
+        }
+    }
+}
+
+/// A server that is asked over the link sees to it by itself, with its client.
+fn is_probed(attachment: &Attachment) -> bool {
+    let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
+    matches!(kind, Some(LinkKind::Macvlan(Macvlan { probe: true, .. })))
+        && !attachment.addresses.is_empty()
+        && !attachment.ipam.asks_over_link()
+}
+
+/// Whether the book has others to choose from.
+fn is_chosen(ipam: &Ipam) -> bool {
+    match ipam {
+        Ipam::Book { .. } | Ipam::HostLocal { .. } => true,
+        Ipam::None
+        | Ipam::Fixed { .. }
+        | Ipam::Requested { .. }
+        | Ipam::Foreign(_)
+        | Ipam::Dhcp(_) => false,
+    }
+}
+
+fn answered(attachment: &Attachment, address: IpAddr) -> Error {
+    Error::conflict(format!(
+        "address {address}: somebody on the segment of network {} answers for it, whom the book does not know; choose another, or switch the probe off",
+        attachment.id.network
+    ))
+}

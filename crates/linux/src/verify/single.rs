@@ -1,0 +1,72 @@
+//! Comparing a link without an end in the host with what it should be.
+
+use model::{Attachment, LinkKind, Parent, Place, Result};
+use netlink::{At, Link, Sharing, Socket};
+
+use super::differs;
+use crate::plan::parent::vlan_device;
+
+/// The index of the parent in the host; `None` where there is none, or it may change.
+pub(super) fn parent_in_host(attachment: &Attachment) -> Result<Option<u32>> {
+    match parent(attachment) {
+        Some(parent) if parent.place == Place::Host => index(parent),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn parent(attachment: &Attachment) -> Option<&Parent> {
+    attachment.wiring.link.as_ref()?.kind.parent()
+}
+
+fn index(parent: &Parent) -> Result<Option<u32>> {
+    let Some(name) = &parent.name else { return Ok(None) };
+    let name = match parent.vlan {
+        Some(vlan) => vlan_device(name, vlan)?,
+        None => name.clone(),
+    };
+    match Socket::route()?.link(At::Name(&name))? {
+        Some(link) => Ok(Some(link.index)),
+        None => Err(differs(format!("master {name} is missing"))),
+    }
+}
+
+/// The link is of its kind and on its parent; the calling thread is in the container.
+pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) -> Result<()> {
+    let Some(kind) = attachment.wiring.link.as_ref().map(|link| &link.kind) else {
+        return Ok(());
+    };
+    let name = &link.name;
+    let sharing = match kind {
+        LinkKind::Macvlan(macvlan) => Some(Sharing::Macvlan(macvlan.mode)),
+        LinkKind::Ipvlan(ipvlan) => Some(Sharing::Ipvlan(ipvlan.mode)),
+        LinkKind::Vlan(vlan) => Some(Sharing::Vlan(vlan.id)),
+        _ => None,
+    };
+    if sharing.is_some() && link.sharing != sharing {
+        return Err(differs(match (sharing, link.sharing) {
+            (Some(wanted), Some(is)) => format!("interface {name} is {is:?}, not {wanted:?}"),
+            (_, _) => format!("interface {name} is of another kind"),
+        }));
+    }
+    let driver = match kind {
+        LinkKind::Dummy => Some("dummy"),
+        LinkKind::Tap(_) => Some("tun"),
+        _ => None,
+    };
+    if driver.is_some() && link.kind.as_deref() != driver {
+        return Err(differs(format!("interface {name} is of another kind")));
+    }
+    if matches!(kind, LinkKind::Dummy) && !link.flags.is_up() {
+        return Err(differs(format!("interface {name} is down")));
+    }
+    let below = match parent(attachment) {
+        Some(parent) if parent.place == Place::Sandbox => index(parent)?,
+        Some(_) | None => in_host,
+    };
+    match (below, link.peer) {
+        (Some(wanted), is) if is != Some(wanted) => {
+            Err(differs(format!("interface {name} is on another master")))
+        }
+        (_, _) => Ok(()),
+    }
+}
