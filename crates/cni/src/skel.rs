@@ -316,7 +316,10 @@ fn check(call: &Call<'_>) -> Result<()> {
     let attached = match &call.previous {
         None => Attached::default(),
         Some(previous) => {
-            if call.plugin != Plugin::Loopback && request.wiring.link.is_some() {
+            // A device that a program has is no interface.
+            let is_given_away = call.plugin == Plugin::HostDevice && previous.interfaces.is_empty();
+            let has_interface = call.plugin != Plugin::Loopback && !is_given_away;
+            if has_interface && request.wiring.link.is_some() {
                 require_interface(call, previous, &request)?;
             }
             previous.attached()?

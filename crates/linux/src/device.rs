@@ -51,6 +51,18 @@ pub(crate) fn find(
     }
 }
 
+/// Whether the host has the device, so that a container could get it now.
+pub(crate) fn is_there(device: &Device, socket: &mut Socket) -> Result<()> {
+    let given_away = match &device.choice {
+        DeviceChoice::Bus(address) => is_driven_by_program(Path::new(BUSES), address),
+        DeviceChoice::Name(_) | DeviceChoice::Mac(_) | DeviceChoice::Path(_) => false,
+    };
+    match given_away || in_host(&device.choice, socket)?.is_some() {
+        true => Ok(()),
+        false => Err(Error::not_found("failed to find host device: it is not in the host")),
+    }
+}
+
 fn refuse_loopback(link: &Link) -> Result<()> {
     match link.flags.is_loopback() {
         true => Err(Error::invalid("a loopback device stays in its namespace".to_owned())),
