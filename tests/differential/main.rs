@@ -11,7 +11,7 @@ mod run;
 mod table;
 
 use row::Row;
-use tests::Plugins;
+use tests::{Feature, Plugins};
 
 /// Compares every row and tells all differences at once.
 fn compare(rows: &[Row]) {
@@ -25,6 +25,13 @@ fn compare(rows: &[Row]) {
         }
     }
     assert!(failures.is_empty(), "{} rows differ\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The same for what a kernel may lack.
+fn compare_with(feature: Feature, rows: &[Row]) {
+    if !feature.is_missing() {
+        compare(rows);
+    }
 }
 
 #[test]
@@ -73,6 +80,93 @@ fn tuning() {
 }
 
 #[test]
+fn macvlan() {
+    compare(&table::macvlan::rows());
+}
+
+#[test]
+fn ipvlan() {
+    compare_with(Feature::Ipvlan, &table::ipvlan::rows());
+}
+
+#[test]
+fn vlan() {
+    compare_with(Feature::Vlan, &table::vlan::rows());
+}
+
+#[test]
+fn dummy() {
+    compare_with(Feature::Dummy, &table::dummy::rows());
+}
+
+#[test]
+fn vrf() {
+    compare_with(Feature::Vrf, &table::routing::vrf());
+}
+
+#[test]
+fn refusals_that_need_no_kernel() {
+    compare(&table::vlan::refusals());
+    compare(&table::dummy::refusals());
+    compare(&table::routing::vrf_refusals());
+}
+
+#[test]
+fn host_device() {
+    compare(&table::device::rows());
+}
+
+#[test]
+fn tap() {
+    compare(&table::tap::rows());
+}
+
+#[test]
+fn bridge_ports() {
+    compare(&table::ports::rows());
+}
+
+#[test]
+fn bridge_vlans() {
+    compare_with(Feature::BridgeVlan, &table::ports::vlans());
+}
+
+#[test]
+fn bandwidth() {
+    compare(&table::bandwidth::rows());
+}
+
+#[test]
+fn sbr() {
+    compare(&table::routing::sbr());
+}
+
+#[test]
+fn dhcp() {
+    compare(&table::dhcp::rows());
+}
+
+#[test]
+fn each_ipvlan() {
+    compare_with(Feature::Ipvlan, &table::each::lacking(Feature::Ipvlan));
+}
+
+#[test]
+fn each_vlan() {
+    compare_with(Feature::Vlan, &table::each::lacking(Feature::Vlan));
+}
+
+#[test]
+fn each_dummy() {
+    compare_with(Feature::Dummy, &table::each::lacking(Feature::Dummy));
+}
+
+#[test]
+fn each_vrf() {
+    compare_with(Feature::Vrf, &table::each::lacking(Feature::Vrf));
+}
+
+#[test]
 fn versions() {
     compare(&table::protocol::versions());
 }
@@ -106,6 +200,6 @@ fn gc_and_status() {
 fn the_table_is_large_and_its_names_are_unique() {
     let names: Vec<_> = table::all().into_iter().map(|row| row.name).collect();
     let unique: std::collections::BTreeSet<_> = names.iter().collect();
-    assert!(names.len() >= 60, "{} rows", names.len());
+    assert!(names.len() >= 400, "{} rows", names.len());
     assert_eq!(unique.len(), names.len());
 }

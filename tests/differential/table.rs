@@ -1,12 +1,24 @@
 //! The configurations.
 
+pub(crate) mod bandwidth;
 pub(crate) mod bridge;
 pub(crate) mod chained;
+pub(crate) mod device;
+pub(crate) mod dhcp;
+pub(crate) mod dummy;
 pub(crate) mod each;
 pub(crate) mod ipam;
+pub(crate) mod ipvlan;
 pub(crate) mod loopback;
+pub(crate) mod macvlan;
+pub(crate) mod ports;
 pub(crate) mod protocol;
 pub(crate) mod ptp;
+pub(crate) mod routing;
+pub(crate) mod tap;
+pub(crate) mod vlan;
+
+use tests::Feature;
 
 use crate::row::Row;
 
@@ -22,6 +34,21 @@ pub(crate) fn all() -> Vec<Row> {
         chained::portmap,
         chained::firewall,
         chained::tuning,
+        macvlan::rows,
+        ipvlan::rows,
+        vlan::rows,
+        vlan::refusals,
+        device::rows,
+        dummy::rows,
+        dummy::refusals,
+        tap::rows,
+        ports::rows,
+        ports::vlans,
+        bandwidth::rows,
+        routing::sbr,
+        routing::vrf,
+        routing::vrf_refusals,
+        dhcp::rows,
         protocol::versions,
         protocol::bad_input,
         each::versions,
@@ -29,5 +56,6 @@ pub(crate) fn all() -> Vec<Row> {
         each::checks,
         each::gc_and_status,
     ];
-    tables.iter().flat_map(|rows| rows()).collect()
+    let lacking = Feature::ALL.into_iter().flat_map(each::lacking);
+    tables.iter().flat_map(|rows| rows()).chain(lacking).collect()
 }

@@ -13,7 +13,9 @@ sysctl() {
     cd /proc/sys/net
     grep -H . ipv4/ip_forward $(for key in $of_if; do ls ipv[46]/conf/*/$key; done) 2>/dev/null
 }
-for section in link address route route6 rule rule6 nft iptables ip6tables sysctl; do
+qdisc() { tc -j qdisc show; }
+vlans() { bridge -j vlan show; }
+for section in link address route route6 rule rule6 nft iptables ip6tables sysctl qdisc vlans; do
     echo "@$section"
     $section 2>/dev/null
     echo

@@ -72,6 +72,8 @@ impl Snapshot {
                 "route" | "route6" | "rule" | "rule6" => objects(body),
                 "nft" => nft(body),
                 "iptables" | "ip6tables" => iptables(body),
+                "qdisc" => qdiscs(body),
+                "vlans" => array(body).iter().map(Value::to_string).collect(),
                 _ => sysctls(body),
             };
             let lines = lines.into_iter().filter(|line| !line.is_empty());
@@ -135,8 +137,8 @@ fn clean_link(link: &mut Value) {
         "linkmode",
         "permaddr",
     ];
-    // Of bridges and their ports only what a configuration can ask for.
-    const DATA: [&str; 9] = [
+    // Only what a configuration can ask for.
+    const DATA: [&str; 18] = [
         "vlan_filtering",
         "vlan_default_pvid",
         "stp_state",
@@ -146,11 +148,21 @@ fn clean_link(link: &mut Value) {
         "learning",
         "flood",
         "mode",
+        "bcqueuelen",
+        "protocol",
+        "table",
+        "type",
+        "pi",
+        "vnet_hdr",
+        "multi_queue",
+        "user",
+        "group",
     ];
     remove(link, &LINK);
     for data in ["info_data", "info_slave_data"] {
         if let Some(data) = link["linkinfo"][data].as_object_mut() {
-            data.retain(|key, _| DATA.contains(&key.as_str()));
+            let is_vlan = |key: &str, value: &Value| key == "id" && value.is_number();
+            data.retain(|key, value| DATA.contains(&key.as_str()) || is_vlan(key, value));
         }
     }
     if let Some(flags) = link["flags"].as_array_mut() {
@@ -205,6 +217,16 @@ fn objects(body: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Those that somebody asked for: the kernel numbers none that it chose.
+fn qdiscs(body: &str) -> Vec<String> {
+    let asked = |qdisc: &Value| qdisc["handle"].as_str().is_some_and(|handle| handle != "0:");
+    let shown = |mut qdisc: Value| {
+        remove(&mut qdisc, &["handle", "refcnt"]);
+        qdisc.to_string()
+    };
+    array(body).into_iter().filter(asked).map(shown).collect()
 }
 
 /// One line per object of nftables, with its table and chain; rules numbered within their chain.

@@ -19,17 +19,6 @@ fn row(name: &'static str, more: &Value) -> Row {
 
 pub(crate) const MADE_NOTHING: &str = "where nothing is held, ours makes no directory";
 pub(crate) const LOCK: &[&str] = &["- file /var/lib/cni/networks/net/lock "];
-const LACKING: &str = "not supported yet, which is said with code 2 and leaves nothing";
-/// Whatever the reference made, and our refusal.
-const REFUSED: &[&str] = &[
-    ": - ",
-    "+ answer 0 exit 1",
-    "+ answer 0 error.code: 2",
-    "+ answer 0 error.msg: \"\\\"portIsolation\\\" is true, which Spoke does not support",
-    "+ answer 0 error.msg: \"\\\"disableContainerInterface\\\" is true, which Spoke does not",
-    "+ answer 0 error.msg: \"\\\"vlan\\\" is 100, which Spoke does not support",
-    "+ answer 0 error.msg: \"\\\"vlanTrunk\\\" is [",
-];
 const NFT_MASQUERADE: &str =
     "DEL of the reference looks for its iptables chain and fails, although nftables was asked for";
 pub(crate) const OWN_TABLE: &str = "in nftables everything of ours stands in our own table";
@@ -75,18 +64,12 @@ fn shapes() -> Vec<Row> {
             .refused(7)
             .differs(MADE_NOTHING, LOCK),
         row("bridge: names in any case", &json!({"ISGATEWAY": true, "hairpinmode": true})),
-        row("bridge: port isolation", &json!({"portIsolation": true})).differs(LACKING, REFUSED),
-        row("bridge: vlan", &json!({"vlan": 100})).differs(LACKING, REFUSED),
-        row("bridge: vlan and gateway", &json!({"vlan": 100, "isGateway": true}))
-            .differs(LACKING, REFUSED),
-        row("bridge: vlan trunk", &json!({"vlanTrunk": [{"minID": 10, "maxID": 12}, {"id": 20}]}))
-            .differs(LACKING, REFUSED),
+        row("bridge: port isolation", &json!({"portIsolation": true})),
         row(
             "bridge: container interface stays down",
             &json!({"disableContainerInterface": true, "ipam": {}}),
         )
-        .steps(&[Step::Add, Step::Del])
-        .differs(LACKING, REFUSED),
+        .steps(&[Step::Add, Step::Del]),
         row("bridge: spoof check is off", &json!({"macspoofchk": false})),
         row("bridge: exists already", &json!({"isGateway": true}))
             .before("ip link add br9 type bridge; ip link set br9 up"),

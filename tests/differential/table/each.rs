@@ -2,29 +2,90 @@
 
 use serde_json::{Value, json};
 
-use super::{bridge, loopback, ptp};
+use tests::Feature;
+
+use super::{bridge, device, dummy, ipvlan, loopback, macvlan, ptp, tap, vlan};
 use crate::row::{Row, Step};
 
-/// Each plugin, chained behind a bridge where it has to be.
-fn each() -> Vec<(&'static str, Vec<Value>)> {
+/// A plugin, chained behind a bridge where it has to be, and what it needs.
+struct Subject {
+    name: &'static str,
+    plugins: Vec<Value>,
+    before: &'static str,
+    feature: Option<Feature>,
+}
+
+impl Subject {
+    fn new(name: &'static str, plugins: Vec<Value>) -> Self {
+        Self { name, plugins, before: "", feature: None }
+    }
+
+    /// Chained behind a bridge.
+    fn chained(name: &'static str, plugin: Value) -> Self {
+        Self::new(name, vec![bridge::plugin(&json!({"isGateway": true})), plugin])
+    }
+
+    /// With a parent device.
+    fn on_uplink(name: &'static str, plugin: Value) -> Self {
+        Self { before: macvlan::UPLINK, ..Self::new(name, vec![plugin]) }
+    }
+
+    fn needs(self, feature: Feature) -> Self {
+        Self { feature: Some(feature), ..self }
+    }
+
+    fn row(&self, name: String, version: &str) -> Row {
+        row(name, version, &self.plugins).before(self.before)
+    }
+}
+
+/// Each plugin that every kernel can.
+fn each() -> Vec<Subject> {
+    all().into_iter().filter(|subject| subject.feature.is_none()).collect()
+}
+
+fn all() -> Vec<Subject> {
     let ipam = || json!({"type": "host-local", "subnet": "10.9.0.0/24"});
-    let chained = |plugin: Value| vec![bridge::plugin(&json!({"isGateway": true})), plugin];
     let fixed = json!({"type": "static", "addresses": [{"address": "10.9.0.5/24"}]});
+    let none = json!({});
     vec![
-        ("loopback", vec![json!({"type": "loopback"})]),
-        ("bridge", vec![bridge::plugin(&json!({"isGateway": true}))]),
-        ("ptp", vec![json!({"type": "ptp", "ipam": ipam()})]),
-        ("host-local", vec![json!({"type": "host-local", "ipam": ipam()})]),
-        ("static", vec![json!({"type": "static", "ipam": fixed})]),
-        (
+        Subject::new("loopback", vec![json!({"type": "loopback"})]),
+        Subject::new("bridge", vec![bridge::plugin(&json!({"isGateway": true}))]),
+        Subject::new("ptp", vec![json!({"type": "ptp", "ipam": ipam()})]),
+        Subject::new("host-local", vec![json!({"type": "host-local", "ipam": ipam()})]),
+        Subject::new("static", vec![json!({"type": "static", "ipam": fixed})]),
+        Subject::chained(
             "portmap",
-            chained(json!({
+            json!({
                 "type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true},
-            })),
+            }),
         ),
-        ("firewall", chained(json!({"type": "firewall", "backend": "iptables"}))),
-        ("tuning", chained(json!({"type": "tuning", "mtu": 1300}))),
+        Subject::chained("firewall", json!({"type": "firewall", "backend": "iptables"})),
+        Subject::chained("tuning", json!({"type": "tuning", "mtu": 1300})),
+        Subject::on_uplink("macvlan", macvlan::plugin(&none)),
+        Subject::on_uplink("host-device", device::plugin(&json!({"ipam": ipam()}))),
+        Subject::new("tap", vec![tap::plugin(&none)]),
+        Subject::chained(
+            "bandwidth",
+            json!({"type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 1_600_000,
+                "egressRate": 8_000_000, "egressBurst": 1_600_000}),
+        ),
+        Subject::chained("sbr", json!({"type": "sbr"})),
+        Subject::on_uplink("ipvlan", ipvlan::plugin(&none)).needs(Feature::Ipvlan),
+        Subject::on_uplink("vlan", vlan::plugin(&none)).needs(Feature::Vlan),
+        Subject::new("dummy", vec![dummy::plugin(&none)]).needs(Feature::Dummy),
+        Subject::chained("vrf", json!({"type": "vrf", "vrfname": "blue"})).needs(Feature::Vrf),
     ]
+}
+
+/// Every row of the plugin that needs something which a kernel may lack.
+pub(crate) fn lacking(feature: Feature) -> Vec<Row> {
+    let needing = all().into_iter().filter(|subject| subject.feature == Some(feature));
+    let rows = |subject: Subject| {
+        let rows = in_each_version(&subject).into_iter().chain(deleted_in_each_way(&subject));
+        rows.chain(asked(&subject)).collect::<Vec<_>>()
+    };
+    needing.flat_map(rows).collect()
 }
 
 fn row(name: String, version: &str, plugins: &[Value]) -> Row {
@@ -35,33 +96,39 @@ fn row(name: String, version: &str, plugins: &[Value]) -> Row {
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
 pub(crate) fn versions() -> Vec<Row> {
-    let of = |(plugin, plugins): (&'static str, Vec<Value>)| {
-        VERSIONS.map(|version| {
-            let row = row(format!("{plugin} in {version}"), version, &plugins);
-            match (plugin, version) {
-                ("ptp", _) => ptp::announced(row),
-                ("loopback", "0.1.0" | "0.2.0" | "0.3.0" | "0.3.1" | "0.4.0") => {
-                    row.differs(loopback::FORM, loopback::FORM_LINES)
-                }
-                ("firewall", "0.1.0" | "0.2.0" | "0.3.0" | "0.3.1") => row.differs(
-                    "every plugin of ours speaks every version; the reference's begins at 0.4.0",
-                    &[
-                        "1 Add: - answer 1 ",
-                        "1 Add: + answer 1 exit 0",
-                        "1 Add: + answer 1 result.",
-                        "+ host iptables filter ",
-                        "2 Del: - ",
-                        "2 Del: + answer ",
-                    ],
-                ),
-                _ => row,
+    each().iter().flat_map(in_each_version).collect()
+}
+
+fn in_each_version(subject: &Subject) -> Vec<Row> {
+    let of = |version| {
+        let row = subject.row(format!("{} in {version}", subject.name), version);
+        match (subject.name, version) {
+            ("ptp", _) => ptp::announced(row),
+            ("loopback", "0.1.0" | "0.2.0" | "0.3.0" | "0.3.1" | "0.4.0") => {
+                row.differs(loopback::FORM, loopback::FORM_LINES)
             }
-        })
+            ("firewall", "0.1.0" | "0.2.0" | "0.3.0" | "0.3.1") => row.differs(
+                "every plugin of ours speaks every version; the reference's begins at 0.4.0",
+                &[
+                    "1 Add: - answer 1 ",
+                    "1 Add: + answer 1 exit 0",
+                    "1 Add: + answer 1 result.",
+                    "+ host iptables filter ",
+                    "2 Del: - ",
+                    "2 Del: + answer ",
+                ],
+            ),
+            _ => row,
+        }
     };
-    each().into_iter().flat_map(of).collect()
+    VERSIONS.into_iter().map(of).collect()
 }
 
 pub(crate) fn deletions() -> Vec<Row> {
+    each().iter().flat_map(deleted_in_each_way).collect()
+}
+
+fn deleted_in_each_way(subject: &Subject) -> Vec<Row> {
     let ways = [
         ("twice", vec![Step::Add, Step::Del, Step::Del]),
         ("without netns", vec![Step::Add, Step::DelWithoutNetns]),
@@ -69,13 +136,11 @@ pub(crate) fn deletions() -> Vec<Row> {
         ("without result", vec![Step::Add, Step::DelWithoutResult]),
         ("of nothing", vec![Step::Del]),
     ];
-    let of = |(plugin, plugins): (&'static str, Vec<Value>)| {
-        ways.clone().map(|(way, steps)| {
-            let row = row(format!("{plugin}, DEL {way}"), "1.0.0", &plugins).steps(&steps);
-            deleted(row, plugin, way)
-        })
+    let of = |(way, steps): (&str, Vec<Step>)| {
+        let row = subject.row(format!("{}, DEL {way}", subject.name), "1.0.0").steps(&steps);
+        deleted(row, subject.name, way)
     };
-    each().into_iter().flat_map(of).collect()
+    ways.into_iter().map(of).collect()
 }
 
 /// The row with its differences.
@@ -157,30 +222,31 @@ pub(crate) fn checks() -> Vec<Row> {
 
 /// GC and STATUS, which the reference has in name only.
 pub(crate) fn gc_and_status() -> Vec<Row> {
-    let ask = |plugin: &str, what: &str, plugins: &[Value], steps: &[Step]| {
-        row(format!("{plugin}: {what}"), "1.1.0", plugins).steps(steps)
-    };
-    let gc = [Step::Add, Step::Ask("GC"), Step::Del];
-    let mut rows = Vec::new();
-    for (plugin, plugins) in each() {
-        let added = |row: Row| if plugin == "ptp" { ptp::announced(row) } else { row };
-        rows.push(ask(plugin, "STATUS", &plugins, &[Step::Ask("STATUS")]));
-        let keep = ask(plugin, "GC keeps the valid", &plugins, &gc)
-            .key("cni.dev/valid-attachments", json!([{"containerID": "c1", "ifname": "eth0"}]));
-        rows.push(added(keep));
-        rows.push(added(ask(plugin, "GC without a list", &plugins, &gc)));
-        let all = added(
-            ask(plugin, "GC of all", &plugins, &gc).key("cni.dev/valid-attachments", json!([])),
-        );
-        rows.push(if plugin == "static" { all } else { all.differs(COLLECTS, COLLECTED) });
-    }
+    let mut rows: Vec<Row> = each().iter().flat_map(asked).collect();
     let full = json!({"ipam": {"type": "host-local", "subnet": "10.9.0.0/30"}});
-    let steps = [Step::Add, Step::Ask("STATUS")];
-    rows.push(ask("bridge", "STATUS when full", &[bridge::plugin(&full)], &steps).differs(
+    let full = row("bridge: STATUS when full".into(), "1.1.0", &[bridge::plugin(&full)]);
+    rows.push(full.steps(&[Step::Add, Step::Ask("STATUS")]).differs(
         "STATUS says whether the next ADD can succeed (CNI 1.1.0 §2, STATUS)",
         &["2 Ask(\"STATUS\"): - answer 0 ", "2 Ask(\"STATUS\"): + answer 0 "],
     ));
     rows
+}
+
+fn asked(subject: &Subject) -> Vec<Row> {
+    let ask = |what: &str, steps: &[Step]| {
+        subject.row(format!("{}: {what}", subject.name), "1.1.0").steps(steps)
+    };
+    let gc = [Step::Add, Step::Ask("GC"), Step::Del];
+    let added = |row: Row| if subject.name == "ptp" { ptp::announced(row) } else { row };
+    let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
+    let keep = ask("GC keeps the valid", &gc).key("cni.dev/valid-attachments", valid);
+    let all = added(ask("GC of all", &gc).key("cni.dev/valid-attachments", json!([])));
+    vec![
+        ask("STATUS", &[Step::Ask("STATUS")]),
+        added(keep),
+        added(ask("GC without a list", &gc)),
+        if subject.name == "static" { all } else { all.differs(COLLECTS, COLLECTED) },
+    ]
 }
 
 const COLLECTS: &str =
