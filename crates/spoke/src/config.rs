@@ -9,7 +9,7 @@ use model::{Backend, Error, Result};
 use serde::Deserialize;
 
 pub(crate) use daemon::{
-    DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope, SpecConfig,
+    DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope, SpecConfig,
     TcpConfig,
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) firewall: FirewallConfig,
     /// `[docker]`.
     pub(crate) docker: DockerConfig,
+    /// `[dhcp]`.
+    pub(crate) dhcp: DhcpConfig,
     /// `[metrics]`.
     pub(crate) metrics: MetricsConfig,
     /// `[events]`.
@@ -95,6 +97,7 @@ impl Config {
             toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
         config.docker.check()?;
         config.metrics.check()?;
+        config.dhcp.check()?;
         daemon::absolute("events.path", &config.events.path)?;
         Ok(config)
     }

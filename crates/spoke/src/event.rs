@@ -45,6 +45,8 @@ pub(crate) enum What {
     ClashOver,
     /// What somebody took away from the packet filter was put back.
     Healed,
+    /// A DHCP server's address may not be used any more.
+    LeaseLost,
     /// Something did not work.
     Failed,
     /// Written by a later version.
@@ -57,7 +59,11 @@ impl What {
     pub(crate) fn level(self) -> Level {
         match self {
             What::Failed => Level::Error,
-            What::Clash | What::Freed | What::Quarantined | What::Healed => Level::Warn,
+            What::Clash
+            | What::Freed
+            | What::Quarantined
+            | What::Healed
+            | What::LeaseLost => Level::Warn,
             What::Started
             | What::Stopped
             | What::NetworkCreated

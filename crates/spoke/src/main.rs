@@ -8,6 +8,7 @@ mod dataplane;
 mod event;
 mod facts;
 mod host;
+mod lease;
 mod neighbours;
 mod netavark;
 mod plugin;
@@ -32,6 +33,9 @@ use crate::world::World;
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = args.first().and_then(|path| Path::new(path).file_name());
+    if let Some(arguments) = dhcp_daemon(name, &args) {
+        return ExitCode::from(lease::daemon(arguments));
+    }
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
         Some(plugin) => plugin::run(plugin),
         None if name == Some(OsStr::new("cnitool")) => tool(&args),
@@ -41,6 +45,16 @@ fn main() -> ExitCode {
         },
     };
     ExitCode::from(code)
+}
+
+/// The arguments of `dhcp daemon`, where that is what this process is: by its name, or as a command.
+fn dhcp_daemon<'a>(name: Option<&OsStr>, args: &'a [OsString]) -> Option<&'a [OsString]> {
+    let is_named = name == Some(OsStr::new("dhcp"));
+    match args {
+        [_, verb, rest @ ..] if is_named && verb == "daemon" => Some(rest),
+        [_, noun, verb, rest @ ..] if !is_named && noun == "dhcp" && verb == "daemon" => Some(rest),
+        _ => None,
+    }
 }
 
 /// CNI's reference program, which has no book.

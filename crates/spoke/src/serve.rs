@@ -5,6 +5,7 @@
 //! nothing is kept here that a restart would lose.
 
 mod backstage;
+mod dhcp;
 mod guard;
 mod http;
 mod journal;
@@ -13,11 +14,12 @@ pub(crate) mod metrics;
 mod notify;
 mod observe;
 mod reconcile;
-mod sockets;
+pub(crate) mod sockets;
 mod spec;
 mod story;
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -31,7 +33,7 @@ use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, Level, Listen};
 use crate::event::{Event, What};
 use crate::world::World;
 use crate::worlds::Worlds;
@@ -80,6 +82,7 @@ enum End {
 /// What is listened at, and what goes with the daemon's end.
 struct Doors {
     docker: Vec<Listener>,
+    dhcp: Option<UnixListener>,
     metrics: Option<Door>,
     _made: Vec<Made>,
     _spec: Option<Spec>,
@@ -93,10 +96,11 @@ pub(crate) fn run(mut config: Config) -> Result<()> {
         unlock_parameters()?;
     }
     let _only = Only::daemon(&config.store.runtime)?;
-    let doors = Doors::open(&config)?;
+    let mut doors = Doors::open(&config)?;
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|cause| Error::os("listening to signals", cause))?;
     let daemon = Arc::new(Daemon::new(config)?);
+    doors.open_dhcp(daemon.worlds.config(), &daemon.journal);
     let ears = Ears::open()?;
     daemon.raise();
     let result = daemon.serve(doors, ears, signals);
@@ -106,8 +110,14 @@ pub(crate) fn run(mut config: Config) -> Result<()> {
 
 impl Doors {
     fn open(config: &Config) -> Result<Self> {
-        let inherited = Inherited::take()?;
-        let mut doors = Self { docker: Vec::new(), metrics: None, _made: Vec::new(), _spec: None };
+        let mut inherited = Inherited::take()?;
+        let mut doors = Self {
+            docker: Vec::new(),
+            dhcp: dhcp::inherited(&mut inherited, config),
+            metrics: None,
+            _made: Vec::new(),
+            _spec: None,
+        };
         if config.docker.enabled {
             doors.open_docker(config, inherited)?;
         }
@@ -118,6 +128,19 @@ impl Doors {
             });
         }
         Ok(doors)
+    }
+
+    /// Another DHCP daemon may have the socket: then that one is asked.
+    fn open_dhcp(&mut self, config: &Config, journal: &Journal) {
+        if !config.dhcp.enabled || self.dhcp.is_some() {
+            return;
+        }
+        match self.bind(&config.dhcp.socket) {
+            Ok(listener) => self.dhcp = Some(listener),
+            Err(error) => {
+                journal.log.say(Level::Warn, &format!("DHCP is not served: {error}"), &[]);
+            }
+        }
     }
 
     fn open_docker(&mut self, config: &Config, inherited: Inherited) -> Result<()> {
@@ -187,6 +210,9 @@ impl Daemon {
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {
             self.spawn("metrics", move |daemon| door.serve(&|| daemon.figures()))?;
+        }
+        if let Some(listener) = doors.dhcp {
+            self.serve_dhcp(listener);
         }
         let (stopper, stop) = Stopper::pair();
         let server = self.serve_docker(doors.docker, stop, ended)?;

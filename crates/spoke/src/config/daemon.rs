@@ -79,6 +79,39 @@ pub(crate) struct SpecConfig {
     pub(crate) host: Option<String>,
 }
 
+/// How leases of DHCP servers are kept for containers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct DhcpConfig {
+    /// Whether that is done at all.
+    pub(crate) enabled: bool,
+    /// Where the plugin `dhcp` finds it.
+    pub(crate) socket: PathBuf,
+    /// For how long a server is asked for a first address, in seconds.
+    pub(crate) patience_seconds: u64,
+    /// Whether servers are asked to answer everybody on the link.
+    pub(crate) broadcast: bool,
+}
+
+impl Default for DhcpConfig {
+    fn default() -> Self {
+        let socket = PathBuf::from(cni::dhcp::SOCKET);
+        Self { enabled: true, socket, patience_seconds: 60, broadcast: false }
+    }
+}
+
+impl DhcpConfig {
+    pub(super) fn check(&self) -> Result<()> {
+        absolute("dhcp.socket", &self.socket)?;
+        match self.patience_seconds {
+            1..=3600 => Ok(()),
+            other => Err(Error::invalid(format!(
+                "dhcp.patience_seconds is {other}; it must be between 1 and 3600"
+            ))),
+        }
+    }
+}
+
 /// Where Prometheus fetches figures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -26,14 +26,14 @@ const GLANCE: Duration = Duration::from_millis(10);
 
 /// Listening sockets that somebody else holds for us (sd_listen_fds(3)).
 #[derive(Debug, Default)]
-pub(super) struct Inherited {
-    pub(super) unix: Vec<UnixListener>,
-    pub(super) tcp: Vec<TcpListener>,
+pub(crate) struct Inherited {
+    pub(crate) unix: Vec<UnixListener>,
+    pub(crate) tcp: Vec<TcpListener>,
 }
 
 /// The file of a socket that we made; removed when dropped, unless it is another one by now.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(crate) struct Made {
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -46,7 +46,7 @@ pub(super) struct Only {
 
 impl Inherited {
     /// Takes those that the environment names, once.
-    pub(super) fn take() -> Result<Self> {
+    pub(crate) fn take() -> Result<Self> {
         let mut passed = ListenFd::from_env();
         let mut inherited = Self::default();
         for at in 0..passed.len() {
@@ -69,7 +69,7 @@ impl Inherited {
 }
 
 /// Listens at `path`; only the superuser may connect.
-pub(super) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
+pub(crate) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
     let doing = || format!("listening at {}", path.display());
     clear(path)?;
     if let Some(parent) = path.parent() {

@@ -1,0 +1,179 @@
+//! Against real servers, each test in namespaces of its own. Needs `dnsmasq` and `udhcpd`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "servers/bed.rs"]
+mod bed;
+
+use std::time::Duration;
+
+use bed::{Bed, dnsmasq, udhcpd};
+use dhcp::News;
+use model::Kind;
+
+const RANGE: &str = "--dhcp-range=10.7.0.10,10.7.0.50,255.255.255.0,120s";
+
+#[test]
+fn a_whole_life() {
+    let bed = Bed::new();
+    let mut server = dnsmasq(
+        &bed,
+        &[
+            RANGE,
+            "--dhcp-option=option:router,10.7.0.1",
+            "--dhcp-option=option:dns-server,10.7.0.53",
+            "--dhcp-option=option:domain-search,one.test,two.test",
+            "--dhcp-option=option:mtu,1400",
+            "--dhcp-option=option:classless-static-route,0.0.0.0/0,10.7.0.1,10.8.0.0/16,10.7.0.2",
+        ],
+    );
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    assert!(terms.address.to_string().starts_with("10.7.0."), "{terms:?}");
+    assert_eq!(terms.address.prefix_len(), 24);
+    let routes: Vec<_> = terms.routes.iter().map(|(to, via)| format!("{to} {via}")).collect();
+    assert_eq!(routes, ["0.0.0.0/0 10.7.0.1", "10.8.0.0/16 10.7.0.2"]);
+    assert_eq!(terms.dns[0].to_string(), "10.7.0.53");
+    assert_eq!((terms.search.join(" "), terms.mtu), ("one.test two.test".into(), Some(1400)));
+    assert_eq!(keeper.allocate(bed.subject("c1")).unwrap(), terms, "asked twice, it is the same");
+    let other = keeper.allocate(bed.subject("c2")).unwrap();
+    assert_ne!(other.address, terms.address);
+    assert_eq!(keeper.leases().unwrap().len(), 2);
+    // The reference's identifier: type 0, then the names.
+    server.hear("DHCPACK");
+    let id: String = "\0c1/lan/eth0".bytes().map(|byte| format!("{byte:02x}")).collect();
+    let id = id.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    assert!(
+        bed.read("leases").contains(&id.collect::<Vec<_>>().join(":")),
+        "{}",
+        bed.read("leases")
+    );
+    keeper.release(&bed.subject("c1").id).unwrap();
+    server.hear("DHCPRELEASE");
+    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), None);
+    assert_eq!(keeper.check(&bed.subject("c2").id).unwrap(), Some(other));
+    keeper.collect("lan".parse().unwrap(), Box::new(|_| false)).unwrap();
+    server.hear("DHCPRELEASE");
+    assert_eq!(keeper.leases().unwrap(), []);
+    assert_eq!(bed.shelf(), Vec::<String>::new());
+}
+
+#[test]
+fn it_is_renewed_and_survives_its_keeper() {
+    let bed = Bed::new();
+    let mut server = udhcpd(&bed, 8);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    bed.configure(&terms);
+    assert!(matches!(bed.news(), News::Bound(..)));
+    assert!(matches!(bed.news(), News::Renewed(..)));
+    server.hear("sending ACK");
+    server.hear("sending ACK");
+    drop(keeper);
+    let offers = server.heard().matches("sending OFFER").count();
+    let keeper = bed.keeper();
+    assert_eq!(keeper.allocate(bed.subject("c1")).unwrap().address, terms.address);
+    assert!(matches!(bed.news(), News::Renewed(..)));
+    server.hear("sending ACK");
+    assert_eq!(server.heard().matches("sending OFFER").count(), offers, "nothing is begun anew");
+}
+
+#[test]
+fn a_link_that_was_moved_is_found() {
+    let bed = Bed::new();
+    let _server = udhcpd(&bed, 8);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    bed.move_to_sandbox();
+    loop {
+        match bed.news() {
+            News::Renewed(..) => break,
+            News::Lost(.., why) => panic!("{why}"),
+            News::Bound(..) | News::Trouble(..) => {}
+        }
+    }
+    assert_eq!(keeper.allocate(bed.subject("c1")).unwrap().address, terms.address);
+}
+
+#[test]
+fn an_address_that_somebody_has_is_declined() {
+    let bed = Bed::new();
+    let mut server = dnsmasq(
+        &bed,
+        &["--dhcp-range=10.7.0.10,10.7.0.11,255.255.255.0,120s", "--dhcp-sequential-ip"],
+    );
+    bed.in_server("ip address add 10.7.0.10/32 dev lo");
+    let terms = bed.keeper().allocate(bed.subject("c1")).unwrap();
+    assert_eq!(terms.address.to_string(), "10.7.0.11/24");
+    server.hear("DHCPDECLINE");
+}
+
+#[test]
+fn an_exhausted_server_is_told_of() {
+    let bed = Bed::new();
+    let _server = dnsmasq(&bed, &["--dhcp-range=10.7.0.10,10.7.0.10,255.255.255.0,120s"]);
+    let keeper = bed.hasty();
+    keeper.allocate(bed.subject("c1")).unwrap();
+    let error = keeper.allocate(bed.subject("c2")).unwrap_err();
+    assert_eq!(error.kind(), Kind::TryAgain);
+    assert!(error.to_string().contains("none has an address left"), "{error}");
+    assert!(error.to_string().contains("c2"), "{error}");
+    let gone = dhcp::Subject { netns: "/nowhere".into(), ..bed.subject("c3") };
+    assert_eq!(keeper.allocate(gone).unwrap_err().kind(), Kind::Invalid);
+}
+
+#[test]
+fn a_server_that_knows_better_takes_the_address() {
+    let bed = Bed::new();
+    let server = dnsmasq(&bed, &[RANGE]);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    bed.configure(&terms);
+    drop((keeper, server));
+    assert!(matches!(bed.news(), News::Bound(..)));
+    bed.in_server("ip address replace 10.9.0.1/24 dev srv");
+    let other = ["--dhcp-range=10.9.0.10,10.9.0.50,255.255.255.0,120s", "--dhcp-authoritative"];
+    bed.in_server("ip address delete 10.7.0.1/24 dev srv");
+    let mut server = dnsmasq(&bed, &other);
+    let keeper = bed.keeper();
+    server.hear("DHCPNAK");
+    assert!(matches!(bed.news(), News::Lost(..)));
+    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), None);
+    assert!(!bed.addresses().contains("10.7.0."), "{}", bed.addresses());
+    assert_eq!(bed.shelf(), Vec::<String>::new());
+}
+
+#[test]
+fn a_short_lease_is_renewed_and_ends_with_its_server() {
+    let bed = Bed::new();
+    let server = udhcpd(&bed, 4);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    assert_eq!((terms.lease, terms.renewal, terms.routers.len()), (4, 2, 1));
+    bed.configure(&terms);
+    assert!(matches!(bed.news(), News::Bound(..)));
+    assert!(matches!(bed.news(), News::Renewed(..)));
+    drop(server);
+    loop {
+        match bed.news() {
+            News::Lost(_, lost, _) => break assert_eq!(lost.address, terms.address),
+            News::Bound(..) | News::Renewed(..) | News::Trouble(..) => {}
+        }
+    }
+    assert!(!bed.addresses().contains("10.7.0."), "{}", bed.addresses());
+    assert_eq!(keeper.leases().unwrap(), []);
+    drop(keeper);
+    // A new server gives another lease.
+    let _server = udhcpd(&bed, 60);
+    let terms = bed.keeper().allocate(bed.subject("c1")).unwrap();
+    assert_eq!(terms.lease, 60);
+}
+
+#[test]
+fn no_server_is_an_error_in_time() {
+    let bed = Bed::new();
+    let begun = std::time::Instant::now();
+    let error = bed.hasty().allocate(bed.subject("c1")).unwrap_err();
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    assert!(error.to_string().contains("no DHCP server answered within 2 s"), "{error}");
+}

@@ -1,0 +1,257 @@
+//! A container's namespace and a server's, a pair of links between them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use dhcp::{Keeper, News, Pace, Places, Shelf, Subject, Terms};
+use model::{AttachmentId, Dhcp};
+use tempfile::TempDir;
+
+/// Nothing takes longer, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that holds a namespace, or serves in one; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    lines: Option<Receiver<String>>,
+    heard: String,
+}
+
+impl Running {
+    fn start(program: &str, arguments: &[String]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
+        let (tell, lines) = channel();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        follow(out, tell.clone());
+        follow(err, tell);
+        Self { child, lines: Some(lines), heard: String::new() }
+    }
+
+    /// Waits until it says a line with `word`.
+    pub(crate) fn hear(&mut self, word: &str) {
+        loop {
+            let line = self.lines.as_ref().unwrap().recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("no {word} after {}", self.heard));
+            self.heard.push_str(&line);
+            self.heard.push('\n');
+            if line.contains(word) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn heard(&mut self) -> &str {
+        for line in self.lines.as_ref().unwrap().try_iter() {
+            self.heard.push_str(&line);
+            self.heard.push('\n');
+        }
+        &self.heard
+    }
+
+    fn namespace(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.child.id()).into()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn follow(from: impl std::io::Read + Send + 'static, tell: Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn namespace() -> Running {
+    let script = "echo here; exec sleep 1000";
+    let arguments = ["-n", "sh", "-c", script].map(String::from);
+    let mut held = Running::start("unshare", &arguments);
+    held.hear("here");
+    held
+}
+
+pub(crate) struct Bed {
+    server: Running,
+    container: Running,
+    sandbox: Running,
+    directory: TempDir,
+    news: Receiver<News>,
+    tell: Sender<News>,
+    told: Mutex<()>,
+}
+
+/// Where the link is moved to.
+struct Moved(PathBuf);
+
+impl Places for Moved {
+    fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
+        Some(self.0.clone())
+    }
+}
+
+impl Bed {
+    pub(crate) fn new() -> Self {
+        let (tell, news) = channel();
+        let bed = Self {
+            server: namespace(),
+            container: namespace(),
+            sandbox: namespace(),
+            directory: TempDir::new().unwrap(),
+            news,
+            tell,
+            told: Mutex::default(),
+        };
+        let peer = bed.container.child.id();
+        bed.in_server("ip link set lo up");
+        bed.in_server(&format!("ip link add srv type veth peer name eth0 netns {peer}"));
+        bed.in_server("ip address add 10.7.0.1/24 dev srv");
+        bed.in_server("ip link set srv up");
+        bed
+    }
+
+    /// A client of this name on the container's link, of which there is only one.
+    pub(crate) fn subject(&self, container: &str) -> Subject {
+        Subject {
+            id: AttachmentId {
+                network: "lan".parse().unwrap(),
+                container: container.parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            netns: self.container.namespace(),
+            mac: None,
+            client: format!("\0{container}/lan/eth0").into_bytes(),
+            dhcp: Dhcp {
+                socket: "/unused".into(),
+                request: Vec::new(),
+                skip: Vec::new(),
+                provide: Vec::new(),
+                priority: None,
+            },
+        }
+    }
+
+    pub(crate) fn keeper(&self) -> Keeper {
+        self.keep(Pace { give_up: PATIENCE, ..Pace::default() })
+    }
+
+    /// One that gives up soon.
+    pub(crate) fn hasty(&self) -> Keeper {
+        self.keep(Pace { give_up: Duration::from_secs(2), ..Pace::default() })
+    }
+
+    fn keep(&self, pace: Pace) -> Keeper {
+        let shelf = Shelf::open(&self.directory.path().join("shelf"), "this".into()).unwrap();
+        let tell = self.tell.clone();
+        let places = Box::new(Moved(self.sandbox.namespace()));
+        Keeper::start(shelf, pace, places, Box::new(move |news| drop(tell.send(news)))).unwrap()
+    }
+
+    pub(crate) fn news(&self) -> News {
+        let _told = self.told.lock().unwrap();
+        self.news.recv_timeout(PATIENCE).expect("news")
+    }
+
+    /// Files of leases.
+    pub(crate) fn shelf(&self) -> Vec<String> {
+        let files = fs::read_dir(self.directory.path().join("shelf")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "lock").collect()
+    }
+
+    pub(crate) fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.directory.path().join(file)).unwrap_or_default()
+    }
+
+    /// Gives the container's link its address, as a plugin does.
+    pub(crate) fn configure(&self, terms: &Terms) {
+        inside(&self.container, &format!("ip address add {} dev eth0", terms.address));
+    }
+
+    pub(crate) fn addresses(&self) -> String {
+        inside(&self.container, "ip -4 address show dev eth0")
+    }
+
+    pub(crate) fn move_to_sandbox(&self) {
+        let to = self.sandbox.child.id();
+        inside(&self.container, &format!("ip link set eth0 netns {to} name lan0"));
+        inside(&self.sandbox, "ip link set lan0 up");
+    }
+
+    pub(crate) fn in_server(&self, command: &str) {
+        inside(&self.server, command);
+    }
+
+    fn serve(&self, program: &str, arguments: &[String]) -> Running {
+        let net = format!("--net={}", self.server.namespace().display());
+        let mut all = vec![net, program.to_owned()];
+        all.extend_from_slice(arguments);
+        Running::start("nsenter", &all)
+    }
+}
+
+fn inside(namespace: &Running, command: &str) -> String {
+    let output = Command::new("nsenter")
+        .arg(format!("--net={}", namespace.namespace().display()))
+        .args(command.split(' '))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// dnsmasq, which serves once this returns.
+pub(crate) fn dnsmasq(bed: &Bed, options: &[&str]) -> Running {
+    let leases = bed.directory.path().join("leases");
+    let own = [
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--interface=srv",
+        "--bind-interfaces",
+        "--no-ping",
+        "--log-dhcp",
+        "--log-facility=-",
+        "--user=root",
+        "--pid-file=",
+    ];
+    let mut arguments: Vec<String> = own.into_iter().map(String::from).collect();
+    arguments.push(format!("--dhcp-leasefile={}", leases.display()));
+    arguments.extend(options.iter().map(|option| (*option).to_owned()));
+    let mut running = bed.serve("dnsmasq", &arguments);
+    running.hear("sockets bound exclusively to interface srv");
+    running
+}
+
+/// BusyBox's server, with leases of so many seconds.
+pub(crate) fn udhcpd(bed: &Bed, lease: u32) -> Running {
+    let file = |name: &str| bed.directory.path().join(name);
+    let router = Ipv4Addr::new(10, 7, 0, 1);
+    let config = format!(
+        "start 10.7.0.10\nend 10.7.0.20\ninterface srv\nmin_lease 1\nlease_file {}\npidfile {}\n\
+         opt router {router}\nopt subnet 255.255.255.0\nopt lease {lease}\n",
+        file("udhcpd.leases").display(),
+        file("udhcpd.pid").display(),
+    );
+    fs::write(file("udhcpd.conf"), config).unwrap();
+    fs::write(file("udhcpd.leases"), "").unwrap();
+    let arguments = ["-f".to_owned(), file("udhcpd.conf").display().to_string()];
+    let mut running = bed.serve("udhcpd", &arguments);
+    running.hear("started");
+    running
+}

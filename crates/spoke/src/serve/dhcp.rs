@@ -1,0 +1,95 @@
+//! DHCP's daemon inside of ours: it keeps the leases of containers alive, for whoever speaks the
+//! reference's calls.
+
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cni::dhcp::Server;
+use dhcp::{Keeper, News, Pace, Places, Shelf};
+use model::{AttachmentId, Result};
+
+use super::Daemon;
+use super::journal::Journal;
+use super::sockets::Inherited;
+use crate::config::Level;
+use crate::event::{Event, What};
+use crate::host;
+use crate::lease::{Leases, shelf_of};
+
+/// Where containers are now, as the book says: Docker moves a link after its lease was asked for.
+struct Book(Arc<Daemon>);
+
+impl Places for Book {
+    fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf> {
+        let found = self.0.worlds.with(|world| world.engine().attachment(id)).ok()??;
+        found.sandbox.map(|sandbox| sandbox.path)
+    }
+}
+
+/// The listener that systemd passed for DHCP, which the others are not for.
+pub(super) fn inherited(
+    inherited: &mut Inherited,
+    config: &crate::config::Config,
+) -> Option<UnixListener> {
+    let is_it = |listener: &UnixListener| {
+        let address = listener.local_addr().ok();
+        address.is_some_and(|address| address.as_pathname() == Some(&config.dhcp.socket))
+    };
+    let at = inherited.unix.iter().position(is_it)?;
+    Some(inherited.unix.remove(at))
+}
+
+impl Daemon {
+    /// Serves DHCP's callers. Where that does not work the daemon serves all others.
+    pub(super) fn serve_dhcp(self: &Arc<Self>, listener: UnixListener) {
+        let served = self.keep_leases().and_then(|keeper| {
+            let service = Leases { keeper, prefix: String::new() };
+            let server = Server::new(Arc::new(service));
+            self.spawn("dhcp-door", move |daemon| {
+                if let Err(error) = server.run(&listener, &daemon.stop) {
+                    daemon.journal.failed("serving DHCP", &error);
+                }
+            })
+        });
+        if let Err(error) = served {
+            self.journal.failed("serving DHCP", &error);
+        }
+    }
+
+    fn keep_leases(self: &Arc<Self>) -> Result<Keeper> {
+        let config = self.worlds.config();
+        let directory = shelf_of(config, &config.dhcp.socket);
+        let shelf = Shelf::open(&directory, store::boot_id()?)?;
+        let pace = Pace {
+            give_up: std::time::Duration::from_secs(config.dhcp.patience_seconds),
+            broadcast: config.dhcp.broadcast,
+            ..Pace::default()
+        };
+        let journal = Arc::clone(&self.journal);
+        let tell = Box::new(move |news| tell(&journal, news));
+        Keeper::start(shelf, pace, Box::new(Book(Arc::clone(self))), tell)
+    }
+}
+
+/// A lease that ends by itself is an event; what goes on is for who listens closely.
+fn tell(journal: &Journal, news: News) {
+    let event = |what, id: &AttachmentId, message: String| {
+        journal.tell(&Event::new(what, host::now(), message).to(id));
+    };
+    match news {
+        News::Lost(id, terms, why) => {
+            let message = format!("{id} lost its address {}: {why}", terms.address.addr());
+            event(What::LeaseLost, &id, message);
+        }
+        News::Trouble(id, what) => event(What::Failed, &id, format!("DHCP for {id}: {what}")),
+        News::Bound(id, terms) | News::Renewed(id, terms) => {
+            let until = match terms.lease {
+                u32::MAX => "for ever".to_owned(),
+                seconds => format!("for {seconds} s"),
+            };
+            let message = format!("{} gave {} {until} to {id}", terms.server, terms.address);
+            journal.log.say(Level::Debug, &message, &[]);
+        }
+    }
+}
