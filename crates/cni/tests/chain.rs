@@ -1,0 +1,366 @@
+//! Networks that are lists of the reference plugins, in a world of the test's own: its network
+//! namespace, mounts and `/run`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use cni::chain::plugin_chain;
+use cni::runtime::NetworkList;
+use cni::{Chain, Delegates};
+use engine::port::{Driver, Offer, Presence, Stray};
+use engine::{Engine, Joining, Request};
+use model::{
+    Alias, Attached, Attachment, AttachmentId, Handoff, IfName, Ipam, Kind, Layer, Link, LinkKind,
+    Mac, Network, Phase, Place, Publisher, Result, Runtime, Sandbox, Timestamp, Wiring,
+};
+use netlink::Netns;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use rig::Me;
+use store::Memory;
+
+/// The reference plugins of Debian's containernetworking-plugins.
+const PLUGINS: &str = "/usr/lib/cni";
+
+/// What was told to a person by any of the tests.
+static TOLD: Mutex<String> = Mutex::new(String::new());
+
+/// A dataplane that is plugins of others and nothing else.
+struct Plugins(Chain);
+
+impl Driver for Plugins {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        self.0.join(attachment)
+    }
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        self.0.offer(attachment)
+    }
+    fn complete(&self, attachment: &Attachment) -> Result<Attached> {
+        self.0.complete(attachment)
+    }
+    fn withdraw(&self, attachment: &Attachment) -> Result<()> {
+        self.0.withdraw(attachment)
+    }
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.0.detach(attachment)
+    }
+    fn check(&self, attachment: &Attachment, _: &Attached) -> Result<()> {
+        self.0.check(attachment)
+    }
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        self.0.presence(attachment)
+    }
+    fn restore(&self, _: &Attachment) -> Result<bool> {
+        Ok(false)
+    }
+    fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        self.0.hardware_address(attachment)
+    }
+    fn up(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+    fn remove(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        Ok(Vec::new())
+    }
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn waiting(id: &AttachmentId) -> Result<IfName> {
+    format!("wait-{}", id.container).parse()
+}
+
+fn tell(what: &str) {
+    TOLD.lock().unwrap().push_str(what);
+}
+
+/// Runs `test` on a thread with namespaces of its own, which end with it.
+fn isolated(test: impl FnOnce(&Bench) + Send + 'static) {
+    let inside = || {
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("root may unshare");
+        let none: Option<&str> = None;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+        sh(
+            "mkdir /run/netns /run/spoke && ip link set lo up && ip link add up0 type veth peer up1 \
+            && ip link set up0 up && ip link set up1 up",
+        );
+        test(&Bench::new());
+    };
+    if let Err(panic) = thread::spawn(inside).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// In the namespaces of this thread.
+#[track_caller]
+fn sh(script: &str) -> String {
+    let done = Command::new("bash").args(["-euc", script]).output().expect("bash");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{script}: {said}{}", String::from_utf8_lossy(&done.stderr));
+    said
+}
+
+struct Bench {
+    driver: Plugins,
+    store: Memory,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let chain = Chain::new(Path::new("/run/spoke"), waiting, tell);
+        Self { driver: Plugins(chain), store: Memory::new() }
+    }
+
+    fn engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
+        let delegates = Delegates::new();
+        work(&Engine::new(&self.store, &self.driver, &delegates, &Me))
+    }
+
+    /// A declared network with an id of its own, and its list.
+    fn network(&self, name: &str, main: &str) -> Network {
+        let text = format!(
+            r#"{{"cniVersion":"1.0.0","name":"{name}","plugins":[{{{main},"ipam":{{"type":"host-local",
+            "subnet":"10.66.0.0/24","dataDir":"/run/{name}","routes":[{{"dst":"0.0.0.0/0"}}]}}}},
+            {{"type":"tuning","mtu":1400}}]}}"#
+        );
+        let list = NetworkList::parse(text.as_bytes()).unwrap();
+        let kind = LinkKind::Chain(plugin_chain(&list, vec![PathBuf::from(PLUGINS)]).unwrap());
+        let link = Link { kind, name: None, mac: None, mtu: None };
+        let network = Network {
+            name: name.parse().unwrap(),
+            runtime: Runtime::Docker,
+            since: Timestamp(0),
+            wiring: Wiring { link: Some(link), ..Wiring::default() },
+            ipam: Ipam::None,
+            routes: Vec::new(),
+            dns: model::Dns::default(),
+            sticky: false,
+        };
+        let alias = Alias {
+            id: format!("id-{name}").parse().unwrap(),
+            network: network.name.clone(),
+            runtime: Runtime::Docker,
+            since: Timestamp(0),
+            title: None,
+            publisher: Publisher::Nobody,
+            handoff: Handoff::Caller,
+            publish_on: None,
+            prefix: None,
+        };
+        self.engine(|engine| engine.enroll(&alias, &network)).unwrap();
+        network
+    }
+}
+
+fn request(network: &Network, container: &str, sandbox: Option<Sandbox>) -> Request {
+    Request {
+        network: network.clone(),
+        layer: Layer::Link,
+        container: container.parse().unwrap(),
+        ifname: "eth".parse().unwrap(),
+        owner: None,
+        sandbox,
+        wiring: network.wiring.clone(),
+        ipam: Ipam::None,
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+    }
+}
+
+fn sandbox(name: &str) -> Sandbox {
+    sh(&format!("ip netns add {name}"));
+    let path = PathBuf::from(format!("/run/netns/{name}"));
+    let inode = Netns::open(&path).unwrap().inode();
+    Sandbox { path, inode }
+}
+
+/// What plugins, the cache and the parking leave in the host's namespace and in `/run`.
+fn remains() -> String {
+    sh("ip -o link | grep -vE ': (lo|up0@|up1@|up0:|up1:|cbr0:)' || true
+        ls /run/spoke/cni/results /run/spoke/parked 2>/dev/null | grep -v : || true
+        find /run/a /run/b -name '10.*' 2>/dev/null || true")
+    .trim()
+    .to_owned()
+}
+
+const KINDS: [&str; 3] = [
+    r#""type":"macvlan","master":"up0","mode":"bridge""#,
+    r#""type":"ptp","ipMasq":false"#,
+    r#""type":"bridge","bridge":"cbr0","isGateway":true"#,
+];
+
+/// Docker: the addresses are told before there is a sandbox, Docker moves the interface in and back.
+#[test]
+fn a_container_of_docker() {
+    for main in KINDS {
+        isolated(move |bench| {
+            let network = bench.network("a", main);
+            let alias = "id-a".parse().unwrap();
+            let asked = request(&network, "c1", None);
+            let reserved = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            assert_eq!(reserved.addresses[0].address.to_string(), "10.66.0.2/24", "{main}");
+            assert_eq!(reserved.leases.len(), 1);
+            let mac = reserved.wiring.link.as_ref().unwrap().mac.expect("its hardware address");
+            let again = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            assert_eq!(again, reserved);
+            let at = sandbox("box");
+            let joining = Joining {
+                sandbox: Sandbox { inode: 0, ..at },
+                handoff: Handoff::Caller,
+                name: None,
+                sysctls: Vec::new(),
+            };
+            let joined = bench.engine(|engine| engine.join(&asked.id(), &joining)).unwrap();
+            let Phase::Attached(attached) = &joined.phase else { panic!("attached") };
+            let last = attached.interfaces.last().unwrap();
+            assert_eq!((last.name.as_str(), last.place), ("wait-c1", Place::Host));
+            let told = sh("ip -o link show wait-c1");
+            assert!(told.contains(&mac.to_string()) && told.contains("mtu 1400"), "{told}");
+            sh("ip link set wait-c1 netns box name eth0 && ip -n box link set eth0 up \
+                && ip -n box address add 10.66.0.2/24 dev eth0");
+            assert_eq!(bench.driver.presence(&joined), Presence::Alive, "{main}");
+            if !main.contains("macvlan") {
+                sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
+            }
+            bench.engine(|engine| engine.leave(&asked.id())).unwrap();
+            sh("ip -n box link set eth0 down && ip -n box link set eth0 netns $$ name wait-c1");
+            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+            assert_eq!(remains(), "", "{main}");
+            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+        });
+    }
+}
+
+/// A sandbox dies with the interface in it, and another joins: that cannot be, and leaves nothing.
+#[test]
+fn a_sandbox_that_died() {
+    isolated(|bench| {
+        let network = bench.network("a", KINDS[2]);
+        let asked = request(&network, "c1", None);
+        bench.engine(|engine| engine.reserve(&asked, &"id-a".parse().unwrap())).unwrap();
+        let joining = |at: Sandbox| Joining {
+            sandbox: at,
+            handoff: Handoff::Finish,
+            name: Some("net7".parse().unwrap()),
+            sysctls: Vec::new(),
+        };
+        let first = joining(sandbox("box"));
+        bench.engine(|engine| engine.join(&asked.id(), &first)).unwrap();
+        let told = sh("ip -n box address show dev net7; ip -n box route");
+        assert!(told.contains("10.66.0.2/24") && told.contains("default via 10.66.0.1"), "{told}");
+        sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
+        // Leaving parks it, so that it can be joined again.
+        bench.engine(|engine| engine.leave(&asked.id())).unwrap();
+        bench.engine(|engine| engine.join(&asked.id(), &first)).unwrap();
+        sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
+        // The kernel takes its time, and no longer than this.
+        sh("end=$(ip -o link show type veth | grep -o 'veth[0-9a-f]*'); ip netns del box
+            for i in $(seq 500); do ip link show $end || break; sleep 0.02; done >/dev/null 2>&1");
+        let second = joining(sandbox("two"));
+        let refused = bench.engine(|engine| engine.join(&asked.id(), &second)).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NotFound, "{refused}");
+        bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+        assert_eq!(remains(), "");
+    });
+}
+
+/// A CNI runtime or the command line: straight in the container's namespace.
+#[test]
+fn a_container_with_a_sandbox() {
+    for main in KINDS {
+        isolated(move |bench| {
+            let network = bench.network("a", main);
+            let asked = request(&network, "c1", Some(sandbox("box")));
+            let made = bench.engine(|engine| engine.attach(&asked)).unwrap();
+            let Phase::Attached(attached) = &made.phase else { panic!("attached") };
+            bench.engine(|engine| engine.check(&asked, attached)).unwrap();
+            sh("ip -n box address show dev eth | grep -q 10.66.0.2");
+            let twice = bench.engine(|engine| engine.attach(&asked)).unwrap_err();
+            assert_eq!(twice.kind(), Kind::Conflict);
+            sh("ip netns del box");
+            bench.engine(|engine| engine.detach(&asked)).unwrap();
+            bench.engine(|engine| engine.detach(&asked)).unwrap();
+            assert_eq!(remains(), "", "{main}");
+        });
+    }
+}
+
+/// What others hold is refused, and nothing stays of what the plugins made.
+#[test]
+fn an_address_that_somebody_has() {
+    isolated(|bench| {
+        let (a, b) = (bench.network("a", KINDS[2]), bench.network("b", KINDS[1]));
+        let first = request(&a, "c1", Some(sandbox("one")));
+        bench.engine(|engine| engine.attach(&first)).unwrap();
+        let before = remains();
+        let second = request(&b, "c2", Some(sandbox("two")));
+        let refused = bench.engine(|engine| engine.attach(&second)).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Conflict);
+        assert!(refused.to_string().contains("container c1 (eth) on network a"), "{refused}");
+        assert_eq!(remains(), before);
+        assert_eq!(sh("ip -n two -o link | wc -l").trim(), "1");
+        bench.engine(|engine| engine.detach(&first)).unwrap();
+        assert_eq!(remains(), "");
+    });
+}
+
+/// Whoever comes after a death anywhere has only the record.
+#[test]
+fn a_death_on_the_way() {
+    isolated(|bench| {
+        let network = bench.network("a", KINDS[1]);
+        let alias = "id-a".parse().unwrap();
+        for step in 0..3 {
+            let asked = request(&network, "c1", None);
+            let reserved = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            if step == 1 {
+                // Moved, and nobody wrote that down.
+                let handed = Attachment { handoff: Handoff::Caller, ..reserved.clone() };
+                bench.driver.attach(&handed).unwrap();
+            }
+            if step == 2 {
+                // The cache is gone too, and the namespace is empty.
+                sh(
+                    "rm -r /run/spoke/cni && ip link delete $(ip -o link | grep -o 'veth[0-9a-f]*')",
+                );
+            }
+            let later = Chain::new(Path::new("/run/spoke"), waiting, tell);
+            later.detach(&reserved).unwrap();
+            later.detach(&reserved).unwrap();
+            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+            assert_eq!(remains(), "", "{step}");
+        }
+    });
+}
+
+/// The plugins were uninstalled: that is told, and keeps nothing.
+#[test]
+fn plugins_that_are_gone() {
+    isolated(|bench| {
+        sh("mkdir /run/bin && cp /usr/lib/cni/{ptp,host-local,tuning} /run/bin");
+        let mut network = bench.network("a", KINDS[1]);
+        if let Some(Link { kind: LinkKind::Chain(chain), .. }) = &mut network.wiring.link {
+            chain.path = vec![PathBuf::from("/run/bin")];
+        }
+        let asked = request(&network, "gone1", Some(sandbox("box")));
+        bench.engine(|engine| engine.attach(&asked)).unwrap();
+        sh("rm /run/bin/ptp");
+        let status = bench.driver.0.status(&network).unwrap_err();
+        assert!(status.to_string().contains("containernetworking-plugins"), "{status}");
+        bench.engine(|engine| engine.detach(&asked)).unwrap();
+        assert!(TOLD.lock().unwrap().contains("the CNI plugins ptp are not in /run/bin"));
+        assert_eq!(sh("ip -n box -o link | wc -l").trim(), "1");
+        assert!(bench.engine(|engine| engine.attachments()).unwrap().is_empty());
+    });
+}
