@@ -2,6 +2,7 @@
 //! and the kernel's dataplane everything else.
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::Path;
 
 use cni::Chain;
@@ -71,6 +72,10 @@ impl Driver for Dataplane {
         }
         self.linux.attach(&rest(attachment))?;
         self.chain.complete(attachment)
+    }
+
+    fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
+        self.linux.answers(attachment)
     }
 
     fn withdraw(&self, attachment: &Attachment) -> Result<()> {
