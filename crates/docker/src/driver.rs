@@ -29,6 +29,7 @@
 //! `--ipam-opt`: `network` (whose subnet to share, or under which name to make one), `sticky` (`mac`,
 //! `name`), `order` (`lowest`, `serial`), `overlap` (`allow`).
 
+mod agree;
 mod block;
 mod endpoint;
 mod join;
@@ -44,7 +45,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use engine::Engine;
-use model::{Backend, Error, IfName, Result, Timestamp};
+use model::{Backend, Error, IfName, PluginChain, Result, Timestamp};
 
 use crate::api::Network;
 use crate::ipam;
@@ -91,6 +92,15 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
     /// The time, for showing only.
     fn now(&self) -> Timestamp;
 
+    /// What the list of CNI plugins in `file` makes of a network.
+    ///
+    /// # Errors
+    /// Where it is not there, or is none.
+    fn plugins(&self, file: &Path) -> Result<PluginChain> {
+        let file = file.display();
+        Err(Error::unsupported(format!("{file}: there is nobody to read lists of plugins")))
+    }
+
     /// Takes the networks of other drivers that the engines list, instead of those before. None are
     /// listed by engines that have been out of reach for long.
     fn see(&self, networks: &[Network]) {
@@ -131,8 +141,12 @@ impl<B: Backstage> Docker<B> {
     }
 
     fn carry_out(&self, engine: &Engine<'_>, call: &Call) -> Result<Answer> {
-        let circumstances =
-            || Circumstances { backend: self.settings.backend, now: self.backstage.now() };
+        let plugins = |file: &Path| self.backstage.plugins(file);
+        let circumstances = || Circumstances {
+            backend: self.settings.backend,
+            now: self.backstage.now(),
+            plugins: &plugins,
+        };
         match call {
             Call::GwAllocCheck(options) => network::gateway_check(options),
             Call::CreateNetwork(call) => network::create(engine, call, &circumstances()),

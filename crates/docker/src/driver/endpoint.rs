@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use engine::{Engine, Request};
 use model::{
-    AttachmentId, Bridge, Error, Gateway, IfName, IpNet, Ipam, Layer, Lease, Link, LinkKind, Mac,
-    Network, OwnerName, Place, Result, Runtime, Space, Tenant, Tuning, Wiring,
+    AttachmentId, Bridge, DhcpOption, Error, Family, Gateway, IfName, IpNet, Ipam, Layer, Lease,
+    Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space, Tenant, Tuning, Wiring,
 };
 
 use super::network::{alias_id, alias_of};
-use super::template::bridge_of;
+use super::template::kind_of;
 use crate::wire::{self, Answer, EndpointGiven, EndpointOptions, EndpointRef};
 
 /// An endpoint has one interface, whose name is not known when the endpoint is made.
@@ -23,8 +23,8 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
     refuse_unknown(&call.options.driver)?;
     let alias = alias_of(engine, &call.at.network)?;
     let network = engine.network(&alias.network)?;
-    let addresses = addresses(engine, &network, &call.interface)?;
     let mac = call.interface.mac.or(call.options.mac);
+    let addresses = addresses(engine, &network, &call.interface, mac)?;
     let request = Request {
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
@@ -38,9 +38,22 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
         network: without_default_route(network),
     };
     let attachment = engine.reserve(&request, &alias.id)?;
-    let given = attachment.wiring.link.and_then(|link| link.mac);
-    let mac = given.filter(|_| call.interface.mac.is_none());
-    Ok(Answer::Endpoint { interface: EndpointGiven { mac, ..EndpointGiven::default() } })
+    let given = attachment.wiring.link.as_ref().and_then(|link| link.mac);
+    let open = |is_open: bool, address: Option<IpNet>| address.filter(|_| is_open);
+    let v4 = open(call.interface.ipv4.is_none(), attachment.first(Family::V4));
+    let v6 = open(call.interface.ipv6.is_none(), attachment.first(Family::V6));
+    let interface = EndpointGiven {
+        mac: given.filter(|_| call.interface.mac.is_none()),
+        ipv4: v4.and_then(|address| match address {
+            IpNet::V4(v4) => Some(v4),
+            IpNet::V6(_) => None,
+        }),
+        ipv6: v6.and_then(|address| match address {
+            IpNet::V4(_) => None,
+            IpNet::V6(v6) => Some(v6),
+        }),
+    };
+    Ok(Answer::Endpoint { interface })
 }
 
 /// DeleteEndpoint. One that is not known is gone.
@@ -65,6 +78,8 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let list = |texts: Vec<String>| Some(texts.join(", "));
     let link = attachment.wiring.link.as_ref();
     tell("bridge", link.and_then(bridge_name).map(ToString::to_string));
+    let parent = link.and_then(|link| link.kind.parent());
+    tell("parent", parent.and_then(|parent| parent.name.as_ref()).map(ToString::to_string));
     tell("mac", link.and_then(|link| link.mac).map(|mac| mac.to_string()));
     let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
     tell("addresses", list(addresses.collect()));
@@ -135,7 +150,18 @@ fn addresses(
     engine: &Engine<'_>,
     network: &Network,
     interface: &wire::Interface,
+    mac: Option<Mac>,
 ) -> Result<Addresses> {
+    if let Some(ipam) = told_later(network, mac) {
+        return match interface.ipv4.is_some() || interface.ipv6.is_some() {
+            true => Err(Error::invalid(format!(
+                "network {} takes its addresses from elsewhere, and none from Docker; create it \
+                 with --ipam-driver null",
+                network.name
+            ))),
+            false => Ok(Addresses { ipam, owner: None }),
+        };
+    }
     let mut leases = Vec::new();
     let (mut requested, mut owner) = (false, None);
     for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
@@ -160,6 +186,27 @@ fn addresses(
         (false, false) => Ipam::Fixed { leases },
     };
     Ok(Addresses { ipam, owner })
+}
+
+/// Who is asked for addresses when the link is there, if it is so. Whoever has a hardware address of
+/// their own choosing is the same client for the server, whatever container that is: its endpoint's
+/// identity changes with every start.
+fn told_later(network: &Network, mac: Option<Mac>) -> Option<Ipam> {
+    match &network.ipam {
+        Ipam::Dhcp(dhcp) => {
+            let mut dhcp = dhcp.clone();
+            dhcp.provide.extend(mac.map(client_of));
+            Some(Ipam::Dhcp(dhcp))
+        }
+        ipam => network.wiring.chooses_addresses().then(|| ipam.clone()),
+    }
+}
+
+/// The client identifier that says the hardware address (RFC 2132 §9.14).
+fn client_of(mac: Mac) -> DhcpOption {
+    const CLIENT_IDENTIFIER: u8 = 61;
+    const ETHERNET: u8 = 1;
+    DhcpOption { code: CLIENT_IDENTIFIER, value: [&[ETHERNET][..], &mac.octets()].concat() }
 }
 
 /// Whoever hands out addresses hands out those of the network's subnets: a container with another
@@ -206,16 +253,21 @@ fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {
 /// The network's wiring with what this endpoint asks for. The default route is the engine's to
 /// set, from the answer to Join.
 fn wiring(network: &Network, mac: Option<Mac>, options: &EndpointOptions) -> Result<Wiring> {
-    let bridge = bridge_of(network)?.clone();
-    let gateway = match bridge.gateway {
-        Gateway::Default | Gateway::Address => Gateway::Address,
-        Gateway::None => Gateway::None,
+    let kind = match kind_of(network)?.clone() {
+        LinkKind::Bridge(bridge) => LinkKind::Bridge(Bridge {
+            gateway: match bridge.gateway {
+                Gateway::Default | Gateway::Address => Gateway::Address,
+                Gateway::None => Gateway::None,
+            },
+            ..bridge
+        }),
+        other => other,
     };
     let placeholder: IfName = PLACEHOLDER.parse()?;
     let sysctls = options.sysctls.iter().map(|setting| setting.of(&placeholder)).collect();
     Ok(Wiring {
         link: network.wiring.link.clone().map(|link| Link {
-            kind: LinkKind::Bridge(Bridge { gateway, ..bridge }),
+            kind,
             name: options.ifname.clone(),
             mac: mac.or(link.mac),
             ..link

@@ -172,14 +172,21 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
 }
 
 /// Where what is for elsewhere goes: to the gateway of the subnet in which the address lies. A
-/// bridge without an address may have a router among its ports.
+/// bridge without an address may have a router among its ports. Whoever told the addresses told
+/// the way out too: what we complete has it already.
 fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpAddr> {
-    let is_way_out = match bridge_of(network).map(|bridge| bridge.gateway) {
-        Ok(Gateway::Default | Gateway::None) => !is_internal(network),
-        Ok(Gateway::Address) | Err(_) => false,
-    };
     let first = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
-    first.filter(|_| is_way_out).and_then(|held| held.gateway)
+    let usual = first.and_then(|held| held.gateway);
+    if network.wiring.chooses_addresses() || network.ipam.asks_over_link() {
+        let mut routes = joined.routes.iter().filter(|_| joined.handoff == Handoff::Caller);
+        let way_out = routes.find(|route| route.dst == family.everything());
+        return way_out.and_then(|route| route.via.or(usual));
+    }
+    let is_way_out = match bridge_of(network).map(|bridge| bridge.gateway) {
+        Some(Gateway::Default | Gateway::None) | None => !is_internal(network),
+        Some(Gateway::Address) => false,
+    };
+    usual.filter(|_| is_way_out)
 }
 
 fn is_internal(network: &Network) -> bool {

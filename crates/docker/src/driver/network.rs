@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use model::{
-    Alias, AliasId, Bridge, EgressPolicy, Error, Gateway, Handoff, Network, NetworkName, Publisher,
-    Result, Runtime, Space, overlap,
+    Alias, AliasId, Error, Gateway, Handoff, Network, NetworkName, Publisher, Result, Runtime,
+    Space, overlap,
 };
 
+use super::agree::agree;
 use super::block::{Block, blocks};
-use super::option::{DefaultRoute, NetworkWish};
+use super::option::NetworkWish;
 use super::template::{self, Circumstances, bridge_of, name_after};
 use crate::wire::{self, Answer, NetworkId, Skip};
 
@@ -26,7 +27,7 @@ pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
 pub(super) fn create(
     engine: &Engine<'_>,
     call: &wire::CreateNetwork,
-    circumstances: &Circumstances,
+    circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
     let wish = NetworkWish::read(&call.options)?;
     let id = alias_id(&call.id)?;
@@ -36,7 +37,7 @@ pub(super) fn create(
     let network = match known(engine, &name)? {
         Some(known) => {
             refuse_uninvited(engine, &known, &wish, &blocks, &id)?;
-            agree(&known, &wish, &blocks)?;
+            agree(&known, &wish, &blocks, circumstances)?;
             known
         }
         None => {
@@ -89,7 +90,7 @@ pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
     Ok(Answer::Done {})
 }
 
-/// AllocateNetwork: nothing of a bridge is agreed among hosts, so the options are only looked at
+/// AllocateNetwork: nothing of a network is agreed among hosts, so the options are only looked at
 /// before the nodes get them.
 pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
     let options = wire::NetworkOptions {
@@ -124,7 +125,7 @@ fn alias(
     name: &NetworkName,
     wish: &NetworkWish,
     call: &wire::CreateNetwork,
-    circumstances: &Circumstances,
+    circumstances: &Circumstances<'_>,
 ) -> Alias {
     Alias {
         id,
@@ -230,7 +231,7 @@ fn refuse_uninvited(
 fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkName) -> Result<()> {
     let Some(bridge) = &wish.bridge else { return Ok(()) };
     for other in engine.networks()? {
-        if other.name != *name && bridge_of(&other).is_ok_and(|of| of.name == *bridge) {
+        if other.name != *name && bridge_of(&other).is_some_and(|of| of.name == *bridge) {
             return Err(Error::conflict(format!(
                 "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
                 other.name, other.name
@@ -243,11 +244,11 @@ fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkN
 /// Parts of a subnet can be handed out apart, but of two bridges that both have an address in it
 /// this host would reach only one.
 fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> Result<()> {
-    if bridge_of(new)?.gateway == Gateway::None {
+    if bridge_of(new).is_none_or(|bridge| bridge.gateway == Gateway::None) {
         return Ok(());
     }
     for other in engine.networks()?.into_iter().filter(|other| other.name != new.name) {
-        let is_on_a_bridge = bridge_of(&other).is_ok_and(|of| of.gateway != Gateway::None);
+        let is_on_a_bridge = bridge_of(&other).is_some_and(|of| of.gateway != Gateway::None);
         if !is_on_a_bridge || engine.declared(&other.name)?.is_none() {
             continue;
         }
@@ -259,100 +260,6 @@ fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> R
                 "subnet {} is that of network {} ({}), and two bridges of this host cannot share \
                  it; --ipam-opt network={} without --ip-range joins that network",
                 block.net, other.name, other.runtime, other.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a network that is there already is as this call describes it.
-fn agree(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
-    let bridge = bridge_of(known)?;
-    let differs = |what: &str, there: String| {
-        Err(Error::conflict(format!(
-            "network {} exists and has {there}, which {what} contradicts; leave that out to join \
-             the network as it is",
-            known.name
-        )))
-    };
-    let firewall = known.wiring.firewall.as_ref();
-    let is_internal = firewall.is_some_and(|f| f.egress == EgressPolicy::Internal);
-    if is_internal != (wish.egress == EgressPolicy::Internal) {
-        return Err(Error::conflict(match is_internal {
-            true => format!("network {} exists and is internal; add --internal", known.name),
-            false => format!("network {} exists and is not internal", known.name),
-        }));
-    }
-    if let Some((what, there)) = first_difference(known, bridge, wish) {
-        return differs(what, there);
-    }
-    refuse_other_subnets(known, wish, blocks)
-}
-
-fn first_difference(
-    known: &Network,
-    bridge: &Bridge,
-    wish: &NetworkWish,
-) -> Option<(&'static str, String)> {
-    let wiring = &known.wiring;
-    let mtu = wiring.link.as_ref().and_then(|link| link.mtu);
-    let ingress = wiring.firewall.as_ref().map(|firewall| firewall.ingress);
-    let reach = wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
-    let route = wish.route.map(DefaultRoute::gateway);
-    let masquerades = wiring.masquerade.is_some();
-    if wish.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
-        return Some(("-o bridge", format!("bridge {}", bridge.name)));
-    }
-    if wish.mtu.is_some() && wish.mtu != mtu {
-        let mtu = mtu.map_or_else(|| "the kernel's MTU".to_owned(), |mtu| format!("MTU {mtu}"));
-        return Some(("-o mtu", mtu));
-    }
-    if wish.ingress.is_some() && wish.ingress != ingress {
-        return Some(("-o isolation", "another isolation".to_owned()));
-    }
-    if wish.reach.is_some_and(|wanted| wanted != reach) {
-        return Some((
-            "-o publish",
-            format!("another reach of its ports ({reach:?})").to_lowercase(),
-        ));
-    }
-    if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
-        return Some(("-o gateway", "another gateway".to_owned()));
-    }
-    if wish.masquerade.is_some() && wish.masquerades() != masquerades {
-        let there = if masquerades { "masquerading" } else { "no masquerading" };
-        return Some(("-o masquerade", there.to_owned()));
-    }
-    if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
-        return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
-    }
-    if wish.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
-        return Some(("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)));
-    }
-    None
-}
-
-fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
-    let ranges: Vec<_> = known.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
-    for block in blocks {
-        let Some(range) = ranges.iter().find(|range| range.subnet == block.net) else {
-            let subnets: Vec<String> =
-                ranges.iter().map(|range| range.subnet.to_string()).collect();
-            return Err(Error::conflict(format!(
-                "network {} exists with the subnets {}, and {} is none of them",
-                known.name,
-                subnets.join(", "),
-                block.net
-            )));
-        };
-        let has_gateway = wish.default_route().has_gateway();
-        if let (Some(gateway), Some(theirs), true) = (block.gateway, range.gateway, has_gateway)
-            && gateway != theirs
-        {
-            return Err(Error::conflict(format!(
-                "network {} exists with the gateway {theirs}; {gateway} cannot be another one of \
-                 the same subnet",
-                known.name
             )));
         }
     }

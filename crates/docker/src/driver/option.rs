@@ -11,6 +11,11 @@ use model::{
 use super::text::{Texts, choice, truth};
 use crate::wire;
 
+mod kind;
+
+use kind::Said;
+pub(crate) use kind::{KindWish, pools_of_others};
+
 const BRIDGE: &[&str] = &["bridge", "com.docker.network.bridge.name"];
 const MTU: &[&str] = &["mtu", "com.docker.network.driver.mtu"];
 const ISOLATION: &[&str] = &["isolation"];
@@ -48,10 +53,31 @@ const KEYS: &[&[&str]] = &[
     MODE_V6,
     INHIBIT,
     PREFIX,
+    kind::DRIVER,
+    kind::PARENT,
+    kind::VLAN,
+    kind::MODE,
+    kind::MACVLAN_MODE,
+    kind::IPVLAN_MODE,
+    kind::HOST_ACCESS,
+    kind::PROBE,
+    kind::CNI,
 ];
 
-/// Keys of link kinds that are still to come.
-const LATER: &[&str] = &["parent", "vlan"];
+/// Those that say something of a bridge, or of what goes through this host.
+const OF_BRIDGES: &[&[&str]] = &[
+    BRIDGE,
+    ISOLATION,
+    PUBLISH,
+    MASQUERADE,
+    PROMISCUOUS,
+    HAIRPIN,
+    ICC,
+    BINDING,
+    MODE_V4,
+    MODE_V6,
+    INHIBIT,
+];
 
 /// The longest prefix of an interface's name: two digits must fit behind it.
 const LONGEST_PREFIX: usize = 13;
@@ -59,6 +85,9 @@ const LONGEST_PREFIX: usize = 13;
 /// What a network's options ask for. What is [`None`] was not said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NetworkWish {
+    pub(crate) kind: Option<KindWish>,
+    /// Whether a server on the network's own segment gives the addresses.
+    pub(crate) dhcp: bool,
     pub(crate) bridge: Option<IfName>,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) ingress: Option<IngressPolicy>,
@@ -100,10 +129,11 @@ impl NetworkWish {
     /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(options: &wire::NetworkOptions) -> Result<Self> {
         let texts = Texts { flag: "-o", map: &options.generic };
-        refuse_later(&texts)?;
         texts.refuse_unknown(KEYS)?;
+        let said = kind::read(&texts, OF_BRIDGES)?;
+        said.refuse_mtu(&texts)?;
         let mode = mode(&texts, options)?;
-        let (publisher, handoff) = (publisher(&texts, mode)?, handoff(&texts)?);
+        let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
         if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
             // Docker would call its own interface in the container as we call ours.
             return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
@@ -113,6 +143,9 @@ impl NetworkWish {
             false => EgressPolicy::Open,
         };
         Ok(Self {
+            route: route(&texts, mode, egress, &said)?,
+            kind: said.kind,
+            dhcp: said.dhcp,
             bridge: texts.parsed(BRIDGE)?,
             mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
                 text.parse().ok().and_then(Mtu::new)
@@ -127,7 +160,6 @@ impl NetworkWish {
             publisher,
             handoff,
             network: texts.parsed(NETWORK)?,
-            route: route(&texts, mode, egress)?,
             masquerade: masquerade(&texts, mode)?,
             promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
             hairpin: texts.one(HAIRPIN, "true or false", truth)?,
@@ -146,6 +178,16 @@ impl NetworkWish {
             EgressPolicy::Open => DefaultRoute::Bridge,
             EgressPolicy::Internal => DefaultRoute::Nowhere,
         })
+    }
+
+    /// Whether it says what only a bridge has.
+    pub(crate) fn is_of_bridge(&self) -> bool {
+        self.bridge.is_some()
+            || self.ingress.is_some()
+            || self.reach.is_some()
+            || self.masquerade.is_some()
+            || self.promiscuous.is_some()
+            || self.hairpin.is_some()
     }
 
     /// Whether packets leave with the host's address.
@@ -171,15 +213,6 @@ impl DefaultRoute {
     }
 }
 
-fn refuse_later(texts: &Texts<'_>) -> Result<()> {
-    match LATER.iter().find(|key| texts.map.contains_key(**key)) {
-        None => Ok(()),
-        Some(key) => Err(Error::unsupported(format!(
-            "-o {key}: Spoke has bridges only so far, and no networks on a parent device"
-        ))),
-    }
-}
-
 fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
     let isolation = texts.one(
         ISOLATION,
@@ -199,12 +232,19 @@ fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
     }
 }
 
-fn publisher(texts: &Texts<'_>, mode: Mode) -> Result<Option<Publisher>> {
+fn publisher(texts: &Texts<'_>, mode: Mode, kind: &Said) -> Result<Option<Publisher>> {
     let said = texts.one(
         PORTS,
         "spoke or docker",
         choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
     )?;
+    // Who is on the segment reaches containers there by themselves, and this host may not.
+    if kind.kind.as_ref().is_some_and(KindWish::is_lan) {
+        return match said {
+            Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
+            said => Ok(Some(said.unwrap_or(Publisher::Nobody))),
+        };
+    }
     match (mode, said) {
         (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
         (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
@@ -227,7 +267,12 @@ fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
     }
 }
 
-fn route(texts: &Texts<'_>, mode: Mode, egress: EgressPolicy) -> Result<Option<DefaultRoute>> {
+fn route(
+    texts: &Texts<'_>,
+    mode: Mode,
+    egress: EgressPolicy,
+    kind: &Said,
+) -> Result<Option<DefaultRoute>> {
     let said = texts.one(
         GATEWAY,
         "default, address or none",
@@ -237,6 +282,9 @@ fn route(texts: &Texts<'_>, mode: Mode, egress: EgressPolicy) -> Result<Option<D
             ("none", DefaultRoute::Segment),
         ]),
     )?;
+    if kind.is_elsewhere() {
+        return elsewhere(texts, said, egress, kind).map(Some);
+    }
     let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
     match (mode, inhibited, said) {
         (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
@@ -252,13 +300,42 @@ fn route(texts: &Texts<'_>, mode: Mode, egress: EgressPolicy) -> Result<Option<D
         (Mode::Nat | Mode::Routed, false, Some(DefaultRoute::Bridge))
             if egress == EgressPolicy::Internal =>
         {
-            Err(Error::invalid(
-                "-o gateway=default: an internal network has no default route; leave out either \
-                 this or --internal",
-            ))
+            Err(no_way_out())
         }
         (Mode::Nat | Mode::Routed, false, said) => Ok(said),
     }
+}
+
+/// Where somebody else has the gateway: a router on the segment, or whom the plugins name.
+fn elsewhere(
+    texts: &Texts<'_>,
+    said: Option<DefaultRoute>,
+    egress: EgressPolicy,
+    kind: &Said,
+) -> Result<DefaultRoute> {
+    let is_internal = egress == EgressPolicy::Internal;
+    if is_internal && kind.is_told() {
+        return Err(Error::unsupported(format!(
+            "--internal: whoever gives the addresses ({} {}) gives the default route with them",
+            texts.flag, kind.key
+        )));
+    }
+    match said {
+        Some(DefaultRoute::Segment) if !kind.is_told() => Ok(DefaultRoute::Segment),
+        None if is_internal => Ok(DefaultRoute::Segment),
+        Some(DefaultRoute::Bridge) if is_internal => Err(no_way_out()),
+        None | Some(DefaultRoute::Bridge) => Ok(DefaultRoute::Router),
+        Some(DefaultRoute::Nowhere | DefaultRoute::Router | DefaultRoute::Segment) => {
+            Err(texts.contradiction(GATEWAY[0], kind.key))
+        }
+    }
+}
+
+fn no_way_out() -> Error {
+    Error::invalid(
+        "-o gateway=default: an internal network has no default route; leave out either this or \
+         --internal",
+    )
 }
 
 fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {

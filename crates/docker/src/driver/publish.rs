@@ -59,7 +59,7 @@ pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 fn publish(network: &Network, backend: Backend) -> Result<Publish> {
     let reach = network.wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
     let backend = network.wiring.firewall.as_ref().map_or(backend, |firewall| firewall.backend);
-    let behind = Some(bridge_of(network)?.name.clone());
+    let behind = bridge_of(network).map(|bridge| bridge.name.clone());
     Ok(Publish { reach, behind, ..template::publish(backend) })
 }
 

@@ -1,23 +1,30 @@
 //! The network that CreateNetwork describes.
 
+use std::path::{Path, PathBuf};
+
 use model::{
-    Backend, Bridge, BridgePort, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet, Ipam,
-    Link, LinkKind, Masquerade, Network, NetworkName, Publish, Reach, Result, Runtime, Space,
-    Sticky, SubnetId, Timestamp, Wiring,
+    Backend, Bridge, BridgePort, Dhcp, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet,
+    Ipam, Link, LinkKind, Masquerade, Network, NetworkName, PluginChain, Publish, Reach, Result,
+    Runtime, Space, Sticky, SubnetId, Timestamp, Wiring,
 };
 
 use super::block::{Block, pools};
-use super::option::NetworkWish;
+use super::option::{KindWish, NetworkWish, pools_of_others};
+
+/// Where Spoke's own DHCP client listens, and the reference's.
+const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
 
 /// Networks of Docker are apart unless they are asked not to be, as with Docker's own bridges.
 const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
 
 /// What else goes into a network than what it was created with.
-pub(crate) struct Circumstances {
+pub(crate) struct Circumstances<'a> {
     /// Which packet filter.
     pub(crate) backend: Backend,
     /// When.
     pub(crate) now: Timestamp,
+    /// Reads a list of CNI plugins.
+    pub(crate) plugins: &'a dyn Fn(&Path) -> Result<PluginChain>,
 }
 
 /// A network of this name.
@@ -25,22 +32,35 @@ pub(crate) fn network(
     name: &NetworkName,
     wish: &NetworkWish,
     blocks: &[Block],
-    circumstances: &Circumstances,
+    circumstances: &Circumstances<'_>,
 ) -> Result<Network> {
     let kept = |block: &Block| block.subnet.as_ref().is_some_and(|s| s.sticky == Sticky::Name);
     Ok(Network {
         name: name.clone(),
         runtime: Runtime::Docker,
         since: circumstances.now,
-        wiring: wiring(name, wish, blocks, circumstances.backend)?,
-        ipam: match blocks {
-            [] => Ipam::None,
-            blocks => Ipam::Book { pools: pools(name, &with_gateways(wish, blocks))? },
-        },
+        wiring: wiring(name, wish, blocks, circumstances)?,
+        ipam: ipam(name, wish, blocks)?,
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: blocks.iter().any(kept),
     })
+}
+
+fn ipam(name: &NetworkName, wish: &NetworkWish, blocks: &[Block]) -> Result<Ipam> {
+    match (&wish.kind, blocks) {
+        (_, []) if wish.dhcp => Ok(Ipam::Dhcp(Dhcp {
+            socket: PathBuf::from(DHCP_SOCKET),
+            request: Vec::new(),
+            skip: Vec::new(),
+            provide: Vec::new(),
+            priority: None,
+        })),
+        (_, []) => Ok(Ipam::None),
+        _ if wish.dhcp => Err(pools_of_others("mode=dhcp")),
+        (Some(KindWish::Plugins(_)), _) => Err(pools_of_others("cni")),
+        (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(wish, blocks))? }),
+    }
 }
 
 /// Docker up to 27 takes a gateway's address for networks, too, that have none.
@@ -51,6 +71,24 @@ fn with_gateways(wish: &NetworkWish, blocks: &[Block]) -> Vec<Block> {
 }
 
 fn wiring(
+    name: &NetworkName,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    circumstances: &Circumstances<'_>,
+) -> Result<Wiring> {
+    let kind = match &wish.kind {
+        None | Some(KindWish::Bridge) => {
+            return through_bridge(name, wish, blocks, circumstances.backend);
+        }
+        Some(KindWish::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
+        Some(KindWish::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
+        Some(KindWish::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
+    };
+    let link = Link { kind, name: None, mac: None, mtu: wish.mtu };
+    Ok(Wiring { link: Some(link), ..Wiring::default() })
+}
+
+fn through_bridge(
     name: &NetworkName,
     wish: &NetworkWish,
     blocks: &[Block],
@@ -124,15 +162,36 @@ fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
     model::bridge_name(network)
 }
 
-/// The bridge of a network that Docker can be on.
-pub(crate) fn bridge_of(network: &Network) -> Result<&Bridge> {
-    let link = network.wiring.link.as_ref();
-    link.and_then(|link| link.kind.bridge()).ok_or_else(|| {
-        Error::unsupported(format!(
-            "network {} is no bridge, and Docker can be on bridges only",
+/// What connects the containers of a network.
+///
+/// # Errors
+/// Where Docker cannot be on such a network.
+pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
+    match network.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(
+            kind @ (LinkKind::Bridge(_)
+            | LinkKind::Macvlan(_)
+            | LinkKind::Ipvlan(_)
+            | LinkKind::Chain(_)),
+        ) => Ok(kind),
+        Some(
+            LinkKind::Ptp(_)
+            | LinkKind::Loopback
+            | LinkKind::Vlan(_)
+            | LinkKind::Device(_)
+            | LinkKind::Dummy
+            | LinkKind::Tap(_),
+        )
+        | None => Err(Error::unsupported(format!(
+            "network {}: Docker can be on bridges, macvlans, ipvlans and what CNI plugins make",
             network.name
-        ))
-    })
+        ))),
+    }
+}
+
+/// The bridge of a network, where it has one.
+pub(crate) fn bridge_of(network: &Network) -> Option<&Bridge> {
+    network.wiring.link.as_ref().and_then(|link| link.kind.bridge())
 }
 
 #[cfg(test)]

@@ -81,6 +81,12 @@ impl Texts<'_> {
         there.or(keys.first().copied()).unwrap_or("")
     }
 
+    /// The first of these keys that says something.
+    pub(crate) fn there(&self, keys: &[&[&'static str]]) -> Option<&'static str> {
+        let says = |key: &&str| self.map.get(*key).is_some_and(|text| !text.is_empty());
+        keys.iter().flat_map(|names| names.iter().copied()).find(says)
+    }
+
     /// That two keys say different things.
     pub(crate) fn contradiction(&self, one: &str, other: &str) -> Error {
         let value = |key: &str| shown(self.map.get(key).map_or("", String::as_str));

@@ -2,14 +2,15 @@
 
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cni::runtime::NetworkList;
 use docker::api::Network;
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use engine::Engine;
-use model::{Error, Kind, Result, Timestamp};
+use model::{Error, Kind, PluginChain, Result, Timestamp};
 use netlink::{Links, Netns, Socket};
 
 use super::Daemon;
@@ -21,6 +22,9 @@ const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 
 /// Where it says so.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// Where plugins of others are: where runtimes look for them, and where Debian puts them.
+const PLUGINS: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
 
 /// The daemon, as the plugin sees it.
 pub(super) struct Stage(pub(super) Arc<Daemon>);
@@ -89,6 +93,12 @@ impl Backstage for Stage {
 
     fn now(&self) -> Timestamp {
         host::now()
+    }
+
+    fn plugins(&self, file: &Path) -> Result<PluginChain> {
+        let reading = || format!("reading the list of plugins {}", file.display());
+        let list = NetworkList::read(file).map_err(|error| error.context(reading()))?;
+        cni::chain::plugin_chain(&list, PLUGINS.map(PathBuf::from).to_vec())
     }
 
     fn see(&self, networks: &[Network]) {

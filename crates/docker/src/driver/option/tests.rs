@@ -10,7 +10,7 @@ fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
     }
 }
 
-fn read(texts: &[(&str, &str)]) -> Result<NetworkWish> {
+pub(super) fn read(texts: &[(&str, &str)]) -> Result<NetworkWish> {
     NetworkWish::read(&options(false, texts))
 }
 
@@ -139,8 +139,11 @@ fn names_what_is_wrong() {
     let inhibit = format!("{BRIDGE_KEY}.inhibit_ipv4");
     for (texts, words) in [
         (vec![("brdige", "br0")], vec!["brdige", "bridge", "mtu", "inhibit_ipv4"]),
-        (vec![("parent", "eth0")], vec!["parent", "bridges only"]),
-        (vec![("vlan", "7")], vec!["vlan"]),
+        (vec![("parent", "a/b")], vec!["parent=a/b"]),
+        (vec![("vlan", "4095")], vec!["vlan=4095", "1 to 4094"]),
+        (vec![("driver", "overlay")], vec!["driver=overlay", "bridge, macvlan or ipvlan"]),
+        (vec![("mode", "static")], vec!["mode=static", "dhcp"]),
+        (vec![("cni", "a/b")], vec!["cni=a/b", "absolute path"]),
         (vec![("mtu", "9")], vec!["mtu=9", "68 to 65535"]),
         (vec![("mtu", "1\n5")], vec!["mtu=1\\n5"]),
         (vec![("isolation", "yes")], vec!["isolation=yes", "none, container or network"]),
@@ -156,7 +159,7 @@ fn names_what_is_wrong() {
         (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
         (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
         (vec![(&mode, "nat-unprotected")], vec!["nat-unprotected", "nat, routed or isolated"]),
-    ] as [(Vec<(&str, &str)>, Vec<&str>); 18]
+    ] as [(Vec<(&str, &str)>, Vec<&str>); 21]
     {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");

@@ -1,0 +1,168 @@
+//! Whether a network that is there already is as CreateNetwork describes it.
+
+use model::{Bridge, EgressPolicy, Error, Gateway, LinkKind, Mtu, Network, Result};
+
+use super::block::Block;
+use super::option::{DefaultRoute, KindWish, NetworkWish};
+use super::template::{Circumstances, kind_of};
+
+/// Fails where they differ, with what it is that the network has.
+pub(super) fn agree(
+    known: &Network,
+    wish: &NetworkWish,
+    blocks: &[Block],
+    circumstances: &Circumstances<'_>,
+) -> Result<()> {
+    let kind = kind_of(known)?;
+    if let Some(there) = other_kind(kind, wish, circumstances)? {
+        return differs(known, "-o driver, parent, vlan, mode or cni", there.to_owned());
+    }
+    refuse_other_reach(known, kind, wish)?;
+    let difference = match kind {
+        LinkKind::Bridge(bridge) => first_difference(known, bridge, wish),
+        _ if wish.is_of_bridge() => Some(("an option of bridges", named(kind).to_owned())),
+        _ => other_mtu(known, wish),
+    };
+    if let Some((what, there)) = difference {
+        return differs(known, what, there);
+    }
+    refuse_other_subnets(known, wish, blocks)
+}
+
+fn differs(known: &Network, what: &str, there: String) -> Result<()> {
+    Err(Error::conflict(format!(
+        "network {} exists and has {there}, which {what} contradicts; leave that out to join the \
+         network as it is",
+        known.name
+    )))
+}
+
+/// What connects its containers instead of what is wished.
+fn other_kind(
+    kind: &LinkKind,
+    wish: &NetworkWish,
+    circumstances: &Circumstances<'_>,
+) -> Result<Option<&'static str>> {
+    let is_it = match (&wish.kind, kind) {
+        (None, _) | (Some(KindWish::Bridge), LinkKind::Bridge(_)) => true,
+        (Some(KindWish::Macvlan(wanted)), LinkKind::Macvlan(there)) => wanted == there,
+        (Some(KindWish::Ipvlan(wanted)), LinkKind::Ipvlan(there)) => wanted == there,
+        (Some(KindWish::Plugins(file)), LinkKind::Chain(there)) => {
+            (circumstances.plugins)(file)? == *there
+        }
+        (Some(_), _) => false,
+    };
+    Ok((!is_it).then(|| named(kind)))
+}
+
+fn named(kind: &LinkKind) -> &'static str {
+    match kind {
+        LinkKind::Bridge(_) => "a bridge",
+        LinkKind::Macvlan(_) => "another macvlan",
+        LinkKind::Ipvlan(_) => "another ipvlan",
+        LinkKind::Chain(_) => "plugins of its own",
+        LinkKind::Ptp(_)
+        | LinkKind::Loopback
+        | LinkKind::Vlan(_)
+        | LinkKind::Device(_)
+        | LinkKind::Dummy
+        | LinkKind::Tap(_) => "another kind of link",
+    }
+}
+
+/// Only a bridge's packets can be kept inside by this host; elsewhere an internal network is one
+/// without a way out, and what it is made with says so.
+fn refuse_other_reach(known: &Network, kind: &LinkKind, wish: &NetworkWish) -> Result<()> {
+    let firewall = known.wiring.firewall.as_ref();
+    let is_internal = match kind {
+        LinkKind::Bridge(_) => firewall.is_some_and(|f| f.egress == EgressPolicy::Internal),
+        _ => wish.egress == EgressPolicy::Internal && !has_gateway(known),
+    };
+    if is_internal == (wish.egress == EgressPolicy::Internal) {
+        return Ok(());
+    }
+    Err(Error::conflict(match is_internal {
+        true => format!("network {} exists and is internal; add --internal", known.name),
+        false => format!("network {} exists and is not internal", known.name),
+    }))
+}
+
+fn has_gateway(network: &Network) -> bool {
+    let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
+    ranges.any(|range| range.gateway.is_some())
+}
+
+fn other_mtu(known: &Network, wish: &NetworkWish) -> Option<(&'static str, String)> {
+    let mtu = known.wiring.link.as_ref().and_then(|link| link.mtu);
+    let shown = |mtu: Mtu| format!("MTU {mtu}");
+    (wish.mtu.is_some() && wish.mtu != mtu)
+        .then(|| ("-o mtu", mtu.map_or_else(|| "the kernel's MTU".to_owned(), shown)))
+}
+
+fn first_difference(
+    known: &Network,
+    bridge: &Bridge,
+    wish: &NetworkWish,
+) -> Option<(&'static str, String)> {
+    let wiring = &known.wiring;
+    let ingress = wiring.firewall.as_ref().map(|firewall| firewall.ingress);
+    let reach = wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
+    let route = wish.route.map(DefaultRoute::gateway);
+    let masquerades = wiring.masquerade.is_some();
+    if wish.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
+        return Some(("-o bridge", format!("bridge {}", bridge.name)));
+    }
+    if let Some(mtu) = other_mtu(known, wish) {
+        return Some(mtu);
+    }
+    if wish.ingress.is_some() && wish.ingress != ingress {
+        return Some(("-o isolation", "another isolation".to_owned()));
+    }
+    if wish.reach.is_some_and(|wanted| wanted != reach) {
+        return Some((
+            "-o publish",
+            format!("another reach of its ports ({reach:?})").to_lowercase(),
+        ));
+    }
+    if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
+        return Some(("-o gateway", "another gateway".to_owned()));
+    }
+    if wish.masquerade.is_some() && wish.masquerades() != masquerades {
+        let there = if masquerades { "masquerading" } else { "no masquerading" };
+        return Some(("-o masquerade", there.to_owned()));
+    }
+    if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
+        return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
+    }
+    if wish.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
+        return Some(("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)));
+    }
+    None
+}
+
+fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
+    let ranges: Vec<_> = known.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
+    for block in blocks {
+        let Some(range) = ranges.iter().find(|range| range.subnet == block.net) else {
+            let subnets: Vec<String> =
+                ranges.iter().map(|range| range.subnet.to_string()).collect();
+            return Err(Error::conflict(format!(
+                "network {} exists with the subnets {}, and {} is none of them",
+                known.name,
+                subnets.join(", "),
+                block.net
+            )));
+        };
+        let has_gateway = wish.default_route().has_gateway();
+        if let (Some(gateway), Some(theirs), true) = (block.gateway, range.gateway, has_gateway)
+            && gateway != theirs
+        {
+            return Err(Error::conflict(format!(
+                "network {} exists with the gateway {theirs}; {gateway} cannot be another one of \
+                 the same subnet",
+                known.name
+            )));
+        }
+    }
+    Ok(())
+}
