@@ -3,7 +3,7 @@
 use netlink::Event;
 use netlink::nft::{Family, News, Object};
 
-use crate::filter::{FORWARDING_CHAINS, TABLE};
+use crate::filter::{FORWARDING_CHAINS, TABLE, spoof};
 
 /// What of ours may be wrong by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,12 +21,16 @@ impl Concern {
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Address | Event::Route => Some(Concern::Lan),
-            Event::Ruleset(news) if news.family == TABLE.family && news.table == TABLE.name => {
-                of_our_table(news)
-            }
+            Event::Ruleset(news) if is_ours(news) => of_our_table(news),
             Event::Ruleset(news) => lets_forward(news).then_some(Concern::Elements),
         }
     }
+}
+
+/// Of `inet spoke`, or of `bridge spoke`.
+fn is_ours(news: &News) -> bool {
+    let tables = [TABLE, spoof::TABLE];
+    tables.iter().any(|table| (news.family, news.table.as_str()) == (table.family, table.name))
 }
 
 /// What is added to sets is somebody's container; a rule that is added may be before ours.

@@ -9,6 +9,7 @@ mod lan;
 mod rules;
 mod ruleset;
 mod shared;
+pub(crate) mod spoof;
 
 pub use elements::{
     Elements, Owner, find_owned, holder, install, list_owners, remove, restore, verify,

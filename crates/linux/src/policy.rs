@@ -44,20 +44,27 @@ impl Policy {
             self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
             self.let_forward(attachment, &wanted)?;
         }
+        if let Some(sender) = wanted::sender(attachment)? {
+            self.with(|socket| filter::spoof::install(socket, &sender))?;
+        }
         self.forget_flows(attachment)
     }
 
     /// As [`Policy::install`], for what mostly is there. Whether any of our table was missing.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.prepare(attachment)?;
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(false) };
+        let unchecked = match wanted::sender(attachment)? {
+            Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
+            None => false,
+        };
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked) };
         let is_gone = yielding(attachment)?;
         let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
         self.let_forward(attachment, &wanted)?;
         if missed {
             self.forget_flows(attachment)?;
         }
-        Ok(missed)
+        Ok(missed || unchecked)
     }
 
     /// Everything but our own table.
@@ -112,7 +119,8 @@ impl Policy {
 
     /// Makes our table's chains what they should be. Whether they were not.
     pub(crate) fn mend(&self) -> Result<bool> {
-        self.if_there(filter::mend)
+        let frames = self.if_there(filter::spoof::mend)?;
+        Ok(self.if_there(filter::mend)? || frames)
     }
 
     /// Lets the subnets that the host is connected to now reach the ports for the LAN.
@@ -148,7 +156,19 @@ impl Policy {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),
         };
-        rules.and(elements).and(flows)
+        rules.and(elements).and(self.uncheck(attachment)).and(flows)
+    }
+
+    /// Lets the container's port send as whoever it likes.
+    fn uncheck(&self, attachment: &Attachment) -> Result<()> {
+        // Without a record the port's address is unknown.
+        if attachment.runtime == Runtime::Reference && attachment.layer == Layer::Link {
+            let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;
+            return self.if_there(|socket| filter::spoof::remove_owned(socket, &owner));
+        }
+        let Some(sender) = wanted::sender(attachment)? else { return Ok(()) };
+        self.deleted.set(true);
+        self.if_there(|socket| filter::spoof::remove(socket, &sender))
     }
 
     fn remove_reference(&self, attachment: &Attachment) -> Result<()> {
@@ -209,8 +229,11 @@ impl Policy {
     /// Names the first part that is missing.
     pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
         Iptables::new(Variant::Host).check(attachment)?;
-        match Wanted::of(attachment)? {
-            Some(wanted) => self.with(|socket| filter::verify(socket, &wanted.elements)),
+        if let Some(wanted) = Wanted::of(attachment)? {
+            self.with(|socket| filter::verify(socket, &wanted.elements))?;
+        }
+        match wanted::sender(attachment)? {
+            Some(sender) => self.with(|socket| filter::spoof::verify(socket, &sender)),
             None => Ok(()),
         }
     }
@@ -220,7 +243,11 @@ impl Policy {
         let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
-            if is_last { filter::unload_unowned(socket) } else { Ok(()) }
+            if !is_last {
+                return Ok(());
+            }
+            filter::spoof::unload_unowned(socket)?;
+            filter::unload_unowned(socket)
         });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
@@ -228,13 +255,16 @@ impl Policy {
     /// The marks of everybody who has elements.
     pub(crate) fn marks(&self) -> Result<Vec<String>> {
         let owners = self.if_there(filter::list_owners)?;
-        Ok(owners.keys().map(|owner| owner.as_str().to_owned()).collect())
+        let mut marks = self.if_there(filter::spoof::owners)?;
+        marks.extend(owners.keys().map(|owner| owner.as_str().to_owned()));
+        Ok(marks.into_iter().collect())
     }
 
     /// Removes everything that bears the mark.
     pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
         let owner = mark.parse()?;
         self.if_there(|socket| {
+            filter::spoof::remove_owned(socket, &owner)?;
             let owned = filter::find_owned(socket, &owner)?;
             filter::remove(socket, &owned)
         })

@@ -20,6 +20,11 @@ const MASQUERADE: Table<'static> = Table { family: Family::Inet, name: "cni_plug
 
 const MASQUERADE_CHAIN: &str = "masq_checks";
 
+/// Where `bridge` keeps the rules of `macspoofchk`.
+const SPOOF_CHECK: Table<'static> = Table { family: Family::Bridge, name: "nat" };
+
+const SPOOF_CHECK_CHAIN: &str = "PREROUTING";
+
 /// Removes the rules of the attachment's layer. Tables and chains stay: others share them.
 pub(crate) fn remove(socket: &mut Socket, id: &AttachmentId, layer: Layer) -> Result<()> {
     match layer {
@@ -34,7 +39,9 @@ pub(crate) fn remove(socket: &mut Socket, id: &AttachmentId, layer: Layer) -> Re
         }
         Layer::Link => {
             let who = format!("net: {}, if: {}, id: {}", id.network, id.ifname, id.container);
-            remove_from(socket, MASQUERADE, MASQUERADE_CHAIN, |comment| comment.ends_with(&who))
+            let masquerading =
+                remove_from(socket, MASQUERADE, MASQUERADE_CHAIN, |it| it.ends_with(&who));
+            masquerading.and(remove_spoof_check(socket, id))
         }
         Layer::Address
         | Layer::Firewall
@@ -43,6 +50,24 @@ pub(crate) fn remove(socket: &mut Socket, id: &AttachmentId, layer: Layer) -> Re
         | Layer::Vrf
         | Layer::SourceRouting => Ok(()),
     }
+}
+
+/// The chains of `macspoofchk`: one for the port, and one for its address.
+fn remove_spoof_check(socket: &mut Socket, id: &AttachmentId) -> Result<()> {
+    let who = format!("{}-{}", id.container, id.ifname);
+    let comment = format!("macspoofchk-{who}");
+    let port = format!("cni-br-iface-{who}");
+    let address = format!("{port}-mac");
+    remove_from(socket, SPOOF_CHECK, SPOOF_CHECK_CHAIN, |it| it == comment)?;
+    for chain in [port, address] {
+        remove_from(socket, SPOOF_CHECK, &chain, |it| it == comment)?;
+        if nft::chain_exists(socket, SPOOF_CHECK, &chain)? {
+            let mut transaction = Transaction::new();
+            transaction.delete_chain(SPOOF_CHECK, &chain);
+            transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_from(

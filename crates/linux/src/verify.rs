@@ -42,7 +42,9 @@ fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
         return Err(differs(format!("{} is not promiscuous", bridge.name)));
     }
     let gateway = gateway_device(bridge)?;
-    let own = links.iter().filter(|link| link.name != bridge.name && link.name != gateway);
+    // Later plugins of a chain make devices as well, such as an ifb.
+    let is_end = |link: &&Link| link.kind.as_deref() == Some("veth") && link.name != gateway;
+    let own = links.iter().filter(|link| link.name != bridge.name).filter(is_end);
     for link in own {
         if link.master != Some(there.index) {
             return Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name)));
@@ -133,17 +135,38 @@ fn routes(socket: &mut Socket, wanted: &[Route]) -> Result<()> {
         }
         let there = socket.routes(Routes { family, table: None, link: None })?;
         for route in ours {
-            let same = |is: &netlink::Route| {
-                is.dst == route.dst.trunc()
-                    && route.via.is_none_or(|via| is.gateway == Some(via))
-                    && route.table.is_none_or(|table| is.table == table)
-            };
-            if !there.iter().any(same) {
+            let leads = |is: &&netlink::Route| route_leads(is, route);
+            let mut there = there.iter().filter(leads).peekable();
+            if there.peek().is_none() {
                 return Err(differs(format!("the route to {} is missing", route.dst)));
+            }
+            if !there.any(|is| has_attributes(is, route)) {
+                return Err(differs(format!(
+                    "the route to {} has another MTU, MSS, priority or scope than asked for",
+                    route.dst
+                )));
             }
         }
     }
     Ok(())
+}
+
+fn route_leads(is: &netlink::Route, wanted: &Route) -> bool {
+    is.dst == wanted.dst.trunc()
+        && wanted.via.is_none_or(|via| is.gateway == Some(via))
+        && wanted.table.is_none_or(|table| is.table == table || table == 0)
+}
+
+/// Where nothing is asked for, or 0, the kernel chooses; the scope is something in IPv4 only.
+fn has_attributes(is: &netlink::Route, wanted: &Route) -> bool {
+    let same = |wanted: Option<u32>, is: Option<u32>| {
+        wanted.is_none_or(|wanted| wanted == 0 || is == Some(wanted))
+    };
+    let scope = wanted.scope.filter(|_| Family::of(&wanted.dst) == Family::V4);
+    same(wanted.mtu, is.mtu)
+        && same(wanted.advmss, is.advmss)
+        && same(wanted.priority, is.priority)
+        && scope.is_none_or(|scope| is.scope == scope)
 }
 
 fn differs(what: String) -> Error {

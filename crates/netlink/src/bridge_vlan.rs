@@ -2,9 +2,9 @@
 
 use model::{Result, VlanId, VlanRange};
 
-use crate::Socket;
 use crate::link::{self, INFO, ifla};
 use crate::wire::{Attributes, Batch, DUMP, Message, array};
+use crate::{Errno, Socket};
 
 /// `RTM_SETLINK`.
 const SET: u16 = 19;
@@ -111,6 +111,28 @@ impl Socket {
         vlans.sort_unstable();
         Ok(vlans)
     }
+}
+
+impl Socket {
+    /// Whether the bridge with this index separates VLANs.
+    ///
+    /// # Errors
+    /// As [`Socket::get`].
+    pub fn filters_vlans(&mut self, bridge: u32) -> Result<bool> {
+        let mut batch = Batch::new();
+        let about = format!("asking whether bridge {bridge} separates VLANs");
+        batch.request(GET, 0, about).bytes(&link::info(bridge, 0, 0));
+        let found = self.get(&mut batch, &[Errno::NODEV], |message| {
+            (message.kind == link::NEW).then(|| read_filtering(message).unwrap_or(false))
+        })?;
+        Ok(found.unwrap_or(false))
+    }
+}
+
+fn read_filtering(message: &Message<'_>) -> Option<bool> {
+    let info = message.attributes(INFO).find_kind(ifla::LINKINFO)?.nested();
+    let data = info.find_kind(ifla::INFO_DATA)?.nested();
+    Some(data.find_kind(FILTERING)?.u8()? == 1)
 }
 
 fn of_bridge(index: u32) -> [u8; INFO] {

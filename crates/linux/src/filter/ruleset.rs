@@ -7,7 +7,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
-use super::rules::rules;
+use super::rules::{Steps, rules};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
@@ -104,6 +104,126 @@ const CHAINS: [(&str, Option<Base>); 10] = [
     ("reach", None),
 ];
 
+/// A table of ours: what is in it whatever its elements are.
+pub(super) struct Ruleset {
+    pub(super) table: Table<'static>,
+    /// An empty chain that tells the version.
+    pub(super) stamp: &'static str,
+    pub(super) sets: Vec<Set<'static>>,
+    pub(super) chains: Vec<(&'static str, Option<Base>)>,
+    pub(super) rules: Vec<(&'static str, Steps)>,
+}
+
+/// The table `inet spoke`.
+fn inet() -> Ruleset {
+    Ruleset {
+        table: TABLE,
+        stamp: STAMP,
+        sets: OWNED.iter().flatten().chain(&SHARED).copied().collect(),
+        chains: CHAINS.to_vec(),
+        rules: rules(),
+    }
+}
+
+impl Ruleset {
+    /// As [`ensure`].
+    pub(super) fn ensure(&self, socket: &mut Socket) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            if nft::chain_exists(socket, self.table, self.stamp)? || self.load(socket)? {
+                return Ok(());
+            }
+        }
+        Err(self.unsteady())
+    }
+
+    /// As [`reload`].
+    pub(super) fn reload(&self, socket: &mut Socket) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            if self.load(socket)? {
+                return Ok(());
+            }
+        }
+        Err(self.unsteady())
+    }
+
+    fn unsteady(&self) -> Error {
+        Error::try_again(format!("{} keeps being changed by others", self.table))
+    }
+
+    /// As [`is_loaded`].
+    pub(super) fn is_loaded(&self, socket: &mut Socket) -> Result<bool> {
+        let tables = nft::tables(socket, self.table.family)?;
+        Ok(tables.iter().any(|(name, _)| name == self.table.name))
+    }
+
+    /// As [`mend`].
+    pub(super) fn mend(&self, socket: &mut Socket) -> Result<bool> {
+        if !self.is_loaded(socket)? {
+            return Ok(false);
+        }
+        match self.verify(socket) {
+            Err(error) if error.kind() == Kind::NotFound => self.reload(socket).map(|()| true),
+            verified => verified.map(|()| false),
+        }
+    }
+
+    /// As [`verify`].
+    pub(super) fn verify(&self, socket: &mut Socket) -> Result<()> {
+        let table = self.table;
+        let there = nft::chains(socket, table.family)?;
+        for (name, base) in &self.chains {
+            let is = |chain: &nft::Chain| chain.table == table.name && chain.name == *name;
+            if there.iter().find(|chain| is(chain)).is_none_or(|chain| chain.base != *base) {
+                let what = format!("chain {name} of {table} is missing or changed");
+                return Err(Error::not_found(what));
+            }
+            let wanted = self.rules.iter().filter(|(chain, _)| chain == name);
+            let wanted: Vec<Vec<_>> =
+                wanted.map(|(_, rule)| rule.iter().map(Shape::of).collect()).collect();
+            let rules = nft::rules(socket, table, name)?;
+            if !rules.iter().map(|rule| &rule.shape).eq(&wanted) {
+                let what = format!("the rules of chain {name} of {table} changed");
+                return Err(Error::not_found(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces all chains; `false` if somebody else was faster.
+    fn load(&self, socket: &mut Socket) -> Result<bool> {
+        let mut transaction = self.emptied(socket)?;
+        let stamp = transaction.next_index();
+        transaction.add_chain(self.table, self.stamp, None, true);
+        for (name, base) in &self.chains {
+            transaction.add_chain(self.table, name, base.as_ref(), false);
+        }
+        for (chain, rule) in &self.rules {
+            transaction.add_rule(self.table, chain, Place::Tail, rule);
+        }
+        // The stamp is there by now, or a chain that was to go is gone.
+        settled(transaction.commit(socket), |failure| {
+            failure.errno == Errno::NOENT || (failure.errno, failure.index) == (Errno::EXIST, stamp)
+        })
+    }
+
+    /// The table with all its sets, and without any chain.
+    fn emptied(&self, socket: &mut Socket) -> Result<Transaction> {
+        let comment: Comment = COMMENT.parse()?;
+        let mut transaction = Transaction::new();
+        transaction.add_table(self.table, Some(&comment));
+        transaction.delete_rules(self.table);
+        for chain in nft::chains(socket, self.table.family)? {
+            if chain.table == self.table.name {
+                transaction.delete_chain(self.table, &chain.name);
+            }
+        }
+        for set in &self.sets {
+            transaction.add_set(self.table, set);
+        }
+        Ok(transaction)
+    }
+}
+
 /// Makes the table, or replaces the chains of another version, in one transaction; does nothing
 /// where it is as it should be. However many processes do this at once, it is there once, and
 /// nobody sees it half made.
@@ -112,12 +232,8 @@ const CHAINS: [(&str, Option<Base>); 10] = [
 /// Where the kernel lacks something that the table needs, or the process may not change it;
 /// [`Kind::TryAgain`] if others keep changing it.
 pub fn ensure(socket: &mut Socket) -> Result<()> {
-    for _ in 0..ATTEMPTS {
-        if nft::chain_exists(socket, TABLE, STAMP)? || load(socket)? {
-            return Ok(());
-        }
-    }
-    Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
+    // The usual case: nothing else is built for it.
+    if nft::chain_exists(socket, TABLE, STAMP)? { Ok(()) } else { inet().ensure(socket) }
 }
 
 /// Makes the table or replaces its chains, whatever they are; the elements stay. For when
@@ -126,12 +242,7 @@ pub fn ensure(socket: &mut Socket) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub fn reload(socket: &mut Socket) -> Result<()> {
-    for _ in 0..ATTEMPTS {
-        if load(socket)? {
-            return Ok(());
-        }
-    }
-    Err(Error::try_again(format!("{TABLE} keeps being changed by others")))
+    inet().reload(socket)
 }
 
 /// Whether there is a table of this name, whatever is in it.
@@ -139,7 +250,7 @@ pub fn reload(socket: &mut Socket) -> Result<()> {
 /// # Errors
 /// As [`nft::tables`].
 pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
-    Ok(nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name))
+    inet().is_loaded(socket)
 }
 
 /// Makes the chains what they should be, where there is a table; the elements stay. One that is
@@ -148,13 +259,7 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
 /// # Errors
 /// As [`ensure`].
 pub fn mend(socket: &mut Socket) -> Result<bool> {
-    if !is_loaded(socket)? {
-        return Ok(false);
-    }
-    match verify(socket) {
-        Err(error) if error.kind() == Kind::NotFound => reload(socket).map(|()| true),
-        verified => verified.map(|()| false),
-    }
+    inet().mend(socket)
 }
 
 /// Whether the chains and their rules are there as this program makes them.
@@ -162,22 +267,7 @@ pub fn mend(socket: &mut Socket) -> Result<bool> {
 /// # Errors
 /// [`Kind::NotFound`] naming the first chain that is missing or changed.
 pub fn verify(socket: &mut Socket) -> Result<()> {
-    let wanted = rules();
-    let there = nft::chains(socket, TABLE.family)?;
-    for (name, base) in &CHAINS {
-        let is = |chain: &nft::Chain| chain.table == TABLE.name && chain.name == *name;
-        if there.iter().find(|chain| is(chain)).is_none_or(|chain| chain.base != *base) {
-            return Err(Error::not_found(format!("chain {name} of {TABLE} is missing or changed")));
-        }
-        let wanted = wanted.iter().filter(|(chain, _)| chain == name);
-        let wanted: Vec<Vec<_>> =
-            wanted.map(|(_, rule)| rule.iter().map(Shape::of).collect()).collect();
-        let rules = nft::rules(socket, TABLE, name)?;
-        if !rules.iter().map(|rule| &rule.shape).eq(&wanted) {
-            return Err(Error::not_found(format!("the rules of chain {name} of {TABLE} changed")));
-        }
-    }
-    Ok(())
+    inet().verify(socket)
 }
 
 /// Removes the table with everything in it, for good. A missing table is done.
@@ -220,38 +310,4 @@ pub(super) fn settled(
         Some(first) if surprise(first) => Ok(false),
         Some(_) => outcome.into_result().map(|()| true),
     }
-}
-
-/// Replaces all chains; `false` if somebody else was faster.
-fn load(socket: &mut Socket) -> Result<bool> {
-    let mut transaction = emptied(socket)?;
-    let stamp = transaction.next_index();
-    transaction.add_chain(TABLE, STAMP, None, true);
-    for (name, base) in &CHAINS {
-        transaction.add_chain(TABLE, name, base.as_ref(), false);
-    }
-    for (chain, rule) in rules() {
-        transaction.add_rule(TABLE, chain, Place::Tail, &rule);
-    }
-    // The stamp is there by now, or a chain that was to go is gone.
-    settled(transaction.commit(socket), |failure| {
-        failure.errno == Errno::NOENT || (failure.errno, failure.index) == (Errno::EXIST, stamp)
-    })
-}
-
-/// The table with all its sets, and without any chain.
-fn emptied(socket: &mut Socket) -> Result<Transaction> {
-    let comment: Comment = COMMENT.parse()?;
-    let mut transaction = Transaction::new();
-    transaction.add_table(TABLE, Some(&comment));
-    transaction.delete_rules(TABLE);
-    for chain in nft::chains(socket, TABLE.family)? {
-        if chain.table == TABLE.name {
-            transaction.delete_chain(TABLE, &chain.name);
-        }
-    }
-    for set in OWNED.iter().flatten().chain(&SHARED) {
-        transaction.add_set(TABLE, set);
-    }
-    Ok(transaction)
 }

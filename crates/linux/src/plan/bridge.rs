@@ -1,11 +1,11 @@
 //! A port of a bridge in the host.
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Gateway, Interface, InterfaceAddress, IpNet, Link,
-    Network, Place, Result, Route, Runtime,
+    Attached, Attachment, Bridge, Error, Family, Gateway, IfName, Interface, InterfaceAddress,
+    IpNet, Link, Network, Place, Result, Route, Runtime,
 };
 
-use super::{BridgeFacts, Facts, Plan, Seat, Step, Veth};
+use super::{BridgeFacts, Facts, Plan, Seat, Step, Veth, port};
 use crate::identity::{Identity, bridge_mac};
 
 /// Where the container's interface stands in the result: after the bridge and the host's end.
@@ -24,16 +24,20 @@ pub(super) fn plan(
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
     let seat = Seat::of(attachment)?;
     let sandbox = match seat.place {
-        Place::Sandbox => super::complete(link, &veth.peer, &addresses, &routes),
+        Place::Sandbox => complete(link, bridge, &veth.peer, &addresses, &routes)?,
         Place::Host => Vec::new(),
     };
-    let interfaces = interfaces(bridge, &veth, bridge_mac, seat.place);
+    let mut interfaces = interfaces(bridge, &veth, bridge_mac, seat.place);
     if bridge.gateway != Gateway::None {
+        host.extend(port::gateway(bridge, link, facts)?);
+        interfaces.extend(vlan_gateway(bridge, facts)?);
         host.extend(gateway_addresses(attachment, bridge, facts, &addresses)?);
         let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
         host.extend(super::forwarding(&held));
     }
+    let port = port::steps(&veth.host, &bridge.port);
     host.extend(super::pair(veth, &seat, attachment, facts)?);
+    host.extend(port);
     let attached = Attached { interfaces, addresses, routes, dns: attachment.dns.clone() };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
@@ -49,12 +53,37 @@ pub(super) fn up(
     if bridge.gateway == Gateway::None {
         return Ok(steps);
     }
-    let there = facts.bridge.as_ref().map_or(&[][..], |there| &there.addresses);
+    steps.extend(port::gateway(bridge, link, facts)?);
+    let holder = port::gateway_device(bridge)?;
+    let there = port::holder(bridge, facts).map_or(&[][..], |there| &there.addresses);
     let gateways = super::gateways(&network.ipam);
     let missing = gateways.iter().filter(|gateway| !there.contains(gateway));
-    steps.extend(missing.map(|gateway| Step::Gateway(bridge.name.clone(), *gateway)));
+    steps.extend(missing.map(|gateway| Step::Gateway(holder.clone(), *gateway)));
     steps.extend(super::forwarding(&gateways));
     Ok(steps)
+}
+
+/// The container's steps: none where its interface is to stay down.
+fn complete(
+    link: &Link,
+    bridge: &Bridge,
+    device: &IfName,
+    addresses: &[InterfaceAddress],
+    routes: &[Route],
+) -> Result<Vec<Step>> {
+    if bridge.port.left_down {
+        return match addresses.is_empty() {
+            true => Ok(Vec::new()),
+            false => Err(Error::invalid(format!(
+                "{device} is to stay down and has addresses: it can have only one of both"
+            ))),
+        };
+    }
+    let steps = super::complete(link, device, addresses, routes);
+    match bridge.port.duplicate_detection {
+        true => Ok(port::detected(steps, device, addresses)),
+        false => Ok(steps),
+    }
 }
 
 /// The pair; the container's end comes into being under its own name, unless the runtime moves and
@@ -70,6 +99,17 @@ fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
         master: Some(bridge.name.clone()),
         hairpin: bridge.hairpin,
     })
+}
+
+/// The gateway of the container's VLAN, as the result names it.
+fn vlan_gateway(bridge: &Bridge, facts: &Facts) -> Result<Option<Interface>> {
+    if port::vlan_of_gateway(bridge).is_none() {
+        return Ok(None);
+    }
+    let name = port::gateway_device(bridge)?;
+    let there = facts.gateway.as_ref().and_then(|there| there.mac);
+    let mac = Some(there.unwrap_or_else(|| bridge_mac(&name)));
+    Ok(Some(Interface { name, mac, mtu: None, place: Place::Host }))
 }
 
 fn interfaces(
@@ -115,6 +155,9 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     steps.push(super::improve(path, "0"));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
+    }
+    if !bridge.port.vlans.is_empty() {
+        steps.push(Step::FilterVlans(name.clone()));
     }
     Ok(steps)
 }
@@ -166,7 +209,8 @@ fn gateway_addresses(
     facts: &Facts,
     addresses: &[InterfaceAddress],
 ) -> Result<Vec<Step>> {
-    let there = facts.bridge.as_ref().map_or(&[][..], |there| &there.addresses);
+    let holder = port::gateway_device(bridge)?;
+    let there = port::holder(bridge, facts).map_or(&[][..], |there| &there.addresses);
     let mut steps = Vec::new();
     for held in addresses {
         let Some(gateway) = held.gateway else { continue };
@@ -181,12 +225,12 @@ fn gateway_addresses(
             if !bridge.force_address {
                 return Err(Error::conflict(format!(
                     "{:?} already has an IP address different from {wanted}: {other}; set forceAddress to replace it",
-                    bridge.name.as_str()
+                    holder.as_str()
                 )));
             }
-            steps.push(Step::DropAddress(bridge.name.clone(), *other));
+            steps.push(Step::DropAddress(holder.clone(), *other));
         }
-        steps.push(Step::Address(bridge.name.clone(), wanted));
+        steps.push(Step::Address(holder.clone(), wanted));
     }
     Ok(steps)
 }

@@ -5,8 +5,11 @@ use std::net::IpAddr;
 use model::{Attachment, Backend, EgressPolicy, Family, IfName, LinkKind, Publish, Result};
 use netlink::{At, Socket};
 
+use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
 use crate::identity::Identity;
+use crate::plan::container_mac;
+use crate::plan::port::gateway_device;
 
 /// The elements of an attachment, and the host's interface that leads to it.
 pub(super) struct Wanted {
@@ -78,6 +81,21 @@ impl Wanted {
     }
 }
 
+/// Who may send through the container's port, where that is checked.
+pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
+    let Some(link) = &attachment.wiring.link else { return Ok(None) };
+    if !link.kind.bridge().is_some_and(|bridge| bridge.port.spoof_check) {
+        return Ok(None);
+    }
+    let identity = Identity::of(&attachment.id);
+    let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
+    Ok(Some(Sender {
+        owner: identity.mark(attachment.layer).parse()?,
+        port: identity.host_link()?,
+        mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
+    }))
+}
+
 /// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.
 pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
     let wiring = &attachment.wiring;
@@ -109,7 +127,7 @@ fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
 pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
     if let Some(link) = &attachment.wiring.link {
         return match &link.kind {
-            LinkKind::Bridge(bridge) => Ok(Some(bridge.name.clone())),
+            LinkKind::Bridge(bridge) => gateway_device(bridge).map(Some),
             LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
             LinkKind::Loopback
             | LinkKind::Macvlan(_)

@@ -6,7 +6,9 @@
 #[path = "../bed/mod.rs"]
 #[allow(dead_code)]
 mod bed;
+mod bridge_port;
 mod rate;
+mod route;
 mod sbr;
 mod vrf;
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use model::{Error, IfName, Result};
+use model::{Error, IfName, Mac, Result};
 
 use super::abi;
 use crate::wire::{Attributes, Request};
@@ -21,6 +21,8 @@ pub enum Field {
     Service,
     /// `ifname`.
     Interface,
+    /// `ether_addr`.
+    Ethernet,
 }
 
 impl Field {
@@ -31,6 +33,7 @@ impl Field {
             Field::Protocol => 12,
             Field::Service => 13,
             Field::Interface => 41,
+            Field::Ethernet => 9,
         }
     }
 
@@ -38,6 +41,7 @@ impl Field {
     const fn size(self) -> usize {
         match self {
             Field::Ipv4 | Field::Protocol | Field::Service => 4,
+            Field::Ethernet => 8,
             Field::Ipv6 | Field::Interface => 16,
         }
     }
@@ -47,6 +51,7 @@ impl Field {
         match self {
             Field::Protocol => 1,
             Field::Service => 2,
+            Field::Ethernet => 6,
             Field::Ipv4 | Field::Ipv6 | Field::Interface => self.size(),
         }
     }
@@ -150,6 +155,12 @@ impl Tuple {
             *place = byte;
         }
         self.push(&bytes)
+    }
+
+    /// Appends a hardware address: [`Field::Ethernet`].
+    #[must_use]
+    pub fn mac(self, mac: Mac) -> Self {
+        self.push(&mac.octets())
     }
 
     /// The bytes.

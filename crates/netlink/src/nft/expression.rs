@@ -107,6 +107,8 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads the source address of the Ethernet header, 6 bytes.
+    EthernetSource(Register),
     /// Loads the destination port from the transport header.
     DestinationPort(Register),
     /// Loads what is known about the connection, 4 bytes.
@@ -162,6 +164,9 @@ pub enum Expression<'a> {
 const PORT_OFFSET: u32 = 2;
 /// `NFT_PAYLOAD_NETWORK_HEADER`.
 const NETWORK: u32 = 1;
+/// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
+const LINK: u32 = 0;
+const SOURCE_OFFSET: u32 = 6;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -169,7 +174,9 @@ impl Expression<'_> {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Expression::Meta(..) => "meta",
-            Expression::Network { .. } | Expression::DestinationPort(_) => "payload",
+            Expression::Network { .. }
+            | Expression::EthernetSource(_)
+            | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) => "ct",
             Expression::DestinationType(_) => "fib",
             Expression::Mask(..) => "bitwise",
@@ -199,6 +206,7 @@ impl Expression<'_> {
             Expression::Network { offset, length, into } => {
                 payload(to, NETWORK, [*offset, *length], *into);
             }
+            Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {
                 let key = match key {

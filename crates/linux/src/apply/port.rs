@@ -1,0 +1,111 @@
+//! Ports of bridges.
+
+use std::time::{Duration, Instant};
+
+use model::{Error, IfName, IpNet, Result, VlanRange};
+use netlink::bridge_vlan::Tagging;
+use netlink::{At, Change, Errno, Monitor, NewAddress, Peer, Stop};
+
+use super::Hands;
+use crate::identity::VLAN_GATEWAY;
+use crate::plan::{Port, VlanGateway};
+
+/// How long an interface may look for others with its addresses, as with the reference plugin.
+const SETTLING: Duration = Duration::from_secs(5);
+
+impl Hands<'_> {
+    /// The port's VLANs, instead of those that every new port is in.
+    pub(super) fn port(&mut self, port: &Port) -> Result<()> {
+        if port.isolated {
+            self.batch.change_link(At::Name(&port.name), &[Change::Isolated(true)]);
+        }
+        if port.vlans.is_empty() {
+            return Ok(());
+        }
+        let index = self.index(&port.name)?;
+        let vlans = vlans(&port.vlans);
+        if !port.vlans.keep_default {
+            let wanted = |there: u16| {
+                vlans
+                    .iter()
+                    .any(|(range, _)| (range.first.number()..=range.last.number()).contains(&there))
+            };
+            for there in self.socket.port_vlans(index)? {
+                if !wanted(there.id.number()) {
+                    self.batch.leave_vlan(index, there.id);
+                }
+            }
+        }
+        self.batch.join_vlans(index, &vlans);
+        Ok(())
+    }
+
+    pub(super) fn filter_vlans(&mut self, bridge: &IfName) -> Result<()> {
+        let index = self.index(bridge)?;
+        self.batch.filter_vlans(index);
+        Ok(())
+    }
+
+    /// Made by whoever comes first.
+    pub(super) fn vlan_gateway(&mut self, gateway: &VlanGateway) -> Result<()> {
+        let master = Some(self.index(&gateway.bridge)?);
+        let made = self.batch.new_veth(&netlink::Veth {
+            name: &gateway.port,
+            index: None,
+            mac: None,
+            mtu: gateway.mtu,
+            master,
+            group: Some(VLAN_GATEWAY),
+            up: true,
+            peer: Peer { name: &gateway.name, index: None, mac: Some(gateway.mac), netns: None },
+        });
+        self.done.push((made, Errno::EXIST));
+        let quiet = self.batch.change_link(At::Name(&gateway.port), &[Change::NoIpv6Addresses]);
+        self.done.push((quiet, Errno::AFNOSUPPORT));
+        self.batch.change_link(At::Name(&gateway.name), &[Change::Up(true)]);
+        let (name, vlans) = (gateway.port.clone(), gateway.vlans.clone());
+        self.port(&Port { name, isolated: false, vlans })
+    }
+
+    pub(super) fn detected(&mut self, name: &IfName, address: IpNet) -> Result<()> {
+        let index = self.index(name)?;
+        let new = NewAddress { duplicate_detection: true, ..NewAddress::new(index, address) };
+        let added = self.batch.add_address(&new);
+        self.done.push((added, Errno::EXIST));
+        Ok(())
+    }
+
+    /// Waits until the interface knows that nobody else has its addresses.
+    pub(super) fn settle(&mut self, name: &IfName) -> Result<()> {
+        self.flush()?;
+        let index = self.index(name)?;
+        let deadline = Instant::now() + SETTLING;
+        let (mut monitor, stop) = (Monitor::network()?, Stop::new()?);
+        loop {
+            let there = self.socket.addresses(Some(index))?;
+            if let Some(address) = there.iter().find(|address| address.duplicate) {
+                return Err(Error::conflict(format!(
+                    "somebody else on the network of {name} has the address {}",
+                    address.address
+                )));
+            }
+            if !there.iter().any(|address| address.tentative) {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::try_again(format!(
+                    "{name} still has tentative addresses after {} seconds",
+                    SETTLING.as_secs()
+                )));
+            }
+            monitor.wait(&stop, left)?;
+        }
+    }
+}
+
+fn vlans(vlans: &model::Vlans) -> Vec<(VlanRange, Tagging)> {
+    let untagged = vlans.untagged.map(|id| (VlanRange { first: id, last: id }, Tagging::Untagged));
+    let tagged = vlans.tagged.iter().map(|range| (*range, Tagging::Tagged));
+    untagged.into_iter().chain(tagged).collect()
+}

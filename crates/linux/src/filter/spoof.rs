@@ -1,0 +1,195 @@
+//! Ports of bridges whose containers may send from their own hardware address only: a table of its
+//! own, because only the family of bridges sees frames. A container is one element of each set.
+//!
+//! `spoof.nft` is what is to be read.
+
+use std::collections::BTreeSet;
+
+use model::{Error, IfName, Mac, Result};
+use netlink::nft::{
+    self, Base, ChainKind, Comment, Element, Expression, Family, Field, Hook, Lookup, Meta, Policy,
+    Register, Set, Table, Transaction, Tuple, Verdict,
+};
+use netlink::{Errno, Socket};
+
+use super::elements::Owner;
+use super::rules::Steps;
+use super::ruleset::{Ruleset, settled};
+
+/// The table.
+pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
+/// The version, as in `inet spoke`.
+const STAMP: &str = "spoof_1";
+const CHAIN: &str = "prerouting";
+const CHECKED: Set<'static> =
+    Set { name: "checked", key: &[Field::Interface], data: &[], lookup: Lookup::Exact };
+const SENDERS: Set<'static> = Set {
+    name: "senders",
+    key: &[Field::Interface, Field::Ethernet],
+    data: &[],
+    lookup: Lookup::Exact,
+};
+const ATTEMPTS: usize = 16;
+
+/// A container's port, and from which address it may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) owner: Owner,
+    pub(crate) port: IfName,
+    pub(crate) mac: Mac,
+}
+
+impl Sender {
+    fn elements(&self) -> Result<[(&'static str, Element); 2]> {
+        let port = Tuple::new().interface(&self.port);
+        let comment: Comment = self.owner.as_str().parse()?;
+        let element = |key| Element { key, data: None, comment: Some(comment.clone()) };
+        let sender = element(port.clone().mac(self.mac));
+        Ok([(CHECKED.name, element(port)), (SENDERS.name, sender)])
+    }
+
+    fn about(&self, doing: &str) -> String {
+        format!("{doing} the check of what {} sends as {} ({TABLE})", self.port, self.mac)
+    }
+}
+
+/// Drops what the port sends from another address. What is there is left.
+pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
+    let wanted = sender.elements()?;
+    for _ in 0..ATTEMPTS {
+        if !nft::chain_exists(socket, TABLE, STAMP)? {
+            ruleset().ensure(socket)?;
+        }
+        let mut transaction = Transaction::new();
+        for (set, element) in &wanted {
+            transaction.ensure_element(TABLE, set, element, sender.about("adding"));
+        }
+        // The table is gone again.
+        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(sender.about("others keep removing")))
+}
+
+/// As [`install`], for what mostly is there. Whether anything was missing.
+pub(crate) fn restore(socket: &mut Socket, sender: &Sender) -> Result<bool> {
+    if missing(socket, sender)? {
+        return install(socket, sender).map(|()| true);
+    }
+    Ok(false)
+}
+
+/// Whether frames are checked as they should be.
+pub(crate) fn verify(socket: &mut Socket, sender: &Sender) -> Result<()> {
+    ruleset().verify(socket)?;
+    match missing(socket, sender)? {
+        true => Err(Error::not_found(sender.about("missing:"))),
+        false => Ok(()),
+    }
+}
+
+fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
+    let wanted = sender.elements()?;
+    let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
+    Ok(nft::find(socket, TABLE, &keys)?.len() < wanted.len())
+}
+
+/// Forgets a port whose address is known, without a look at the others.
+pub(crate) fn remove(socket: &mut Socket, sender: &Sender) -> Result<()> {
+    let unwanted = sender.elements()?;
+    for _ in 0..ATTEMPTS {
+        let keys: Vec<_> = unwanted.iter().map(|(set, element)| (*set, element)).collect();
+        let mut transaction = Transaction::new();
+        for (index, there) in nft::find(socket, TABLE, &keys)? {
+            if let Some((set, element)) = unwanted.get(index)
+                && there.comment == element.comment
+            {
+                transaction.delete_element(TABLE, set, &there, sender.about("removing"));
+            }
+        }
+        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(sender.about("others keep changing")))
+}
+
+/// Everybody who has elements. It reads the whole table.
+pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
+    let mut owners = BTreeSet::new();
+    for set in [CHECKED, SENDERS] {
+        let elements = nft::elements(socket, TABLE, set.name)?;
+        let comments = elements.into_iter().filter_map(|element| element.comment);
+        owners.extend(comments.map(|comment| comment.as_str().to_owned()));
+    }
+    Ok(owners)
+}
+
+/// Removes what bears this mark. It reads the whole table.
+pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let mut transaction = Transaction::new();
+        for set in [CHECKED, SENDERS] {
+            for element in nft::elements(socket, TABLE, set.name)? {
+                let by = element.comment.as_ref().map(Comment::as_str);
+                if by == Some(owner.as_str()) {
+                    let about = format!("removing an element of {owner} ({TABLE})");
+                    transaction.delete_element(TABLE, set.name, &element, about);
+                }
+            }
+        }
+        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(format!("the elements of {owner} in {TABLE} keep changing")))
+}
+
+/// Makes the chains what they should be, where there is the table. Whether they were not.
+pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
+    // Most hosts check nobody.
+    let is_there = nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name);
+    if is_there { ruleset().mend(socket) } else { Ok(false) }
+}
+
+/// Removes the table, if nobody has anything in it and nobody changes that on the way.
+pub(crate) fn unload_unowned(socket: &mut Socket) -> Result<()> {
+    let generation = nft::generation(socket)?;
+    if !owners(socket)?.is_empty() {
+        return Ok(());
+    }
+    let mut transaction = Transaction::of_generation(generation);
+    transaction.delete_table(TABLE);
+    let outcome = transaction.commit(socket)?;
+    outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
+}
+
+fn ruleset() -> Ruleset {
+    let base = Base {
+        kind: ChainKind::Filter,
+        hook: Hook::Prerouting,
+        priority: -300,
+        policy: Policy::Accept,
+    };
+    Ruleset {
+        table: TABLE,
+        stamp: STAMP,
+        sets: vec![CHECKED, SENDERS],
+        chains: vec![(STAMP, None), (CHAIN, Some(base))],
+        rules: vec![(CHAIN, rule())],
+    }
+}
+
+fn rule() -> Steps {
+    let first = Register::FIRST;
+    vec![
+        Expression::Meta(Meta::InputName, first),
+        Expression::In(CHECKED.name, first),
+        Expression::Meta(Meta::InputName, first),
+        // Behind the sixteen bytes of the name.
+        Expression::EthernetSource(first.behind(4)),
+        Expression::NotIn(SENDERS.name, first),
+        Expression::Verdict(Verdict::Drop),
+    ]
+}

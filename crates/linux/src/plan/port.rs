@@ -1,0 +1,121 @@
+//! What is particular to a port of a bridge: its VLANs, its isolation, and the interface that is the
+//! gateway of its VLAN.
+
+use model::{
+    Bridge, BridgePort, Error, Family, Gateway, IfName, InterfaceAddress, IpNet, Link, Mac, Mtu,
+    Result, VlanId, Vlans,
+};
+use sha2::{Digest, Sha256};
+
+use super::{BridgeFacts, Facts, Step};
+use crate::identity::bridge_mac;
+
+/// What is set on a port that a bridge has already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its name.
+    pub name: IfName,
+    /// Whether it exchanges nothing with other isolated ports.
+    pub isolated: bool,
+    /// Its VLANs.
+    pub vlans: Vlans,
+}
+
+/// A pair in the host's namespace: one end is a port of the bridge, and the other the gateway of the
+/// port's VLAN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanGateway {
+    /// The end that has the addresses.
+    pub name: IfName,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// The end that is a port.
+    pub port: IfName,
+    /// The bridge.
+    pub bridge: IfName,
+    /// Of both.
+    pub mtu: Option<Mtu>,
+    /// The VLANs of the port.
+    pub vlans: Vlans,
+}
+
+/// Which device of the host is the gateway of a bridge's ports: the bridge, or `bridge.VLAN` where
+/// they are in a VLAN, as with the reference plugin.
+pub(crate) fn gateway_device(bridge: &Bridge) -> Result<IfName> {
+    match vlan_of_gateway(bridge) {
+        None => Ok(bridge.name.clone()),
+        Some(vlan) => format!("{}.{vlan}", bridge.name).parse().map_err(|_: Error| {
+            Error::invalid(format!(
+                "the gateway of VLAN {vlan} would be called {}.{vlan}, which is too long for an \
+                 interface: choose a shorter name for the bridge",
+                bridge.name
+            ))
+        }),
+    }
+}
+
+pub(crate) fn vlan_of_gateway(bridge: &Bridge) -> Option<VlanId> {
+    bridge.port.vlans.untagged.filter(|_| bridge.gateway != Gateway::None)
+}
+
+/// What the port of a VLAN's gateway is called: `vlan` and 44 bits of the gateway's name.
+pub(crate) fn gateway_port(gateway: &IfName) -> Result<IfName> {
+    let digest = Sha256::digest(gateway.as_str());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("vlan{}", &hex[..11]).parse().map_err(|_: Error| Error::bug("VLAN gateway's port"))
+}
+
+/// Makes the device that holds the gateway's addresses, where it is not the bridge.
+pub(super) fn gateway(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
+    if vlan_of_gateway(bridge).is_none() {
+        return Ok(Vec::new());
+    }
+    let name = gateway_device(bridge)?;
+    match &facts.gateway {
+        Some(BridgeFacts { is_up: true, .. }) => Ok(Vec::new()),
+        Some(_) => Ok(vec![Step::Up(name)]),
+        None => Ok(vec![Step::VlanGateway(VlanGateway {
+            mac: bridge_mac(&name),
+            port: gateway_port(&name)?,
+            name,
+            bridge: bridge.name.clone(),
+            mtu: link.mtu,
+            vlans: bridge.port.vlans.clone(),
+        })]),
+    }
+}
+
+/// What is known of the device that holds the gateway's addresses.
+pub(super) fn holder<'a>(bridge: &Bridge, facts: &'a Facts) -> Option<&'a BridgeFacts> {
+    match vlan_of_gateway(bridge) {
+        Some(_) => facts.gateway.as_ref(),
+        None => facts.bridge.as_ref(),
+    }
+}
+
+/// What is set on the container's port, once there is one.
+pub(super) fn steps(name: &IfName, port: &BridgePort) -> Option<Step> {
+    (port.isolated || !port.vlans.is_empty()).then(|| {
+        Step::Port(Port { name: name.clone(), isolated: port.isolated, vlans: port.vlans.clone() })
+    })
+}
+
+/// The container's steps, as far as its interface is to look for others with its IPv6 addresses.
+pub(super) fn detected(
+    steps: Vec<Step>,
+    device: &IfName,
+    addresses: &[InterfaceAddress],
+) -> Vec<Step> {
+    let is_v6 = |net: &IpNet| Family::of(net) == Family::V6;
+    if !addresses.iter().any(|held| is_v6(&held.address)) {
+        return steps;
+    }
+    let parameter = |key: &str| super::improve(format!("net/ipv6/conf/{device}/{key}"), "1");
+    let mut all = vec![parameter("enhanced_dad"), parameter("accept_dad")];
+    all.extend(steps.into_iter().map(|step| match step {
+        Step::Address(name, net) if is_v6(&net) => Step::Detected(name, net),
+        other => other,
+    }));
+    all.push(Step::Settle(device.clone()));
+    all
+}
