@@ -42,7 +42,10 @@ impl Engine<'_> {
         let _turn = self.host.turn(&request.id());
         match self.record_of(&request.id(), request.layer) {
             Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
-            Ok(None) => self.detach_unrecorded(request),
+            Ok(None) => match self.renamed(request) {
+                Ok(Some(old)) => self.detach_layers(&old.value.id),
+                Ok(None) | Err(_) => self.detach_unrecorded(request),
+            },
             Err(error) => self.detach_unrecorded(request).and(Err(error)),
         }
     }

@@ -26,6 +26,7 @@ mod owner;
 pub mod port;
 mod probe;
 mod publish;
+mod renamed;
 mod request;
 mod search;
 mod subnet;

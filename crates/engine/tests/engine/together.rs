@@ -78,6 +78,33 @@ fn another_call_of_the_container_keeps_its_own() {
     assert_eq!(left(&engine), [second.id().to_string()]);
 }
 
+/// What the chain made beside the link goes with it, under the name that it was made under.
+#[test]
+fn a_renamed_network_is_left_all_the_same() {
+    let world = World::new();
+    let engine = world.engine();
+    let link = |name: &str, subnet: &str| {
+        let pools = vec![pool(name, subnet, Order::NextAfterLast)];
+        let mut network = network(name, Ipam::Book { pools });
+        let kind = LinkKind::Ptp(Ptp {});
+        network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        request(&network, "a")
+    };
+    let (made, other) = (link("old", "10.0.0.0/29"), link("other", "10.1.0.0/29"));
+    let tuned = Request { layer: Layer::Tuning, ipam: Ipam::None, ..made.clone() };
+    engine.attach(&made).unwrap();
+    engine.attach(&tuned).unwrap();
+    engine.detach(&other).unwrap();
+    assert_eq!(left(&engine).len(), 2, "another network could not have it");
+    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
+    assert!(left(&engine).is_empty() && engine.holders().unwrap().is_empty());
+    // One that a command declared is still called so.
+    engine.create_network(&made.network).unwrap();
+    engine.attach(&made).unwrap();
+    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
+    assert_eq!(left(&engine).len(), 1);
+}
+
 #[test]
 fn each_is_checked() {
     let (world, requests) = (World::new(), two());
