@@ -1,0 +1,73 @@
+//! Networks that were renamed while containers were on them.
+
+use model::{Attachment, Ipam, Layer, LinkKind, NetworkName, Range, Result, bridge_name};
+
+use crate::book::Read;
+use crate::port::Prefix;
+use crate::{Engine, Request};
+
+impl Engine<'_> {
+    /// The attachment that `request` means, where its network was called otherwise when it was made.
+    ///
+    /// A container has one interface of a name, but one that another network made is not for this
+    /// one to remove: a runtime also asks for the end of what it could not begin. Hence it counts
+    /// only where both describe the same link with the same addresses, and no command declared the
+    /// other network.
+    pub(crate) fn renamed(&self, request: &Request) -> Result<Option<Read<Box<Attachment>>>> {
+        if request.layer != Layer::Link {
+            return Ok(None);
+        }
+        let records = self.records(&Prefix::Attachments)?.into_iter();
+        let mut alike = records.filter(|read| {
+            let (record, id) = (&read.value, &read.value.id);
+            record.layer == Layer::Link
+                && (&id.container, &id.ifname) == (&request.container, &request.ifname)
+                && id.network != request.network.name
+                && record.alias.is_none()
+                && record.origin.is_none()
+                && is_alike(record, request)
+        });
+        match alike.next() {
+            Some(read) if self.declared(&read.value.id.network)?.is_none() => Ok(Some(read)),
+            Some(_) | None => Ok(None),
+        }
+    }
+}
+
+fn is_alike(record: &Attachment, request: &Request) -> bool {
+    let kinds = (record.wiring.link.as_ref(), request.wiring.link.as_ref());
+    let (Some(made), Some(meant)) = kinds else { return false };
+    let (was, is) = (&record.id.network, &request.network.name);
+    is_same_link(&made.kind, was, &meant.kind, is) && is_same_source(&record.ipam, &request.ipam)
+}
+
+/// A bridge that nobody names is called after its network.
+fn is_same_link(made: &LinkKind, was: &NetworkName, meant: &LinkKind, is: &NetworkName) -> bool {
+    match (made.bridge(), meant.bridge()) {
+        (Some(old), Some(new)) => {
+            let is_usual = |bridge: &model::IfName, network| {
+                bridge_name(network).is_ok_and(|usual| usual == *bridge)
+            };
+            old.name == new.name || (is_usual(&old.name, was) && is_usual(&new.name, is))
+        }
+        (_, _) => made == meant,
+    }
+}
+
+/// Without addresses nothing tells one network on a bridge from another.
+fn is_same_source(made: &Ipam, meant: &Ipam) -> bool {
+    match (made, meant) {
+        (Ipam::None, _) => false,
+        (Ipam::Book { .. } | Ipam::HostLocal { .. }, _) => ranges(made) == ranges(meant),
+        (Ipam::Fixed { leases: made }, Ipam::Fixed { leases: meant }) => {
+            made.iter().map(|it| it.address).eq(meant.iter().map(|it| it.address))
+        }
+        (Ipam::Foreign(made), Ipam::Foreign(meant)) => made.plugin == meant.plugin,
+        (Ipam::Dhcp(made), Ipam::Dhcp(meant)) => made == meant,
+        (_, _) => false,
+    }
+}
+
+fn ranges(ipam: &Ipam) -> Vec<&Vec<Range>> {
+    ipam.pools().iter().map(|pool| &pool.ranges).collect()
+}
