@@ -1,0 +1,119 @@
+//! A container's life on networks of its own.
+
+use serde_json::json;
+use tests::Podman5;
+
+fn page(podman: &Podman5, url: &str) -> String {
+    podman.world.sh(&format!("busybox wget -T 5 -qO- http://{url}/"))
+}
+
+fn serves_and_leaves_nothing(podman: &Podman5) {
+    podman.podman(
+        "network create -d spoke --subnet 10.89.7.0/24 --ip-range 10.89.7.128/25 -o mtu=1400 \
+         --route 10.9.0.0/24,10.89.7.9 front",
+    );
+    podman.run(
+        "web",
+        "--network front:ip=10.89.7.77,mac=c2:11:22:33:44:55,interface_name=lan0 \
+         -p 18080-18081:80-81 -p 127.0.0.1:15353:53/udp",
+        "/bin/httpd -f -h /www",
+    );
+    podman.run("other", "--network front", "");
+
+    for url in ["127.0.0.1:18080", "10.89.7.1:18080", "10.89.7.77"] {
+        assert_eq!(page(podman, url), "a page\n", "through {url}");
+    }
+    podman.podman("exec other /bin/ping -c 1 -W 3 10.89.7.77");
+    podman.podman("exec other /bin/ping -c 1 -W 3 10.89.7.1");
+    podman.world.sh("busybox ping -c 1 -W 3 10.89.7.77");
+    let page_of_host = podman.podman("exec web wget -T 5 -qO- http://10.89.7.1:18080/");
+    assert_eq!(page_of_host, "a page\n", "its own port");
+
+    let seen = podman.endpoint("web", "front");
+    assert_eq!(seen["IPAddress"], "10.89.7.77");
+    assert_eq!((&seen["Gateway"], &seen["IPPrefixLen"]), (&json!("10.89.7.1"), &json!(24)));
+    assert_eq!(seen["MacAddress"], "c2:11:22:33:44:55");
+    let link = podman.podman("exec web ip addr show lan0");
+    assert!(link.contains("mtu 1400") && link.contains("10.89.7.77/24"), "{link}");
+    let routes = podman.podman("exec web ip route");
+    assert!(
+        routes.contains("default via 10.89.7.1") && routes.contains("10.9.0.0/24 via 10.89.7.9")
+    );
+    let first = podman.endpoint("other", "front")["IPAddress"].clone();
+    assert_eq!(first, "10.89.7.129", "the range's first host, as Podman has it");
+
+    podman.podman("restart -t 0 other");
+    assert_eq!(podman.endpoint("other", "front")["IPAddress"], first);
+    podman.podman("rm -f -t 0 other");
+    podman.run("third", "--network front", "");
+    podman.run("other", "--network front", "");
+    assert_eq!(podman.endpoint("other", "front")["IPAddress"], first, "kept for the name");
+
+    let ports = podman.spoke("ports");
+    assert!(ports.contains("18081/tcp") && ports.contains("15353/udp"), "{ports}");
+    podman.podman("rm -f -t 0 web other third");
+    assert!(!podman.spoke("ps").contains("podman"));
+    podman.podman("network rm front");
+    podman.is_empty();
+}
+
+fn several_networks(podman: &Podman5) {
+    podman.podman("network create -d spoke back");
+    podman.podman(
+        "network create -d spoke --internal --ipv6 --subnet 10.89.3.0/24 --subnet 10.89.4.0/24 \
+         -o isolate=true vault",
+    );
+    podman.podman(
+        "network create -d spoke --ipam-driver none -o mode=unmanaged -o bridge=sw0 switch",
+    );
+    podman.run("one", "--network back", "");
+    podman.podman("network connect vault one");
+    podman.podman("network connect switch one");
+    let inside = podman.endpoint("one", "vault");
+    assert_eq!(inside["IPAddress"], "10.89.3.2");
+    assert_eq!(inside["SecondaryIPAddresses"][0]["Addr"], "10.89.4.2");
+    assert!(inside["GlobalIPv6Address"].as_str().is_some_and(|six| six.starts_with("fd")));
+    podman.run("two", "--network vault:ip=10.89.3.9", "");
+    podman.podman("exec two /bin/ping -c 1 -W 3 10.89.4.2");
+    let routes = podman.podman("exec two ip route");
+    assert!(!routes.contains("default"), "internal: {routes}");
+    let links = podman.podman("exec one ip -o link");
+    assert!(links.contains("eth2"), "{links}");
+    podman.podman("network disconnect vault one");
+    assert!(!podman.podman("exec one ip -o addr").contains("10.89.3."));
+    podman.podman("network connect vault one");
+    podman.podman("exec one /bin/ping -c 1 -W 3 10.89.3.9");
+    podman.podman("rm -f -t 0 one two");
+    podman.podman("network rm back vault switch");
+    podman.is_empty();
+}
+
+/// What Spoke's commands made and CNI's containers are on, Podman's containers join.
+fn one_network_for_all(podman: &Podman5) {
+    podman.spoke("network create --subnet 10.89.9.0/24 front");
+    let refused = podman.refused("network create -d spoke front");
+    assert!(refused.contains("-o network=front joins it"), "{refused}");
+    let refused = podman.refused("network create -d spoke --subnet 10.89.9.0/25 other");
+    assert!(refused.contains("overlaps 10.89.9.0/24 (spoke network front)"), "{refused}");
+
+    podman.podman("network create -d spoke -o network=front common");
+    podman.run("web", "--network common", "/bin/httpd -f -h /www");
+    let list = json!({"name": "front", "cniVersion": "1.0.0", "plugins": [{"type": "spoke"}]});
+    let mut cni = tests::Cni::container(&podman.world, "pod");
+    assert!(cni.add(&list).iter().all(tests::Answer::ok));
+    podman.world.sh("ip netns exec pod busybox ping -c 1 -W 3 10.89.9.2");
+    podman.podman("exec web /bin/ping -c 1 -W 3 10.89.9.3");
+    let seen = podman.spoke("ps front");
+    assert!(seen.contains("podman") && seen.contains("cni"), "{seen}");
+
+    let refused = podman.run_refused("--network common --ip 10.89.9.3");
+    assert!(refused.contains("is held by container pod (eth0) on network front"), "{refused}");
+    assert!(cni.del(&list).iter().all(tests::Answer::ok));
+    podman.podman("rm -f -t 0 web");
+    podman.podman("network rm common");
+    podman.spoke("network rm front");
+    podman.world.sh("ip netns del pod");
+    podman.is_empty();
+}
+
+with_each_podman!(serves_and_leaves_nothing, several_networks, one_network_for_all);
