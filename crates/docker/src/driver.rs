@@ -17,6 +17,11 @@
 //! | `gateway` | the bridge is the `default` route, only has the `address`, or `none` | `default`; `address` with `--internal` |
 //! | `masquerade` (`….bridge.enable_ip_masquerade`) | `true`, `false` | `true` if it is the default route |
 //! | `hairpin`, `promiscuous` | `true`, `false` | `true`, `false` |
+//! | `driver` | `bridge`, `macvlan`, `ipvlan` | what the other keys imply |
+//! | `parent`, `vlan` | the device below, or one VLAN of it (`eth0.100`) | the default route's device |
+//! | `macvlan_mode`, `ipvlan_mode`, `mode` | as in Docker's own drivers; `mode=dhcp`: addresses of the LAN's server | `bridge`, `l2` |
+//! | `host_access`, `probe` | of a macvlan: `true`, `false` | `false` |
+//! | `cni` | a configuration list of CNI plugins | |
 //!
 //! Docker numbers interfaces without regard to those that Spoke completed: on a network with
 //! `interfaces=spoke` whose containers are on Docker's own networks too, give them another
