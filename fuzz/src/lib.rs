@@ -10,6 +10,7 @@ mod mutate;
 mod nothing;
 mod plugin;
 mod records;
+mod runtime;
 mod run;
 mod wire;
 
@@ -18,6 +19,7 @@ pub use engine_api::engine_api;
 pub use plugin::plugin;
 pub use records::{journal, record};
 pub use run::{corpus, run};
+pub use runtime::{cached, list};
 pub use wire::{arguments, netlink, result};
 
 /// What is fuzzed: returns when everything is as it should be.

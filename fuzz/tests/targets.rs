@@ -13,6 +13,11 @@ fn arguments() {
 }
 
 #[test]
+fn cached() {
+    run("cached", fuzz::cached);
+}
+
+#[test]
 fn docker() {
     run("docker", fuzz::docker);
 }
@@ -25,6 +30,11 @@ fn engine_api() {
 #[test]
 fn journal() {
     run("journal", fuzz::journal);
+}
+
+#[test]
+fn list() {
+    run("list", fuzz::list);
 }
 
 #[test]

@@ -91,10 +91,9 @@ fn isolated(test: impl FnOnce(&Bench) + Send + 'static) {
         let none: Option<&str> = None;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
-        sh(
-            "mkdir /run/netns /run/spoke && ip link set lo up && ip link add up0 type veth peer up1 \
-            && ip link set up0 up && ip link set up1 up",
-        );
+        sh("mkdir /run/netns /run/spoke && touch /run/netns/here \
+            && mount --bind /proc/self/ns/net /run/netns/here && ip link set lo up && ip link add up0 type veth peer up1 \
+            && ip link set up0 up && ip link set up1 up");
         test(&Bench::new());
     };
     if let Err(panic) = thread::spawn(inside).join() {
@@ -185,9 +184,11 @@ fn sandbox(name: &str) -> Sandbox {
     Sandbox { path, inode }
 }
 
-/// What plugins, the cache and the parking leave in the host's namespace and in `/run`.
+/// What plugins, the cache and the parking leave in the host's namespace and in `/run`, once the
+/// kernel has removed the other ends of what was in a namespace that ended.
 fn remains() -> String {
-    sh("ip -o link | grep -vE ': (lo|up0@|up1@|up0:|up1:|cbr0:)' || true
+    sh("for i in $(seq 100); do ip -o link | grep -q 'link-netnsid\\|link-netns' || break; sleep 0.02; done
+        ip -o link | grep -vE ': (lo|up0@|up1@|up0:|up1:|cbr0:)' || true
         ls /run/spoke/cni/results /run/spoke/parked 2>/dev/null | grep -v : || true
         find /run/a /run/b -name '10.*' 2>/dev/null || true")
     .trim()
@@ -234,7 +235,8 @@ fn a_container_of_docker() {
                 sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
             }
             bench.engine(|engine| engine.leave(&asked.id())).unwrap();
-            sh("ip -n box link set eth0 down && ip -n box link set eth0 netns $$ name wait-c1");
+            sh("ip -n box link set eth0 down && ip -n box link set eth0 netns here name wait-c1");
+            sh("ip link show wait-c1");
             bench.engine(|engine| engine.remove(&asked.id())).unwrap();
             assert_eq!(remains(), "", "{main}");
             bench.engine(|engine| engine.remove(&asked.id())).unwrap();

@@ -181,8 +181,15 @@ impl Cache {
     }
 }
 
+impl CachedAttachment {
+    /// What is in a file of the kind that is written; nothing in any other.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        parse(text)
+    }
+}
+
 /// Reads a file of the kind that is written.
-pub(super) fn parse(text: &[u8]) -> Option<CachedAttachment> {
+fn parse(text: &[u8]) -> Option<CachedAttachment> {
     let Value::Object(cached) = serde_json::from_slice(text).ok()? else { return None };
     let object = Object::new("", &cached);
     if object.text("kind").ok()?? != KIND {
@@ -197,7 +204,10 @@ pub(super) fn parse(text: &[u8]) -> Option<CachedAttachment> {
     let capabilities = cached.get("capabilityArgs").and_then(Value::as_object);
     let target = Target {
         container: object.parse("containerId").ok()??,
-        netns: object.text("netns").ok()?.unwrap_or_default().to_owned(),
+        netns: match object.text("netns").ok()? {
+            Some(netns) => netns.to_owned(),
+            None => sandbox_in(&cached).unwrap_or_default(),
+        },
         ifname: object.parse("ifName").ok()??,
         args: pairs.iter().map(pair).collect::<Option<_>>()?,
         capabilities: capabilities.cloned().unwrap_or_default(),
@@ -209,6 +219,14 @@ pub(super) fn parse(text: &[u8]) -> Option<CachedAttachment> {
         config: STANDARD.decode(config).ok()?,
         result: cached.get("result").cloned().unwrap_or(Value::Null),
     })
+}
+
+/// Before 1.2 libcni did not keep the namespace: the result says where the interface is.
+fn sandbox_in(cached: &Map<String, Value>) -> Option<String> {
+    let ifname = cached.get("ifName")?;
+    let mut interfaces = cached.get("result")?.get("interfaces")?.as_array()?.iter();
+    let sandbox = |it: &Value| Some(it.get("sandbox")?.as_str()?.to_owned());
+    interfaces.find_map(|it| sandbox(it).filter(|_| it.get("name") == Some(ifname)))
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
