@@ -197,7 +197,13 @@ fn anew(bed: &Bed<'_>, at: usize, after: &str) {
 }
 
 /// Whether the plugin died: a call may come less often the next time.
-fn kill(bed: &Bed<'_>, at: usize, verb: &str, last: Option<&Value>, moment: &Moment) -> bool {
+pub(crate) fn kill(
+    bed: &Bed<'_>,
+    at: usize,
+    verb: &str,
+    last: Option<&Value>,
+    moment: &Moment,
+) -> bool {
     let inject = moment.inject("KILL");
     let only = format!("trace={}", moment.name);
     let over = ["/usr/bin/strace", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];

@@ -7,3 +7,4 @@ mod disk;
 mod killed;
 mod overtaken;
 mod reboot;
+mod sends;
