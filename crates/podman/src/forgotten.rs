@@ -1,26 +1,50 @@
 //! Networks that Podman has removed: it tells nobody.
 
-use engine::Engine;
-use model::{Kind, NetworkName, Result, Runtime};
+use engine::{Engine, Mode};
+use model::{Error, Kind, NetworkName, Result, Runtime};
 
 use crate::Declared;
 
-/// Removes what containers of Podman's networks shared, where Podman does not know the network any
-/// more and nobody is on it. `known` are those that it knows. Returns those that are gone.
-pub fn forgotten(engine: &Engine<'_>, known: &[Declared]) -> Result<Vec<NetworkName>> {
+/// Finds the networks that Podman does not know any more and that nobody is on and, in
+/// [`Mode::Mend`], removes what their containers shared, and forgets which addresses these had.
+/// `known` are those that it knows. Returns those that are gone, or would be.
+pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<Vec<NetworkName>> {
+    let attachments = engine.attachments()?;
     let mut gone = Vec::new();
     for network in engine.networks()? {
-        let is_podman_s = network.runtime == Runtime::Podman
-            && known.iter().all(|known| known.name != network.name);
-        if !is_podman_s || engine.declared(&network.name)?.is_some() {
+        let name = &network.name;
+        let is_unknown = known.iter().all(|known| known.name != *name);
+        let is_empty = attachments.iter().all(|attachment| attachment.id.network != *name);
+        if network.runtime != Runtime::Podman || !is_unknown || !is_empty {
             continue;
         }
-        match engine.remove_network(&network.name, false) {
+        if engine.declared(name)?.is_some() {
+            continue;
+        }
+        let removed = match mode {
+            Mode::DryRun => Ok(()),
+            Mode::Mend => remove(engine, name),
+        };
+        match removed {
             Ok(()) => gone.push(network.name),
-            // Somebody is on it.
-            Err(error) if matches!(error.kind(), Kind::Conflict | Kind::TryAgain) => {}
+            Err(error) if is_in_use(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(gone)
+}
+
+fn remove(engine: &Engine<'_>, name: &NetworkName) -> Result<()> {
+    engine.remove_network(name, false)?;
+    for kept in engine.reservations()? {
+        if kept.learned && kept.network.as_ref() == Some(name) {
+            engine.unreserve_address(&kept.space, kept.address)?;
+        }
+    }
+    Ok(())
+}
+
+/// Somebody came meanwhile.
+fn is_in_use(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Conflict | Kind::TryAgain)
 }

@@ -102,6 +102,8 @@ fn request(
     let wiring = wiring(exec, &network, context)?;
     let ipam = with_wanted(&network, exec.wanted())?;
     let wanted = exec.wanted().to_vec();
+    // An address that was asked for is not kept: whoever asks for it next may have it.
+    let network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
     Ok(Request { wiring, ipam, wanted, ..bare(exec, network, sandbox) })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
+use engine::Mode;
 use linux::Life;
 use model::Result;
 use podman::{Context, DRIVER, Declared, Output, Verb};
@@ -52,7 +53,7 @@ fn answer(verb: &Verb) -> Result<Output> {
     };
     if *verb == Verb::Create {
         // What Podman has removed must not be in the way of what it makes. If this fails, it is.
-        let _ = podman::forgotten(&engine, &networks);
+        let _ = podman::forgotten(&engine, &networks, Mode::Mend);
     }
     let context = Context {
         engine: &engine,

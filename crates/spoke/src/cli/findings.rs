@@ -33,7 +33,18 @@ pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> 
 pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
-    answer(&leftovers(&engine, mode, world)?, output)
+    let mut findings = leftovers(&engine, mode, world)?;
+    let known = crate::netavark::known(&world.root);
+    for name in ::podman::forgotten(&engine, &known, mode)? {
+        findings.push(FindingView {
+            kind: "network",
+            subject: name.to_string(),
+            remedy: "free",
+            why: "Podman has removed it, and nobody is on it".to_owned(),
+            done: mode == Mode::Mend,
+        });
+    }
+    answer(&findings, output)
 }
 
 /// What stays wrong unless somebody does something.
