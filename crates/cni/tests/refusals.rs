@@ -37,13 +37,6 @@ fn bridges() {
             "cannot set hairpin mode and promiscuous mode at the same time",
         ),
         (b, "", json!({"vlan": 5000}), 7, "invalid VLAN ID 5000 (must be between 0 and 4094)"),
-        (
-            b,
-            "",
-            json!({"vlan": 5, "vlanTrunk": [{"id": 1}]}),
-            7,
-            "cannot set vlan and vlanTrunk at the same time",
-        ),
         (b, "", json!({"vlanTrunk": [{"minID": 1}]}), 7, "minID and maxID should be configured"),
         (
             b,

@@ -11,6 +11,30 @@ fn row(name: &'static str, more: &Value) -> Row {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
+    let limits_what_is_sent = |row: &Row| {
+        let sends = [
+            "both",
+            "what it sends",
+            "by runtimeConfig",
+            "slow",
+            "behind ptp",
+            "two containers",
+            "DEL twice",
+        ];
+        sends.iter().any(|name| row.name.ends_with(name))
+    };
+    all().into_iter().map(|row| if limits_what_is_sent(&row) { marked(row) } else { row }).collect()
+}
+
+/// As every device differs that limits what is sent.
+pub(crate) fn marked(row: Row) -> Row {
+    row.differs(
+        "our devices are known by their alias, and have the kernel's default queue length",
+        &["+ host link bwp"],
+    )
+}
+
+fn all() -> Vec<Row> {
     let ingress = json!({"ingressRate": 8_000_000, "ingressBurst": 1_600_000});
     let egress = json!({"egressRate": 16_000_000, "egressBurst": 3_200_000});
     let both = with(ingress.clone(), &egress);
@@ -48,6 +72,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 Step::Sh("for port in $(ls /sys/class/net/br9/brif); do tc qdisc del dev $port root; done"),
                 Step::Check,
             ])
-            .code(104),
+            .code(104)
+            .differs("CHECK of the reference does not see that the limit is gone", &["3 Check: - answer 1 ", "3 Check: + answer 1 "]),
     ]
 }

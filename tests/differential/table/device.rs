@@ -2,13 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::macvlan::{CLAIM, CLAIMED, UPLINK};
+use super::macvlan::UPLINK;
 use crate::row::{Row, Step, with};
 
 const NAMED: &str = "ip link add uplink index 700 address c2:00:00:00:00:07 type veth peer name wire index 701\n\
                      ip link set uplink up; ip link set wire up";
 
-/// The plugin with 10.9.0.0/24, and `more`.
+/// A device that is not found, and DEL after that.
+fn absent(row: Row, theirs: &'static str, ours: &'static str) -> Row {
+    row.refused(104).says(theirs, ours).forgiving()
+}
+
+/// As every ADD with addresses differs.
+pub(crate) fn announced(row: Row) -> Row {
+    row.differs(
+        "neighbours learn at once who has the address now, as with every other kind of link",
+        &["+ c1 sysctl ipv4/conf/eth0/arp_notify = 1"],
+    )
+}
+
+/// The plugin for `uplink`, and `more`.
 pub(crate) fn plugin(more: &Value) -> Value {
     with(json!({"type": "host-device", "device": "uplink"}), more)
 }
@@ -20,40 +33,61 @@ fn row(name: &'static str, more: &Value) -> Row {
 pub(crate) fn rows() -> Vec<Row> {
     let ipam = json!({"ipam": {"type": "host-local", "subnet": "10.9.0.0/24", "routes": [{"dst": "0.0.0.0/0"}]}});
     vec![
-        row("host-device", &ipam),
+        announced(row("host-device", &ipam)),
         row("host-device: layer 2 only", &json!({})),
         row("host-device: by address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:07"}))
             .before(NAMED),
-        row("host-device: no such address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:09"}))
-            .refused(104),
-        row("host-device: bad address", &json!({"device": "", "hwaddr": "c2"})).refused(7).forgiving(),
-        row("host-device: no such device", &json!({"device": "nowhere"})).refused(104),
+        absent(
+            row("host-device: no such address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:09"})),
+            "failed to find physical interface",
+            "the host has no interface with hardware address c2:00:00:00:00:09",
+        ),
+        row("host-device: bad address", &json!({"device": "", "hwaddr": "c2"}))
+            .refused(7)
+            .says("failed to parse MAC address", "failed to parse MAC address")
+            .forgiving(),
+        absent(
+            row("host-device: no such device", &json!({"device": "nowhere"})),
+            "failed to find host device: Link not found",
+            "the host has no interface nowhere",
+        ),
         row("host-device: nothing named", &json!({"device": ""})).refused(7).forgiving(),
         row("host-device: path elsewhere", &json!({"device": "", "kernelpath": "/dev/x"}))
             .refused(7)
             .forgiving(),
-        row("host-device: no such path", &json!({"device": "", "kernelpath": "/sys/devices/none"}))
-            .refused(104),
-        row("host-device: no such bus address", &json!({"device": "", "pciBusID": "ffff:ff:1f.7"}))
-            .refused(104)
-            .forgiving(),
+        absent(
+            row("host-device: no such path", &json!({"device": "", "kernelpath": "/sys/devices/none"})),
+            "failed to read directory /sys/devices/none/net",
+            "/sys/devices/none has no interface",
+        ),
+        absent(
+            row("host-device: no such bus address", &json!({"device": "", "pciBusID": "ffff:ff:1f.7"})),
+            "error with host device: lstat",
+            "ffff:ff:1f.7",
+        ),
         row("host-device: no such device by runtimeConfig", &json!({"device": "", "capabilities": {"deviceID": true}}))
             .runtime(json!({"deviceID": "ffff:ff:1f.7"}))
             .refused(104)
+            .says("runtime config DeviceID", "ffff:ff:1f.7")
             .forgiving(),
         row("host-device: the name is taken", &json!({}))
             .steps(&[Step::Sh("ip -n c1 link add eth0 type veth peer name other0"), Step::Add])
-            .code(101),
+            .code(101)
+            .says("failed to move link", "the container has an interface eth0 already"),
         row("host-device: taken by another container", &json!({}))
             .steps(&[Step::Add, Step::AddOther("c2"), Step::Del])
-            .code(104),
-        row("host-device: CHECK without address", &ipam)
+            .code(104)
+            .says("failed to find host device: Link not found", "the host has no interface uplink"),
+        announced(row("host-device: CHECK without address", &ipam))
             .steps(&[Step::Add, Step::Sh("ip -n c1 addr flush dev eth0"), Step::Check, Step::Del])
             .code(104)
             .says("Failed to match addr 10.9.0.2/24 on", "interface eth0 lacks 10.9.0.2/24"),
         row("host-device: exhausted", &json!({"ipam": {"type": "host-local", "subnet": "10.9.0.0/30", "rangeStart": "10.9.0.1", "rangeEnd": "10.9.0.1"}}))
             .refused(102)
-            .differs(CLAIMED, CLAIM)
+            .differs(
+                "ours takes the device only once there is an address for it",
+                &["1 Add: + host link ", "2 Del: + host link uplink flags "],
+            )
             .tidy(),
     ]
 }

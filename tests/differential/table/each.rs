@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use tests::Feature;
 
-use super::{bridge, device, dummy, ipvlan, loopback, macvlan, ptp, tap, vlan};
+use super::{bandwidth, bridge, device, dummy, ipvlan, loopback, macvlan, ptp, routing, tap, vlan};
 use crate::row::{Row, Step};
 
 /// A plugin, chained behind a bridge where it has to be, and what it needs.
@@ -104,6 +104,9 @@ fn in_each_version(subject: &Subject) -> Vec<Row> {
         let row = subject.row(format!("{} in {version}", subject.name), version);
         match (subject.name, version) {
             ("ptp", _) => ptp::announced(row),
+            ("host-device", _) => device::announced(row),
+            ("bandwidth", _) => bandwidth::marked(row),
+            ("sbr", _) => routing::checked_where(routing::moved(row), version),
             ("loopback", "0.1.0" | "0.2.0" | "0.3.0" | "0.3.1" | "0.4.0") => {
                 row.differs(loopback::FORM, loopback::FORM_LINES)
             }
@@ -145,7 +148,13 @@ fn deleted_in_each_way(subject: &Subject) -> Vec<Row> {
 
 /// The row with its differences.
 fn deleted(row: Row, plugin: &str, way: &str) -> Row {
-    let row = if plugin == "ptp" && way != "of nothing" { ptp::announced(row) } else { row };
+    let row = match plugin {
+        "ptp" if way != "of nothing" => ptp::announced(row),
+        "host-device" if way != "of nothing" => device::announced(row),
+        "bandwidth" if way != "of nothing" => bandwidth::marked(row),
+        "sbr" if way != "of nothing" => routing::moved(row),
+        _ => row,
+    };
     match (plugin, way) {
         ("static", _) | ("loopback", "of nothing") | ("host-local", "without netns") => row,
         ("loopback", "without netns") => row.differs(loopback::DOWN, loopback::DOWN_LINES),
@@ -237,7 +246,13 @@ fn asked(subject: &Subject) -> Vec<Row> {
         subject.row(format!("{}: {what}", subject.name), "1.1.0").steps(steps)
     };
     let gc = [Step::Add, Step::Ask("GC"), Step::Del];
-    let added = |row: Row| if subject.name == "ptp" { ptp::announced(row) } else { row };
+    let added = |row: Row| match subject.name {
+        "ptp" => ptp::announced(row),
+        "host-device" => device::announced(row),
+        "bandwidth" => bandwidth::marked(row),
+        "sbr" => routing::moved(row),
+        _ => row,
+    };
     let valid = json!([{"containerID": "c1", "ifname": "eth0"}]);
     let keep = ask("GC keeps the valid", &gc).key("cni.dev/valid-attachments", valid);
     let all = added(ask("GC of all", &gc).key("cni.dev/valid-attachments", json!([])));

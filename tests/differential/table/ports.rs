@@ -20,12 +20,12 @@ pub(crate) fn rows() -> Vec<Row> {
         row("bridge port: duplicate address detection", &dual),
         row("bridge port: spoof check", &json!({"macspoofchk": true}))
             .differs(super::bridge::OWN_TABLE, &["host nft "]),
-        row("bridge port: spoof check, two containers", &json!({"macspoofchk": true}))
-            .steps(&[Step::Add, Step::AddOther("c2"), Step::Check, Step::Del])
-            .differs(super::bridge::OWN_TABLE, &["host nft "]),
-        row("bridge port: both kinds of VLAN", &json!({"vlan": 7, "vlanTrunk": [{"id": 8}]}))
-            .refused(7)
-            .forgiving(),
+        row(
+            "bridge port: spoof check, two containers",
+            &json!({"macspoofchk": true, "isGateway": true}),
+        )
+        .steps(&[Step::Add, Step::AddOther("c2"), Step::Check, Step::Del])
+        .differs(super::bridge::OWN_TABLE, &["host nft "]),
         row("bridge port: trunk without an end", &json!({"vlanTrunk": [{"minID": 7}]}))
             .refused(7)
             .forgiving(),
@@ -60,6 +60,7 @@ pub(crate) fn vlans() -> Vec<Row> {
         ]),
         row("bridge: vlan trunk", &trunk),
         row("bridge: vlan trunk without the default", &only(&trunk)),
+        row("bridge: vlan and vlan trunk", &json!({"vlan": 7, "vlanTrunk": [{"id": 8}]})),
         row("bridge: vlan where the bridge has none", &json!({"vlan": 100}))
             .before("ip link add br9 type bridge; ip link set br9 up")
             .code(7),

@@ -75,7 +75,7 @@ fn port(root: &Object<'_>) -> Result<BridgePort> {
     })
 }
 
-/// One VLAN without a tag, or several with one.
+/// One VLAN without a tag, and any with one.
 fn vlans(root: &Object<'_>) -> Result<Vlans> {
     let untagged = match root.integer("vlan")? {
         None | Some(0) => None,
@@ -86,9 +86,6 @@ fn vlans(root: &Object<'_>) -> Result<Vlans> {
     let mut tagged = Vec::new();
     for node in root.list("vlanTrunk")? {
         trunk(&node, &mut tagged)?;
-    }
-    if untagged.is_some() && !tagged.is_empty() {
-        return Err(Error::invalid("cannot set vlan and vlanTrunk at the same time"));
     }
     let keep_default = root.maybe("preserveDefaultVlan")?.unwrap_or(true);
     let vlans = Vlans { untagged, tagged: merged(tagged), keep_default };
@@ -180,7 +177,6 @@ mod tests {
             ),
             (json!({"vlanTrunk": [{"minID": 3, "maxID": 2}]}), "minID is greater than maxID"),
             (json!({"vlanTrunk": [{"minID": 3}]}), "minID and maxID should be configured"),
-            (json!({"vlan": 3, "vlanTrunk": [{"id": 4}]}), "cannot set vlan and vlanTrunk"),
         ] {
             let error = of(&fields).unwrap_err().to_string();
             assert!(error.starts_with(msg), "{fields}: {error}");

@@ -51,7 +51,9 @@ fn choice(root: &Object<'_>, addressed: Option<&DeviceAddress>) -> Result<Device
     }
     if let Some(text) = root.text("hwaddr")? {
         let mac: Mac = text.parse().map_err(|error: Error| {
-            error.context(format!("failed to parse MAC address {text:?}, the \"hwaddr\""))
+            error.context(format!(
+                "failed to find host device: failed to parse MAC address {text:?}, the \"hwaddr\""
+            ))
         })?;
         return Ok(DeviceChoice::Mac(mac));
     }
@@ -69,7 +71,7 @@ fn kernel_path(text: &str) -> Result<PathBuf> {
     match path.starts_with("/sys/devices") && path != Path::new("/sys/devices") && !climbs {
         true => Ok(path.to_owned()),
         false => Err(Error::invalid(format!(
-            "kernel device path {text:?} must be absolute and begin with /sys/devices/"
+            "failed to find host device: kernel device path {text:?} must be absolute and begin with /sys/devices/"
         ))),
     }
 }
