@@ -267,7 +267,7 @@ fn refuses_what_a_driver_does_not_have() {
         ("-d macvlan --dhcp --mode vepa --host-access", 2, "--host-access: only --mode bridge"),
         ("-d macvlan --dhcp --parent eth7", 3, "--parent eth7: this host has no such device"),
         ("-d macvlan --dhcp --vlan 4095", 2, "a VLAN is a number from 1 to 4094"),
-        ("-d vxlan", 2, "[possible values: bridge, ptp, macvlan, ipvlan]"),
+        ("-d vxlan", 2, "[possible values: bridge, ptp, macvlan, ipvlan"),
     ] {
         let (refused, sentence) = host.refused(&format!("network create {line} x"));
         assert!(sentence.contains(error), "{line}: {sentence}");
