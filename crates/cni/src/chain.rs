@@ -8,13 +8,12 @@
 mod parking;
 mod presence;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use engine::port::{Offer, Presence};
 use model::{
     Attached, Attachment, AttachmentId, Error, Handoff, IfName, Interface, Kind, LinkKind, Mac,
-    Network, NetworkName, Place, PluginChain, Result, Sandbox,
+    Network, Place, PluginChain, Result, Sandbox,
 };
 use netlink::Netns;
 use serde_json::{Value, json};
@@ -351,11 +350,6 @@ pub fn plugin_chain(list: &NetworkList, path: Vec<PathBuf>) -> Result<PluginChai
     }
 }
 
-/// The name in a chain's configuration, which may be another than its network's.
-pub fn list_name(chain: &PluginChain) -> Option<NetworkName> {
-    NetworkList::parse(chain.config.as_bytes()).ok().map(|list| list.name)
-}
-
 fn chain_of(kind: &LinkKind) -> Option<&PluginChain> {
     match kind {
         LinkKind::Chain(chain) => Some(chain),
@@ -379,7 +373,7 @@ fn told(failure: &Failure) -> Error {
 }
 
 fn complain(said: &[u8]) {
-    let _ = std::io::stderr().write_all(said);
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), said);
 }
 
 fn advice(missing: &[String], path: &[PathBuf]) -> String {

@@ -28,7 +28,7 @@ pub(super) fn of(
             HostEnd::Unknown => Presence::Doubtful,
         },
         // Not moved yet, or moved back: in no container.
-        (Handoff::Caller, _) if waiting.is_some_and(|name| is_here(name)) => Presence::Doubtful,
+        (Handoff::Caller, _) if waiting.is_some_and(is_here) => Presence::Doubtful,
         (Handoff::Caller, Some(netns)) if has(&netns, mac) => Presence::Alive,
         (Handoff::Caller, _) => match host_end(result) {
             HostEnd::There | HostEnd::Unknown => Presence::Doubtful,
