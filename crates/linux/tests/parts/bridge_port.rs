@@ -164,7 +164,9 @@ fn an_address_that_somebody_else_has_is_refused() {
         assert!(!one.run("ip -6 addr show dev eth0").contains("tentative"));
         linux.check(&first, &became).unwrap();
         assert!(one.run("ping -c1 -W2 fd00::1").contains("1 received"));
-        let second = attachment("two", looking(), "fd00::2/64", &two.sandbox);
+        let mut second = attachment("two", looking(), "fd00::2/64", &two.sandbox);
+        // With its address alone it would have the hardware address of the first.
+        second.wiring.link.as_mut().unwrap().mac = Some(Mac::new([2, 0, 0, 0, 0, 7]));
         let error = linux.attach(&second).unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict, "{error}");
         assert!(error.to_string().contains("fd00::2"), "{error}");
