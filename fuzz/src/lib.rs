@@ -4,6 +4,7 @@
 //! A target takes bytes and panics where a property does not hold, so that any fuzzer can drive it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod dhcp;
 mod docker;
 mod engine_api;
 mod mutate;
@@ -14,6 +15,7 @@ mod runtime;
 mod run;
 mod wire;
 
+pub use dhcp::{dhcp_call, dhcp_packet};
 pub use docker::docker;
 pub use engine_api::engine_api;
 pub use plugin::plugin;

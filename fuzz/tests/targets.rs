@@ -18,6 +18,16 @@ fn cached() {
 }
 
 #[test]
+fn dhcp_call() {
+    run("dhcp_call", fuzz::dhcp_call);
+}
+
+#[test]
+fn dhcp_packet() {
+    run("dhcp_packet", fuzz::dhcp_packet);
+}
+
+#[test]
 fn docker() {
     run("docker", fuzz::docker);
 }
