@@ -76,16 +76,16 @@ impl Claimed {
 
 /// Every subnet that a container network of this host claims.
 pub(super) fn claims(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
-    let mut claims = ours(networks);
+    let mut claims = ours(networks, facts);
     claims.extend(declared(&world.root.join("etc/cni/net.d"), Owner::Cni));
     claims.extend(declared(&world.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims
 }
 
-fn ours(networks: &[Network]) -> Vec<Claimed> {
+fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
     let claims_of = |network: &Network| {
-        let device = device(network);
+        let device = device(network).or_else(|| segment(network, facts));
         let subnets = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
         let claim = move |subnet: IpNet| Claimed {
             subnet: subnet.trunc(),
@@ -102,6 +102,16 @@ fn ours(networks: &[Network]) -> Vec<Claimed> {
 pub(super) fn device(network: &Network) -> Option<String> {
     let bridge = network.wiring.link.as_ref()?.kind.bridge()?;
     Some(bridge.name.to_string())
+}
+
+/// The host's device on the network's segment: its subnet is the network's as well, and meant to be.
+fn segment(network: &Network, facts: &HostFacts) -> Option<String> {
+    let parent = network.wiring.link.as_ref()?.kind.parent()?;
+    let name = match &parent.name {
+        Some(name) => name.to_string(),
+        None => facts.uplink()?.name.clone(),
+    };
+    Some(parent.vlan.map_or_else(|| name.clone(), |vlan| format!("{name}.{vlan}")))
 }
 
 /// Docker's bridges have its own names, and the subnets that are routed to them.
