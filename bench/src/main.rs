@@ -15,6 +15,7 @@ mod floor;
 mod json;
 mod machine;
 mod pairs;
+mod parts;
 mod peers;
 mod ports;
 mod report;

@@ -62,7 +62,7 @@ fn turn(book: &mut Book, case: &str, contender: &mut dyn Contender, round: Optio
 }
 
 /// The contenders of one pair on hosts of their own.
-struct Stage<'a> {
+pub(crate) struct Stage<'a> {
     peers: &'a Peers,
     reference: &'a Host,
     ours: &'a Host,
@@ -70,10 +70,22 @@ struct Stage<'a> {
 }
 
 /// Makes a network's list.
-type Make<'a> = &'a dyn Fn(Net<'_>) -> Chain;
+pub(crate) type Make<'a> = &'a dyn Fn(Net<'_>) -> Chain;
 
 impl<'a> Stage<'a> {
-    fn plugins(&self, label: &'static str, name: &str, octet: u8, make: Make<'_>) -> Plugins<'a> {
+    /// The hosts of the reference plugins and of ours.
+    pub(crate) fn hosts(&self) -> [&'a Host; 2] {
+        [self.reference, self.ours]
+    }
+
+    /// A list's plugins, on the host of `label`.
+    pub(crate) fn plugins(
+        &self,
+        label: &'static str,
+        name: &str,
+        octet: u8,
+        make: Make<'_>,
+    ) -> Plugins<'a> {
         let (host, plugins, netns) = match label {
             REFERENCE => (self.reference, &self.peers.reference, &self.netns[0]),
             _ => (self.ours, &self.peers.ours, &self.netns[1]),
@@ -84,7 +96,8 @@ impl<'a> Stage<'a> {
         Plugins::new(label, runtime, chain, attachment)
     }
 
-    fn pair(&self, case: &str, octet: u8, last_only: bool, make: Make<'_>) -> Case<'a> {
+    /// The reference plugins and ours at the same list.
+    pub(crate) fn pair(&self, case: &str, octet: u8, last_only: bool, make: Make<'_>) -> Case<'a> {
         let name = format!("n{octet}");
         let contenders = [REFERENCE, OURS].map(|label| {
             let plugins = self.plugins(label, &name, octet, make);
@@ -156,6 +169,7 @@ pub(crate) fn run(peers: &Peers, args: &Args, book: &mut Book) -> Result<()> {
             .push(Box::new(stage.plugins(SPOKE, "s27", 27, &|net: Net<'_>| net.spoke())));
         more(peers, book, &netavark, &floor, case);
     }
+    cases.extend(crate::parts::cases(&stage, book)?);
     round_robin(book, &mut cases, args.rounds);
     Ok(())
 }

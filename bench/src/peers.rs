@@ -9,7 +9,8 @@ use crate::args::Args;
 use crate::world::{self, DIR};
 
 /// The plugins that are measured.
-const NAMES: [&str; 5] = ["bridge", "host-local", "portmap", "firewall", "tuning"];
+const NAMES: [&str; 9] =
+    ["bridge", "host-local", "portmap", "firewall", "tuning", "bandwidth", "macvlan", "sbr", "vrf"];
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Executables, copied so that nobody changes them under our hands.

@@ -7,7 +7,7 @@ use crate::pairs::{
 };
 use crate::stats::{Book, Count, Measure, Rate, Summary, cpu, quotient, wall};
 use crate::together::{CHAIN, OUR_CHAIN};
-use crate::{addresses, crowd, ports};
+use crate::{addresses, crowd, parts, ports};
 
 /// A target and what was measured.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
     let parts = [
         judge.one_container(),
         judge.single_plugins(),
+        judge.parts(),
         judge.floor(),
         judge.counted(),
         judge.many(),
@@ -98,6 +99,18 @@ impl Judge<'_> {
         let version = self.ratio(VERSION, (OURS, REFERENCE), "VERSION", wall);
         verdicts.push(at_most("VERSION: wall".into(), 1.0 / 2.0, version));
         verdicts
+    }
+
+    fn parts(&self) -> Vec<Verdict> {
+        let cases =
+            [parts::BANDWIDTH, parts::TUNING, parts::SOURCE_ROUTING, parts::VRF, parts::MACVLAN];
+        let alone = cases.into_iter().map(|case| {
+            let measured = self.ratio(case, (OURS, REFERENCE), "ADD", wall);
+            at_most(format!("{case}: ADD wall"), 1.0 / 3.0, measured)
+        });
+        let everything = self.ratio(parts::EVERYTHING, (SPOKE, REFERENCE), "ADD", wall);
+        let what = format!("type spoke / reference chain, {}: ADD wall", parts::EVERYTHING);
+        alone.chain([at_most(what, 1.0 / 20.0, everything)]).collect()
     }
 
     fn floor(&self) -> Vec<Verdict> {
