@@ -270,5 +270,7 @@ const COLLECTED: &[&str] = &[
     "2 Ask(\"GC\"): - c1 ",
     "2 Ask(\"GC\"): - host ",
     "2 Ask(\"GC\"): - file ",
+    "2 Ask(\"GC\"): + host link uplink ",
+    "2 Ask(\"GC\"): + host link wire ",
     "+ c1 link lo flags [\"LOOPBACK\"]",
 ];

@@ -172,7 +172,10 @@ fn checks() -> Vec<Row> {
             "macvlan: CHECK with another mode",
             "ip -n c1 link set eth0 type macvlan mode private",
         )
-        .says("container macvlan mode private does not match", "mode"),
+        .says(
+            "container macvlan mode private does not match",
+            "Macvlan(Private), not Macvlan(Bridge)",
+        ),
         broken(
             "macvlan: CHECK with another MAC",
             "ip -n c1 link set eth0 address c2:00:00:00:00:01",
