@@ -1,10 +1,14 @@
 //! What can be typed.
 
+mod create;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, OwnerName, Publish, Reach};
+use model::{NetworkName, OwnerName};
+
+pub(super) use create::{CreateArgs, DriverName, Ingress, LanArgs, LanMode, PublishTo};
 
 use super::podman::PodmanCommand;
 
@@ -215,162 +219,6 @@ pub(super) struct InspectArgs {
     /// Print each network by a template
     #[arg(short, long, value_name = "TEMPLATE")]
     pub(super) format: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct CreateArgs {
-    /// The network's name
-    #[arg(value_name = "NETWORK")]
-    pub(super) name: NetworkName,
-    /// How containers are connected: by a bridge in the host, each by a routed pair of devices, or
-    /// to the segment of a parent device
-    #[arg(short, long, value_enum, default_value = "bridge")]
-    pub(super) driver: DriverName,
-    #[command(flatten)]
-    pub(super) lan: LanArgs,
-    /// The CNI network configuration list of driver cni, which CNI plugins make
-    #[arg(long, value_name = "FILE")]
-    pub(super) conflist: Option<PathBuf>,
-    /// Where the plugins of driver cni are, in order, between colons
-    #[arg(
-        long,
-        value_delimiter = ':',
-        default_value = "/opt/cni/bin:/usr/lib/cni",
-        value_name = "DIRECTORIES"
-    )]
-    pub(super) cni_path: Vec<PathBuf>,
-    /// A subnet, one of each address family
-    #[arg(long = "subnet", value_name = "CIDR")]
-    pub(super) subnets: Vec<IpNet>,
-    /// The gateway in a subnet; its first address unless given
-    #[arg(long = "gateway", value_name = "IP", requires = "subnets")]
-    pub(super) gateways: Vec<IpAddr>,
-    /// Hand out only addresses of this part of a subnet
-    #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
-    pub(super) ranges: Vec<IpNet>,
-    /// The bridge's device; derived from the network's name unless given
-    #[arg(long, value_name = "DEVICE")]
-    pub(super) bridge: Option<IfName>,
-    /// The MTU of the network's devices in bytes
-    #[arg(long, value_name = "BYTES", value_parser = mtu)]
-    pub(super) mtu: Option<model::Mtu>,
-    /// Containers reach only each other and this host, and nobody else reaches them
-    #[arg(long)]
-    pub(super) internal: bool,
-    /// Let packets leave with the container's own address
-    #[arg(long)]
-    pub(super) no_masquerade: bool,
-    /// From where containers can be reached: everywhere, not from other such bridges of this
-    /// host, or from no other container
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "open")]
-    pub(super) ingress: Ingress,
-    /// From where published ports are reached: from wherever this host's address is, from the
-    /// subnets that it is connected to, or from this host only
-    #[arg(long, value_enum, value_name = "REACH", default_value = "any")]
-    pub(super) publish: PublishTo,
-    /// Give a container that returns under the same name the same addresses
-    #[arg(long)]
-    pub(super) sticky: bool,
-}
-
-impl CreateArgs {
-    /// How containers of the network publish, before it is said what; nothing where it is the
-    /// default.
-    pub(super) fn reach(&self, backend: Backend) -> Option<Publish> {
-        let reach = match self.publish {
-            PublishTo::Any => return None,
-            PublishTo::Lan => Reach::Lan,
-            PublishTo::Local => Reach::Local,
-        };
-        Some(Publish {
-            backend,
-            ports: Vec::new(),
-            reach,
-            snat: true,
-            masquerade_all: false,
-            behind: None,
-            iptables: model::IptablesPublish::default(),
-        })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum PublishTo {
-    Any,
-    Lan,
-    Local,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DriverName {
-    Bridge,
-    Ptp,
-    Macvlan,
-    Ipvlan,
-    Cni,
-}
-
-/// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
-#[derive(Debug, Args)]
-pub(super) struct LanArgs {
-    /// The device whose segment containers of macvlan and ipvlan are on; that of the default route
-    /// unless given
-    #[arg(long, value_name = "DEVICE")]
-    pub(super) parent: Option<IfName>,
-    /// A VLAN of the parent instead of itself: a device PARENT.VLAN, made when it is missing
-    #[arg(long, value_name = "NUMBER", value_parser = vlan)]
-    pub(super) vlan: Option<model::VlanId>,
-    /// Of macvlan bridge (unless given), private, vepa or passthru; of ipvlan l2 (unless given), l3
-    /// or l3s
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub(super) mode: Option<LanMode>,
-    /// Addresses come from the segment's DHCP server
-    #[arg(long)]
-    pub(super) dhcp: bool,
-    /// Let this host and its containers reach each other, which a macvlan does not by itself
-    #[arg(long)]
-    pub(super) host_access: bool,
-    /// Ask the segment before an address is used, and take another if somebody has it
-    #[arg(long)]
-    pub(super) probe: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LanMode {
-    Bridge,
-    Private,
-    Vepa,
-    Passthru,
-    L2,
-    L3,
-    L3s,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Ingress {
-    Open,
-    SameBridge,
-    Isolated,
-}
-
-impl From<Ingress> for IngressPolicy {
-    fn from(ingress: Ingress) -> Self {
-        match ingress {
-            Ingress::Open => IngressPolicy::Open,
-            Ingress::SameBridge => IngressPolicy::SameBridge,
-            Ingress::Isolated => IngressPolicy::Isolated,
-        }
-    }
-}
-
-fn vlan(text: &str) -> Result<model::VlanId, String> {
-    let id = text.parse().ok().and_then(model::VlanId::new);
-    id.ok_or_else(|| "a VLAN is a number from 1 to 4094".to_owned())
-}
-
-fn mtu(text: &str) -> Result<model::Mtu, String> {
-    let bytes = text.parse().ok().and_then(model::Mtu::new);
-    bytes.ok_or_else(|| "an MTU is a number from 68 to 65535".to_owned())
 }
 
 #[derive(Debug, Args)]

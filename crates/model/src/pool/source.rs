@@ -1,0 +1,60 @@
+//! What an address source says of itself.
+
+use crate::{Family, Ipam, Lease, Pool};
+
+impl Ipam {
+    /// The pools of the book that it leases from.
+    pub fn pools(&self) -> &[Pool] {
+        match self {
+            Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => pools,
+            Ipam::None
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => &[],
+        }
+    }
+
+    /// The addresses that it names itself.
+    pub fn told(&self) -> &[Lease] {
+        match self {
+            Ipam::Fixed { leases } | Ipam::Requested { leases } => leases,
+            Ipam::None
+            | Ipam::Book { .. }
+            | Ipam::HostLocal { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => &[],
+        }
+    }
+
+    /// The families of the addresses that it gives, as far as that is known before it is asked.
+    pub fn families(&self) -> Vec<Family> {
+        let pools = self.pools().iter().filter_map(|pool| pool.ranges.first());
+        let told = self.told().iter().map(|lease| Family::of(&lease.address));
+        let mut families: Vec<Family> =
+            pools.map(|range| Family::of(&range.subnet)).chain(told).collect();
+        families.sort_unstable();
+        families.dedup();
+        families
+    }
+
+    /// Whether others than the book have a say in its addresses.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Ipam::HostLocal { .. } | Ipam::Foreign(_) | Ipam::Dhcp(_) => true,
+            Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
+        }
+    }
+
+    /// Whether it chooses by itself, and may ask over the link for that: there must be one first.
+    pub fn asks_over_link(&self) -> bool {
+        match self {
+            Ipam::Foreign(_) | Ipam::Dhcp(_) => true,
+            Ipam::None
+            | Ipam::Book { .. }
+            | Ipam::HostLocal { .. }
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. } => false,
+        }
+    }
+}
