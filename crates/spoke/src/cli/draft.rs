@@ -96,9 +96,10 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
         (DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni, None) => {
             Ok(LinkKind::Ptp(Ptp {}))
         }
-        (DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni, Some(name)) => {
-            Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge")))
-        }
+        (
+            DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni,
+            Some(name),
+        ) => Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge"))),
         (DriverName::Bridge, given) => {
             let name = given.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
             refuse_taken(&name, known, facts)?;
