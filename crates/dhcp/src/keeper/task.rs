@@ -177,6 +177,10 @@ impl Task {
         }
         let steps = self.client.release();
         shelf.remove(&self.name)?;
+        // Docker sets a link down when it takes it back from a container.
+        if let Ok(found) = self.find(world) {
+            let _ = found.is_ready();
+        }
         self.perform(steps, now, shelf, world);
         self.ear = None;
         Ok(())
