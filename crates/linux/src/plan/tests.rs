@@ -8,6 +8,7 @@ use model::{
 use super::*;
 
 mod kinds;
+mod port;
 
 fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
     InterfaceAddress {
@@ -317,97 +318,4 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
         plan(&switch, &there(&[])),
         @"host: sysctl net/ipv6/conf/cni0/accept_ra = 0"
     );
-}
-
-fn in_vlans(gateway: Gateway, vlans: model::Vlans) -> LinkKind {
-    let LinkKind::Bridge(mut made) = bridge(gateway) else { unreachable!() };
-    made.port = model::BridgePort { vlans, isolated: true, ..made.port };
-    LinkKind::Bridge(made)
-}
-
-#[test]
-fn a_vlans_gateway_is_a_device_of_its_own() {
-    let vlan = |number| model::VlanId::new(number).unwrap();
-    let untagged = model::Vlans { untagged: Some(vlan(10)), ..model::Vlans::default() };
-    let addresses = vec![address("10.1.0.2/24", None)];
-    let wanted = attachment(in_vlans(Gateway::Address, untagged), addresses);
-    let plan = attach(&wanted, &Facts::default()).unwrap();
-    let named = plan.attached.interfaces.last().unwrap();
-    assert_eq!((named.name.as_str(), named.place), ("cni0.10", Place::Host));
-    insta::assert_snapshot!(lines(&plan), @r"
-    host: bridge cni0 16:d5:c9:f9:b7:b0 mtu 1400
-    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: filter VLANs of cni0
-    host: gateway cni0.10 02:b3:db:13:73:79 port vlan03b3db13737 of cni0 untagged 10
-    host: address 10.1.0.1/24 on cni0.10
-    host: sysctl net/ipv4/ip_forward = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
-    host: port vethc636e6306dc isolated untagged 10
-    sandbox: address 10.1.0.2/24 on eth0
-    sandbox: up eth0
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    ");
-    let facts = Facts { gateway: there(&["10.1.0.1/24"]).bridge, ..there(&[]) };
-    let plan = attach(&wanted, &facts).unwrap();
-    insta::assert_snapshot!(lines(&plan), @r"
-    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: filter VLANs of cni0
-    host: sysctl net/ipv4/ip_forward = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
-    host: port vethc636e6306dc isolated untagged 10
-    sandbox: address 10.1.0.2/24 on eth0
-    sandbox: up eth0
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    ");
-}
-
-#[test]
-fn a_trunks_gateway_is_the_bridge() {
-    let vlan = |number| model::VlanId::new(number).unwrap();
-    let tagged = vec![
-        model::VlanRange { first: vlan(20), last: vlan(29) },
-        model::VlanRange { first: vlan(7), last: vlan(7) },
-    ];
-    let vlans = model::Vlans { tagged, keep_default: true, untagged: None };
-    let wanted = attachment(in_vlans(Gateway::Address, vlans), vec![address("10.1.0.2/24", None)]);
-    let plan = attach(&wanted, &there(&["10.1.0.1/24"])).unwrap();
-    insta::assert_snapshot!(lines(&plan), @r"
-    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: filter VLANs of cni0
-    host: sysctl net/ipv4/ip_forward = 1
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
-    host: port vethc636e6306dc isolated tagged 20-29 tagged 7-7 besides the default
-    sandbox: address 10.1.0.2/24 on eth0
-    sandbox: up eth0
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    ");
-}
-
-#[test]
-fn duplicates_are_looked_for_where_that_is_asked_for() {
-    let LinkKind::Bridge(mut made) = bridge(Gateway::None) else { unreachable!() };
-    made.port.duplicate_detection = true;
-    let addresses = vec![address("10.1.0.2/24", None), address("fd00:1::2/64", None)];
-    let plan = attach(&attachment(LinkKind::Bridge(made.clone()), addresses), &there(&[])).unwrap();
-    insta::assert_snapshot!(lines(&plan), @r"
-    host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
-    sandbox: sysctl net/ipv6/conf/eth0/enhanced_dad = 1
-    sandbox: sysctl net/ipv6/conf/eth0/accept_dad = 1
-    sandbox: sysctl net/ipv6/conf/lo/disable_ipv6 = 0
-    sandbox: sysctl net/ipv6/conf/eth0/disable_ipv6 = 0
-    sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
-    sandbox: address 10.1.0.2/24 on eth0
-    sandbox: address fd00:1::2/64 on eth0, detecting duplicates
-    sandbox: up eth0
-    sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
-    sandbox: settle eth0
-    ");
-    made.port.left_down = true;
-    let plan =
-        attach(&attachment(LinkKind::Bridge(made.clone()), Vec::new()), &there(&[])).unwrap();
-    assert!(plan.sandbox.is_empty());
-    let addressed = attachment(LinkKind::Bridge(made), vec![address("10.1.0.2/24", None)]);
-    assert_eq!(attach(&addressed, &there(&[])).unwrap_err().kind(), model::Kind::Invalid);
 }
