@@ -3,7 +3,10 @@
 
 mod bed;
 mod fixture;
+mod foreign;
 mod ipam;
+mod lan;
+mod lan_segment;
 mod life;
 mod lost;
 mod lost_calls;
