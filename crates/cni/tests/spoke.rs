@@ -154,14 +154,24 @@ fn bandwidth_is_the_runtime_s_to_limit_too() {
     assert_eq!(attached(&none).wiring.bandwidth, None);
 }
 
+/// Refused with what is said of a value that is wrong.
+fn refuse_all(rows: &[(Value, &str)]) {
+    for (fields, msg) in rows {
+        let (code, was) = refused(fields);
+        assert!(code == 7 && was.starts_with(msg), "{fields}: {code} {was}");
+    }
+}
+
+/// On a parent's segment, with more.
+fn lan(fields: Value) -> Value {
+    let mut all = json!({"driver": "macvlan", "parent": "eth9"});
+    fields.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    all
+}
+
 #[test]
 fn senseless_fields_are_refused_by_name_value_and_what_is_accepted() {
-    let lan = |fields: Value| {
-        let mut all = json!({"driver": "macvlan", "parent": "eth9"});
-        fields.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
-        all
-    };
-    for (fields, msg) in [
+    refuse_all(&[
         (json!({"driver": "vxlan"}), "\"driver\" is \"vxlan\", which is none of bridge, ptp, mac"),
         (json!({"driver": 5}), "\"driver\" is 5, which is not a string"),
         (
@@ -194,6 +204,14 @@ fn senseless_fields_are_refused_by_name_value_and_what_is_accepted() {
                 [{"hostPort": 8, "containerPort": 8, "protocol": "tcp"}]}})),
             "\"runtimeConfig.portMappings\" is not empty, but ports",
         ),
+    ]);
+    // Off is off.
+    assert!(matches!(kind(&lan(json!({"ipMasq": false, "vlan": 0}))), LinkKind::Macvlan(_)));
+}
+
+#[test]
+fn senseless_combinations_are_refused() {
+    refuse_all(&[
         (
             json!({"driver": "ipvlan", "mac": "02:00:00:00:00:09"}),
             "\"mac\" is \"02:00:00:00:00:09\", but driver ipvlan",
@@ -236,10 +254,7 @@ fn senseless_fields_are_refused_by_name_value_and_what_is_accepted() {
             json!({"sourceRouting": 5}),
             "\"sourceRouting\" is 5, which is neither true, false nor an",
         ),
-    ] {
-        let (code, was) = refused(&fields);
-        assert!(code == 7 && was.starts_with(msg), "{fields}: {code} {was}");
-    }
+    ]);
     for (fields, msg) in [
         (json!({"bandwidth": {"rate": 5}}), "\"bandwidth.rate\" is 5, but bandwidth has no such"),
         (json!({"sourceRouting": {"tables": 5}}), "\"sourceRouting.tables\" is 5, but there is no"),
@@ -247,6 +262,4 @@ fn senseless_fields_are_refused_by_name_value_and_what_is_accepted() {
         let (code, was) = refused(&fields);
         assert!(code == 2 && was.starts_with(msg), "{fields}: {code} {was}");
     }
-    // Off is off.
-    assert!(matches!(kind(&lan(json!({"ipMasq": false, "vlan": 0}))), LinkKind::Macvlan(_)));
 }
