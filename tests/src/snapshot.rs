@@ -43,7 +43,7 @@ impl Snapshot {
             "for tool in ip nft iptables-save; do command -v $tool >/dev/null; done\n\
              observe=$(cat <<'OBSERVE'\n{OBSERVE}\nOBSERVE\n)\n\
              echo @@host; bash -c \"$observe\"\n\
-             for space in /run/netns/*; do [ -e $space ] || continue\n\
+             for space in /run/netns/*; do nsenter --net=$space true 2>/dev/null || continue\n\
              echo @@${{space##*/}}; nsenter --net=$space bash -c \"$observe\"; done"
         );
         let mut snapshot = Self::default();
