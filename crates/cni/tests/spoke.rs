@@ -43,13 +43,13 @@ fn every_driver() {
         vlan: vlan.map(|number| VlanId::new(number).unwrap()),
     };
     let macvlan = json!({"driver": "macvlan", "parent": "eth9", "vlan": 7, "mode": "bridge",
-        "bcqueuelen": 5, "hostAccess": true, "probe": true});
+        "bcqueuelen": 5, "hostAccess": true});
     let expected = Macvlan {
         parent: parent(Some(7)),
         mode: MacvlanMode::Bridge,
         broadcast_queue: Some(5),
         host_access: true,
-        probe: true,
+        probe: false,
     };
     assert_eq!(kind(&macvlan), LinkKind::Macvlan(expected));
     let ipvlan = json!({"driver": "ipvlan", "master": "eth9", "mode": "l3s"});
