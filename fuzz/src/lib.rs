@@ -11,8 +11,8 @@ mod mutate;
 mod nothing;
 mod plugin;
 mod records;
-mod runtime;
 mod run;
+mod runtime;
 mod wire;
 
 pub use dhcp::{dhcp_call, dhcp_packet};

@@ -9,8 +9,8 @@ use model::{Backend, Error, Result};
 use serde::Deserialize;
 
 pub(crate) use daemon::{
-    DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope, SpecConfig,
-    TcpConfig,
+    DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope,
+    SpecConfig, TcpConfig,
 };
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.

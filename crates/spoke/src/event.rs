@@ -59,11 +59,9 @@ impl What {
     pub(crate) fn level(self) -> Level {
         match self {
             What::Failed => Level::Error,
-            What::Clash
-            | What::Freed
-            | What::Quarantined
-            | What::Healed
-            | What::LeaseLost => Level::Warn,
+            What::Clash | What::Freed | What::Quarantined | What::Healed | What::LeaseLost => {
+                Level::Warn
+            }
             What::Started
             | What::Stopped
             | What::NetworkCreated
