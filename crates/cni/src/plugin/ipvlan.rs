@@ -18,7 +18,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let mut plan = Plan {
         wiring: template.clone(),
         template,
-        source: source::load(call, Space::Host)?,
+        source: source::load(call, Space::Network(call.config.name().clone()))?,
         ..Plan::default()
     };
     if plan.source.ipam != model::Ipam::None {

@@ -17,7 +17,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     });
     let template = link::alone(kind, parent::mtu(&root)?);
     let wiring = link::with_mac(&template, link::own_mac(call)?);
-    let source = source::load(call, Space::Host)?;
+    let source = source::load(call, Space::Network(call.config.name().clone()))?;
     Ok(Plan { template, wiring, source, ..Plan::default() })
 }
 
