@@ -41,7 +41,7 @@ fn a_macvlan() {
     let all = json!({"master": "eth7", "mode": "passthru", "mtu": 1400, "bcqueuelen": 500,
         "linkInContainer": true, "mac": "02:00:00:00:00:01", "ipam": fixed()});
     let told = told(&Rig::new(), Plugin::Macvlan, "", all);
-    assert_eq!(told.leases[0].space, Space::Host);
+    assert_eq!(told.leases[0].space, Space::Network("net".parse().unwrap()));
     let link = told.wiring.link.clone().unwrap();
     assert_eq!(link.mtu.unwrap().bytes(), 1400);
     assert_eq!(link.mac.unwrap().to_string(), "02:00:00:00:00:01");
