@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use model::{
     Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Error, Family, Firewall, Gateway, Ipam,
     Ipvlan, Link, LinkKind, Macvlan, Masquerade, Network, Order, Pool, PoolId, Publish, Range,
@@ -31,7 +30,7 @@ pub(crate) fn network(
         runtime: Runtime::Podman,
         since: context.now,
         wiring: wiring(config, wish, context.backend)?,
-        ipam: ipam(config, wish.source)?,
+        ipam: ipam(config, wish)?,
         routes: routes(config, wish)?,
         dns: Dns {
             nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
@@ -93,12 +92,12 @@ fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
                 ..BridgePort::default()
             },
         }),
-        Shape::Macvlan { parent, mode } => LinkKind::Macvlan(Macvlan {
+        Shape::Macvlan { parent, mode, host_access, probe } => LinkKind::Macvlan(Macvlan {
             parent: parent.clone(),
             mode: *mode,
             broadcast_queue: None,
-            host_access: *mode == model::MacvlanMode::Bridge,
-            probe: wish.source == Source::Book,
+            host_access: *host_access,
+            probe: *probe,
         }),
         Shape::Ipvlan { parent, mode } => {
             LinkKind::Ipvlan(Ipvlan { parent: parent.clone(), mode: *mode })
@@ -106,15 +105,15 @@ fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
     })
 }
 
-fn ipam(config: &NetworkConfig, source: Source) -> Result<Ipam> {
-    match source {
+fn ipam(config: &NetworkConfig, wish: &NewNetwork) -> Result<Ipam> {
+    match wish.source {
         Source::Nothing => Ok(Ipam::None),
         Source::Dhcp => Ok(Ipam::Dhcp(Dhcp {
             socket: PathBuf::from(DHCP_SOCKET),
             request: Vec::new(),
             skip: Vec::new(),
             provide: Vec::new(),
-            priority: None,
+            priority: wish.metric,
         })),
         Source::Book if config.subnets().is_empty() => Err(Error::invalid(format!(
             "network {} has no subnet; make it again with `podman network create`",
@@ -176,7 +175,7 @@ fn routes(config: &NetworkConfig, wish: &NewNetwork) -> Result<Vec<Route>> {
     let by_bridge = matches!(wish.shape, Shape::Bridge { .. }) && wish.metric.is_none();
     if wish.default_route && wish.source == Source::Book && !by_bridge {
         for family in [Family::V4, Family::V6] {
-            let all = everything(family);
+            let all = family.everything();
             let is_served = config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
             if is_served && routes.iter().all(|route| route.dst != all) {
                 routes.push(Route { priority: wish.metric, ..Route::new(all, None) });
@@ -184,13 +183,6 @@ fn routes(config: &NetworkConfig, wish: &NewNetwork) -> Result<Vec<Route>> {
         }
     }
     Ok(routes)
-}
-
-fn everything(family: Family) -> IpNet {
-    match family {
-        Family::V4 => IpNet::V4(Ipv4Net::default()),
-        Family::V6 => IpNet::V6(Ipv6Net::default()),
-    }
 }
 
 fn route(of: &RouteConfig) -> Result<Route> {

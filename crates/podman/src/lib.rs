@@ -5,6 +5,7 @@
 //! Podman's file of the network is the network, and each call brings its contents along. So `create`
 //! changes nothing, and what the others left is found by [`forgotten`].
 
+mod client;
 mod create;
 mod describe;
 mod forgotten;
@@ -13,6 +14,7 @@ mod option;
 mod setup;
 mod text;
 mod verb;
+mod way_out;
 mod wire;
 
 pub use forgotten::forgotten;

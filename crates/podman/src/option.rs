@@ -13,6 +13,7 @@ use crate::wire::NetworkConfig;
 
 const BRIDGE: &str = "bridge";
 const HAIRPIN: &str = "hairpin";
+const HOST_ACCESS: &str = "host_access";
 const ISOLATE: &str = "isolate";
 const MASQUERADE: &str = "masquerade";
 const METRIC: &str = "metric";
@@ -21,12 +22,13 @@ const MTU: &str = "mtu";
 const NETWORK: &str = "network";
 const NO_DEFAULT_ROUTE: &str = "no_default_route";
 const PARENT: &str = "parent";
+const PROBE: &str = "probe";
 const PUBLISH: &str = "publish";
 const STICKY: &str = "sticky";
 const VLAN: &str = "vlan";
 
 /// Every key, in the order in which an error names them.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 15] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -34,6 +36,8 @@ const KEYS: [&str; 13] = [
     PARENT,
     VLAN,
     MODE,
+    HOST_ACCESS,
+    PROBE,
     PUBLISH,
     MASQUERADE,
     HAIRPIN,
@@ -44,6 +48,9 @@ const KEYS: [&str; 13] = [
 
 /// What describes a network's bridge, and no network on a parent.
 const OF_BRIDGES: [&str; 5] = [BRIDGE, ISOLATE, HAIRPIN, MASQUERADE, PUBLISH];
+
+/// What describes a macvlan, and nothing else.
+const OF_MACVLANS: [&str; 2] = [HOST_ACCESS, PROBE];
 
 /// What a network's options ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +88,14 @@ pub(crate) enum Shape {
         unmanaged: bool,
     },
     /// The segment of a device, with hardware addresses of their own.
-    Macvlan { parent: Parent, mode: MacvlanMode },
+    Macvlan {
+        parent: Parent,
+        mode: MacvlanMode,
+        /// Whether the host and the containers reach each other.
+        host_access: bool,
+        /// Whether the segment is asked before an address is used.
+        probe: bool,
+    },
     /// The segment of a device, with its hardware address.
     Ipvlan { parent: Parent, mode: IpvlanMode },
 }
@@ -145,8 +159,15 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
     )?;
     let shape = shape(config, texts, mode)?;
     let no_default_route = texts.flag(NO_DEFAULT_ROUTE)?.unwrap_or(false);
+    let source = source(config, mode, &shape)?;
+    if source == Source::Dhcp && (no_default_route || config.internal) {
+        let key = if config.internal { "--internal" } else { "-o no_default_route" };
+        return Err(Error::unsupported(format!(
+            "{key}: the routes of this network are those that the DHCP server tells; leave it out"
+        )));
+    }
     Ok(NewNetwork {
-        source: source(config, mode, &shape)?,
+        source,
         shape,
         mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
             text.parse().ok().and_then(Mtu::new)
@@ -179,40 +200,71 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
 }
 
 fn shape(config: &NetworkConfig, texts: &Texts<'_>, mode: Option<Mode>) -> Result<Shape> {
-    let vlan =
-        texts.one(VLAN, "a VLAN from 1 to 4094", |text| text.parse().ok().and_then(VlanId::new))?;
     let on_parent = match mode {
-        None => texts.has(PARENT),
+        None => texts.first_of(&[PARENT, HOST_ACCESS, PROBE]).is_some(),
         Some(Mode::Unmanaged) => false,
         Some(Mode::Dhcp | Mode::Macvlan(_) | Mode::Ipvlan(_)) => true,
     };
-    if !on_parent {
-        if texts.has(PARENT) {
-            return Err(Error::invalid(format!(
-                "-o {MODE}=unmanaged is of a bridge, and -o {PARENT} of networks without one; \
-                 leave one out"
-            )));
+    match (on_parent, mode) {
+        (false, _) => bridge(config, texts, mode == Some(Mode::Unmanaged)),
+        (true, Some(Mode::Ipvlan(mode))) => {
+            if let Some(key) = texts.first_of(&OF_MACVLANS) {
+                return Err(Error::invalid(format!(
+                    "-o {key} is of macvlans, and this network has an ipvlan's -o {MODE}; leave \
+                     one out"
+                )));
+            }
+            Ok(Shape::Ipvlan { parent: parent(config, texts)?, mode })
         }
-        return Ok(Shape::Bridge {
-            name: device(config, texts, BRIDGE)?,
-            vlan,
-            hairpin: texts.flag(HAIRPIN)?.unwrap_or(true),
-            unmanaged: mode == Some(Mode::Unmanaged),
-        });
+        (true, Some(Mode::Macvlan(mode))) => macvlan(config, texts, mode),
+        (true, Some(Mode::Dhcp | Mode::Unmanaged) | None) => {
+            macvlan(config, texts, MacvlanMode::default())
+        }
     }
-    if let Some(key) = texts.first_of(&OF_BRIDGES) {
+}
+
+fn bridge(config: &NetworkConfig, texts: &Texts<'_>, unmanaged: bool) -> Result<Shape> {
+    if let Some(key) = texts.first_of(&[PARENT, HOST_ACCESS, PROBE]) {
         return Err(Error::invalid(format!(
-            "-o {key} is of bridges, and this network is on a parent device; leave it out"
+            "-o {MODE}=unmanaged is of a bridge, and -o {key} of networks without one; leave one \
+             out"
         )));
     }
-    let parent = Parent { name: device(config, texts, PARENT)?, place: Place::Host, vlan };
-    Ok(match mode {
-        Some(Mode::Ipvlan(mode)) => Shape::Ipvlan { parent, mode },
-        Some(Mode::Macvlan(mode)) => Shape::Macvlan { parent, mode },
-        Some(Mode::Dhcp | Mode::Unmanaged) | None => {
-            Shape::Macvlan { parent, mode: MacvlanMode::default() }
-        }
+    Ok(Shape::Bridge {
+        name: device(config, texts, BRIDGE)?,
+        vlan: vlan(texts)?,
+        hairpin: texts.flag(HAIRPIN)?.unwrap_or(true),
+        unmanaged,
     })
+}
+
+fn macvlan(config: &NetworkConfig, texts: &Texts<'_>, mode: MacvlanMode) -> Result<Shape> {
+    let host_access = texts.flag(HOST_ACCESS)?.unwrap_or(false);
+    if host_access && mode != MacvlanMode::Bridge {
+        return Err(Error::invalid(format!(
+            "-o {HOST_ACCESS}: only -o {MODE}=bridge lets anybody reach another; leave one out"
+        )));
+    }
+    let probe = texts.flag(PROBE)?.unwrap_or(false);
+    Ok(Shape::Macvlan { parent: parent(config, texts)?, mode, host_access, probe })
+}
+
+/// The device whose segment it is.
+fn parent(config: &NetworkConfig, texts: &Texts<'_>) -> Result<Parent> {
+    match texts.first_of(&OF_BRIDGES) {
+        Some(key) => Err(Error::invalid(format!(
+            "-o {key} is of bridges, and this network is on a parent device; leave it out"
+        ))),
+        None => Ok(Parent {
+            name: device(config, texts, PARENT)?,
+            place: Place::Host,
+            vlan: vlan(texts)?,
+        }),
+    }
+}
+
+fn vlan(texts: &Texts<'_>) -> Result<Option<VlanId>> {
+    texts.one(VLAN, "a VLAN from 1 to 4094", |text| text.parse().ok().and_then(VlanId::new))
 }
 
 /// A device of the host, by an option or by `--interface-name`.
@@ -246,6 +298,12 @@ fn source(config: &NetworkConfig, mode: Option<Mode>, shape: &Shape) -> Result<S
         }
     };
     match (source, shape, config.subnets().first()) {
+        (Source::Dhcp | Source::Nothing, Shape::Macvlan { probe: true, .. }, _) => {
+            Err(Error::invalid(format!(
+                "-o {PROBE}: what a DHCP server gives is always probed, and without addresses there \
+                 is nothing to probe; leave it out"
+            )))
+        }
         (Source::Dhcp, Shape::Bridge { .. } | Shape::Ipvlan { .. }, _) => Err(Error::unsupported(
             "addresses by DHCP are for networks on a parent device, with hardware addresses \
                  of their own: -o mode=dhcp -o parent=DEVICE",
@@ -323,20 +381,32 @@ mod tests {
             vlan,
         };
         let bridge = MacvlanMode::Bridge;
+        let macvlan =
+            |parent, mode| Shape::Macvlan { parent, mode, host_access: false, probe: false };
         for (given, expected, source) in [
             (
                 json!({"parent": "eth0", "vlan": "5"}),
-                Shape::Macvlan { parent: parent(Some("eth0"), VlanId::new(5)), mode: bridge },
+                macvlan(parent(Some("eth0"), VlanId::new(5)), bridge),
                 Source::Book,
             ),
             (
                 json!({"mode": "dhcp", "parent": "eth0"}),
-                Shape::Macvlan { parent: parent(Some("eth0"), None), mode: bridge },
+                macvlan(parent(Some("eth0"), None), bridge),
                 Source::Dhcp,
             ),
             (
                 json!({"mode": "private"}),
-                Shape::Macvlan { parent: parent(None, None), mode: MacvlanMode::Private },
+                macvlan(parent(None, None), MacvlanMode::Private),
+                Source::Book,
+            ),
+            (
+                json!({"parent": "eth0", "host_access": "true", "probe": "1"}),
+                Shape::Macvlan {
+                    parent: parent(Some("eth0"), None),
+                    mode: bridge,
+                    host_access: true,
+                    probe: true,
+                },
                 Source::Book,
             ),
             (
@@ -357,6 +427,12 @@ mod tests {
             (json!({"options": {"mode": "dhcp", "bridge": "a"}}), "-o bridge"),
             (json!({"options": {"mode": "unmanaged", "parent": "a"}}), "leave one out"),
             (json!({"options": {"network": "front", "mtu": "1400"}}), "-o mtu"),
+            (json!({"options": {"mode": "vepa", "host_access": "true"}}), "-o host_access"),
+            (json!({"options": {"mode": "dhcp", "probe": "true"}}), "always probed"),
+            (json!({"options": {"mode": "dhcp"}, "internal": true}), "--internal"),
+            (json!({"options": {"mode": "l2", "probe": "true"}}), "-o probe is of macvlans"),
+            (json!({"options": {"mode": "unmanaged", "probe": "true"}}), "-o probe of networks"),
+            (json!({"options": {"bridge": "b", "host_access": "true"}}), "-o bridge is of bridges"),
             (json!({"options": {"mode": "wild"}}), "-o mode=wild"),
             (json!({"options": {"vlan": "4095"}}), "1 to 4094"),
             (json!({"options": {"isolate": "strict"}}), "isolate=strict"),

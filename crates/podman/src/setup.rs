@@ -13,7 +13,7 @@ use netlink::Netns;
 use crate::option::Wish;
 use crate::verb::Context;
 use crate::wire::{Exec, StatusBlock};
-use crate::{describe, join};
+use crate::{client, describe, join, way_out};
 
 /// Attaches the container; the answer for netavark.
 pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<StatusBlock> {
@@ -99,11 +99,16 @@ fn request(
     sandbox: Option<Sandbox>,
     context: &Context<'_>,
 ) -> Result<Request> {
-    let wiring = wiring(exec, &network, context)?;
-    let ipam = with_wanted(&network, exec.wanted())?;
+    let mut wiring = wiring(exec, &network, context)?;
+    let mut ipam = with_wanted(&network, exec.wanted())?;
     let wanted = exec.wanted().to_vec();
     // An address that was asked for is not kept: whoever asks for it next may have it.
-    let network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
+    let mut network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
+    if let (Ipam::Dhcp(_), true, Some(owner)) = (&ipam, network.sticky, exec.owner()) {
+        let site = context.engine.occupancy()?.site;
+        client::be_known(&owner, &network.name, site, &mut wiring, &mut ipam);
+    }
+    way_out::rank(exec.ifname(), &wiring, &mut ipam, &mut network.routes);
     Ok(Request { wiring, ipam, wanted, ..bare(exec, network, sandbox) })
 }
 
