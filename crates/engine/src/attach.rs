@@ -182,15 +182,21 @@ impl Engine<'_> {
             let mut txn = Txn::new();
             let fresh: Vec<Lease> =
                 choice.leases.iter().filter(|lease| !old.contains(lease)).cloned().collect();
-            for lease in old.iter().filter(|lease| !choice.leases.contains(lease)) {
+            let lost: Vec<&Lease> =
+                old.iter().filter(|lease| !choice.leases.contains(lease)).collect();
+            for lease in &lost {
                 txn = txn.delete(Key::Lease(lease.space.clone(), lease.address.addr()));
             }
+            txn = self.keep_instead(request, &lost, &choice.leases, txn)?;
             txn = choice.advance(self.take(&again, &fresh, txn));
             match self.try_replace(begun, again, txn)? {
                 None => return Ok(()),
-                Some(Key::Lease(_, lost)) => avoid.insert(lost),
+                Some(Key::Lease(_, lost) | Key::Reservation(_, lost)) => {
+                    avoid.insert(lost);
+                }
+                Some(Key::Sticky(..)) => {}
                 Some(_) => return Err(overtaken(&begun.value)),
-            };
+            }
         }
         Err(lost(&begun.value))
     }

@@ -155,30 +155,64 @@ impl Engine<'_> {
     ) -> Result<Txn> {
         let known = self.sticky_of(network, owner)?;
         let mut kept = known.as_ref().map(|read| read.value.clone()).unwrap_or_default();
-        let before = kept.len();
-        for lease in leases {
-            let address = lease.address.addr();
-            if kept.contains(&address) {
-                continue;
-            }
-            kept.push(address);
-            let reservation = Reservation {
-                space: lease.space.clone(),
-                address,
-                owner: Some(owner.clone()),
-                network: Some(network.clone()),
-                learned: true,
-            };
-            let key = Key::Reservation(lease.space.clone(), address);
-            let record = Record::Reservation(reservation);
-            txn = txn.expect(key.clone(), Expect::Absent).put(key, record);
+        let before = kept.clone();
+        for lease in leases.iter().filter(|lease| !before.contains(&lease.address.addr())) {
+            kept.push(lease.address.addr());
+            txn = learn(network, owner, lease, txn);
         }
-        if kept.len() == before {
+        if kept == before {
             return Ok(txn);
         }
         let key = Key::Sticky(network.clone(), owner.clone());
         Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
     }
+
+    /// The same where `lost`, which were kept for the owner a moment ago, are somebody else's: it
+    /// gets the others instead.
+    pub(crate) fn keep_instead(
+        &self,
+        request: &Request,
+        lost: &[&Lease],
+        leases: &[Lease],
+        mut txn: Txn,
+    ) -> Result<Txn> {
+        let network = &request.network.name;
+        let Some(owner) = request.owner.as_ref().filter(|_| request.network.sticky) else {
+            return Ok(txn);
+        };
+        let known = self.sticky_of(network, owner)?;
+        let mut kept = known.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+        for Lease { space, address, .. } in lost {
+            let address = address.addr();
+            let reserved = self.reservation_of(space, address)?;
+            if reserved.is_some_and(|read| read.value.learned) {
+                kept.retain(|kept| *kept != address);
+                txn = txn.delete(Key::Reservation(space.clone(), address));
+            }
+        }
+        for lease in leases {
+            if !kept.contains(&lease.address.addr()) {
+                kept.push(lease.address.addr());
+                txn = learn(network, owner, lease, txn);
+            }
+        }
+        let key = Key::Sticky(network.clone(), owner.clone());
+        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
+    }
+}
+
+/// Adds to the transaction that an address is kept for its owner.
+fn learn(network: &NetworkName, owner: &OwnerName, lease: &Lease, txn: Txn) -> Txn {
+    let address = lease.address.addr();
+    let reservation = Reservation {
+        space: lease.space.clone(),
+        address,
+        owner: Some(owner.clone()),
+        network: Some(network.clone()),
+        learned: true,
+    };
+    let key = Key::Reservation(lease.space.clone(), address);
+    txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(reservation))
 }
 
 impl Choice {

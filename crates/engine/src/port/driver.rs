@@ -23,6 +23,8 @@ pub enum Stray {
     Link(IfName),
     /// Packet filter elements with this owner mark.
     Elements(String),
+    /// A network namespace of this name where an interface waits for its container.
+    Parking(String),
 }
 
 /// Makes and unmakes what an attachment's record describes.

@@ -39,6 +39,24 @@ fn another_address_is_chosen_than_one_that_answers() {
 }
 
 #[test]
+fn the_address_that_is_used_is_the_one_that_is_kept() {
+    let (world, mut network) = (World::new(), probed(book("10.0.0.0/28")));
+    network.sticky = true;
+    answering(&world, &["10.0.0.2", "10.0.0.3"]);
+    let engine = world.engine();
+    let of = |container: &str| {
+        let owner = Some("web".parse().unwrap());
+        engine::Request { owner, ..request(&network, container) }
+    };
+    assert_eq!(ip(&engine.attach(&of("a")).unwrap()), "10.0.0.4");
+    engine.detach(&of("a")).unwrap();
+    let kept: Vec<String> =
+        engine.reservations().unwrap().iter().map(|kept| kept.address.to_string()).collect();
+    assert_eq!(kept, ["10.0.0.4"], "and not what answered");
+    assert_eq!(ip(&engine.attach(&of("b")).unwrap()), "10.0.0.4");
+}
+
+#[test]
 fn an_address_that_was_asked_for_is_refused_when_it_answers() {
     let (world, network) = (World::new(), probed(book("10.0.0.0/28")));
     answering(&world, &["10.0.0.5"]);
