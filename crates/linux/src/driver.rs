@@ -215,6 +215,9 @@ impl Driver for Linux {
         match stray {
             Stray::Link(name) => self.delete(&mut Socket::route()?, name),
             Stray::Elements(mark) => self.policy.remove_marked(mark),
+            Stray::Parking(name) => {
+                Err(Error::bug(format!("nothing of the kernel's dataplane is parked in {name}")))
+            }
         }
     }
 }

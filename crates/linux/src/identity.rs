@@ -21,6 +21,9 @@ pub const PROTOCOL: u8 = 0x73;
 /// How the name of a container's end begins that waits in the host's namespace.
 const GUEST: &str = "vetc";
 
+/// Ends the mark of whoever has no end of a link in the host's namespace.
+const HIDDEN: &str = "hidden";
+
 /// The names and addresses that follow from an attachment's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -60,6 +63,11 @@ impl Identity {
         format!("{}/{}", self.hex(32), layer.name())
     }
 
+    /// The same of a link without an end in the host, whose life nothing in the host proves.
+    pub fn hidden_mark(&self) -> String {
+        format!("{}/{HIDDEN}", self.hex(32))
+    }
+
     /// Whether `mark` is this identity's, in whichever layer.
     pub fn made(&self, mark: &str) -> bool {
         mark.split_once('/').is_some_and(|(identity, _)| identity == self.hex(32))
@@ -87,6 +95,11 @@ impl Identity {
 pub fn host_link_of(mark: &str) -> Option<IfName> {
     let (identity, _) = mark.split_once('/')?;
     format!("veth{}", identity.get(..11)?).parse().ok()
+}
+
+/// Whether the link of whoever bears the mark has no end in the host ([`Identity::hidden_mark`]).
+pub fn is_hidden(mark: &str) -> bool {
+    mark.split_once('/').is_some_and(|(_, layer)| layer == HIDDEN)
 }
 
 /// Whether an interface of ours is a container's end that waits in the host's namespace.
@@ -210,6 +223,8 @@ mod tests {
         assert_eq!(group_of(&one.guest_link().unwrap()), Some(one.group()));
         assert_eq!(group_of(&one.host_link().unwrap()), None);
         assert_ne!(shim_link(&"a".parse().unwrap()).ok(), shim_link(&"b".parse().unwrap()).ok());
+        assert!(one.made(&one.hidden_mark()) && is_hidden(&one.hidden_mark()));
+        assert!(!is_hidden(&one.mark(Layer::Link)));
         assert!(one.made(&one.mark(Layer::Link)) && !one.made(&other.mark(Layer::Link)));
         assert_eq!(host_link_of(&one.mark(Layer::Publish)), one.host_link().ok());
         let address = "10.0.0.2".parse().unwrap();

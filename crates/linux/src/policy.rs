@@ -98,7 +98,12 @@ impl Policy {
         let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
             return Ok(());
         };
-        let forwarding = self.with(|socket| filter::allow_forwarding(socket, behind))?;
+        let forwarding = self.with(|socket| {
+            if let Some(bridge) = wanted::switching(attachment) {
+                filter::allow_forwarding(socket, bridge)?;
+            }
+            filter::allow_forwarding(socket, behind)
+        })?;
         if forwarding.legacy.is_empty() {
             return Ok(());
         }
@@ -312,10 +317,12 @@ fn yielding(attachment: &Attachment) -> Result<impl Fn(&Owner) -> Result<bool>> 
 
 /// Whether the owner of an element gives way to the attachment with this `host_end`: a dead
 /// container does, whose host's end went with it. One whose link another plugin made has no host's
-/// end of ours, dead or alive, and gives way too, as do the other layers of the same attachment.
+/// end of ours, dead or alive, and gives way too, as do the other layers of the same attachment. A
+/// link of ours without an end in the host may be alive: it does not.
 fn is_gone(owner: &Owner, host_end: &IfName) -> Result<bool> {
     match identity::host_link_of(owner.as_str()) {
         Some(link) if link == *host_end => Ok(true),
+        Some(_) if identity::is_hidden(owner.as_str()) => Ok(false),
         Some(link) => Ok(Socket::route()?.link(At::Name(&link))?.is_none()),
         None => Ok(true),
     }

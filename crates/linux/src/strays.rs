@@ -61,7 +61,7 @@ fn is_of_container(link: &Link) -> bool {
 }
 
 /// Whether the container that elements were made for still has its link. One that got its link
-/// from somebody else proves nothing.
+/// from somebody else, or has one without an end in the host, proves nothing.
 fn presence_of(mark: &str, links: &BTreeSet<&IfName>) -> Presence {
     let host_link = identity::host_link_of(mark);
     match host_link.is_some_and(|link| links.contains(&link)) {

@@ -121,6 +121,11 @@ impl Elements {
         self.add(Entry::Home(behind.clone(), container))
     }
 
+    /// The container's gateway is another interface than this, its bridge.
+    pub fn switched(&mut self, bridge: &IfName, container: IpAddr) -> &mut Self {
+        self.add(Entry::Switched(bridge.clone(), container))
+    }
+
     /// The container is behind an interface of its own, and reaches its network by routes.
     pub fn routed(&mut self, container: IpAddr) -> &mut Self {
         self.add(Entry::Routed(container))

@@ -8,7 +8,7 @@ use netlink::nft::{Comment, Element, Set, Tuple};
 
 use super::ruleset::{
     DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY, MASQUERADE,
-    MASQUERADE_ALL, OWNED, ROUTED,
+    MASQUERADE_ALL, OWNED, ROUTED, SWITCHED,
 };
 
 /// What the table knows about a container.
@@ -46,6 +46,8 @@ pub enum Entry {
     LanOnly(IpAddr),
     /// Its published ports are reached from this host and its containers only.
     LocalOnly(IpAddr),
+    /// Behind this bridge, in a VLAN whose gateway is another interface.
+    Switched(IfName, IpAddr),
 }
 
 impl Entry {
@@ -70,6 +72,7 @@ impl Entry {
             Entry::Isolated(_, address) => (ISOLATED, address),
             Entry::LanOnly(address) => (LAN_ONLY, address),
             Entry::LocalOnly(address) => (LOCAL_ONLY, address),
+            Entry::Switched(_, address) => (SWITCHED, address),
         };
         let [v4, v6] = sets;
         if address.is_ipv4() { v4 } else { v6 }
@@ -84,7 +87,8 @@ impl Entry {
             Entry::Hairpin(interface, address)
             | Entry::Home(interface, address)
             | Entry::Guarded(interface, address)
-            | Entry::Isolated(interface, address) => {
+            | Entry::Isolated(interface, address)
+            | Entry::Switched(interface, address) => {
                 Tuple::new().interface(interface).address(*address)
             }
             Entry::MasqueradeAll(address)
@@ -114,7 +118,8 @@ impl Entry {
             | Entry::LanOnly(address)
             | Entry::LocalOnly(address)
             | Entry::Guarded(_, address)
-            | Entry::Isolated(_, address) => *address,
+            | Entry::Isolated(_, address)
+            | Entry::Switched(_, address) => *address,
         }
     }
 
@@ -146,6 +151,7 @@ impl Entry {
                     HAIRPIN => Entry::Hairpin,
                     HOME => Entry::Home,
                     GUARDED => Entry::Guarded,
+                    SWITCHED => Entry::Switched,
                     _ => Entry::Isolated,
                 };
                 Some(made(interface(key.first()?)?, address(key.get(1)?)?))
@@ -199,6 +205,7 @@ impl fmt::Display for Entry {
             Entry::LocalOnly(address) => {
                 write!(f, "published ports of {address} for this host only")
             }
+            Entry::Switched(bridge, address) => write!(f, "{address} in a VLAN of {bridge}"),
         }
     }
 }
@@ -254,7 +261,8 @@ mod tests {
             Entry::Routed(address),
             Entry::Masquerade(address),
             Entry::Guarded(bridge.clone(), address),
-            Entry::Isolated(bridge, address),
+            Entry::Isolated(bridge.clone(), address),
+            Entry::Switched(bridge, address),
             Entry::LanOnly(address),
             Entry::LocalOnly(address),
         ]

@@ -8,7 +8,7 @@ use crate::identity::GROUP;
 
 use super::ruleset::{
     DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
-    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED,
+    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SWITCHED,
 };
 
 /// A rule.
@@ -43,7 +43,17 @@ fn loopback() -> Vec<Steps> {
         steps.extend([address(Ip::V4), MASK_8, Expression::Equal(R, Cow::Borrowed(LOOPBACK))]);
         ending(steps, DROP)
     };
-    vec![from(Ip::destination), from(Ip::source)]
+    let switched = |ip: Ip, address: fn(Ip) -> Expression<'static>| {
+        ending(ip.behind(Meta::InputName, address(ip), &SWITCHED), Expression::NotTracked)
+    };
+    vec![
+        from(Ip::destination),
+        from(Ip::source),
+        switched(Ip::V4, Ip::source),
+        switched(Ip::V6, Ip::source),
+        switched(Ip::V4, Ip::destination),
+        switched(Ip::V6, Ip::destination),
+    ]
 }
 
 /// `127.0.0.0`.

@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_2";
+const STAMP: &str = "ruleset_3";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -58,6 +58,7 @@ pub(super) const GUARDED: [Set<'static>; 2] = pair(["guarded4", "guarded6"], BEH
 pub(super) const ISOLATED: [Set<'static>; 2] = pair(["isolated4", "isolated6"], BEHIND);
 pub(super) const LAN_ONLY: [Set<'static>; 2] = pair(["lan_only4", "lan_only6"], ADDRESSES);
 pub(super) const LOCAL_ONLY: [Set<'static>; 2] = pair(["local_only4", "local_only6"], ADDRESSES);
+pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], BEHIND);
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const INSIDE: Set<'static> = set("inside", &[Field::Interface, Field::Interface]);
@@ -65,7 +66,7 @@ pub(super) const LAN: [Set<'static>; 2] =
     [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
 
 /// The sets whose elements have owners, in the order of `ruleset.nft`.
-pub(super) const OWNED: [[Set<'static>; 2]; 11] = [
+pub(super) const OWNED: [[Set<'static>; 2]; 12] = [
     DNAT_HOST,
     DNAT_ANY,
     HAIRPIN,
@@ -77,6 +78,7 @@ pub(super) const OWNED: [[Set<'static>; 2]; 11] = [
     ISOLATED,
     LAN_ONLY,
     LOCAL_ONLY,
+    SWITCHED,
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.

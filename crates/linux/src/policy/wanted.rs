@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use model::{Attachment, Backend, EgressPolicy, Family, IfName, LinkKind, Publish, Result};
+use model::{Attachment, Backend, EgressPolicy, Family, IfName, Layer, LinkKind, Publish, Result};
 use netlink::{At, Socket};
 
 use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
 use crate::identity::Identity;
 use crate::plan::container_mac;
-use crate::plan::port::gateway_device;
+use crate::plan::port::{gateway_device, vlan_of_gateway};
 
 /// The elements of an attachment, and the host's interface that leads to it.
 pub(super) struct Wanted {
@@ -25,6 +25,7 @@ impl Wanted {
         wanted.masquerade(attachment);
         wanted.publish(attachment);
         wanted.firewall(attachment);
+        wanted.switch(attachment);
         Ok(Some(wanted))
     }
 
@@ -40,6 +41,16 @@ impl Wanted {
                 Some(behind) if bridged => self.elements.home(behind, container),
                 Some(_) | None => self.elements.routed(container),
             };
+        }
+    }
+
+    /// Where the bridge is not the gateway, nothing of the above may happen to what only passes it.
+    fn switch(&mut self, attachment: &Attachment) {
+        let Some(bridge) = switching(attachment).filter(|_| !self.elements.is_empty()) else {
+            return;
+        };
+        for container in attachment.addresses.iter().map(|held| held.address.addr()) {
+            self.elements.switched(bridge, container);
         }
     }
 
@@ -105,9 +116,25 @@ pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
         wiring.firewall.as_ref().map(|part| part.backend),
     ];
     match ours.contains(&Some(Backend::Nftables)) {
-        true => Identity::of(&attachment.id).mark(attachment.layer).parse().map(Some),
+        true => mark(attachment).parse().map(Some),
         false => Ok(None),
     }
+}
+
+/// Of a link that plugins of others made we are told the rest, without a link.
+fn mark(attachment: &Attachment) -> String {
+    let identity = Identity::of(&attachment.id);
+    let is_pair = attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_pair());
+    match attachment.layer == Layer::Link && !is_pair {
+        true => identity.hidden_mark(),
+        false => identity.mark(attachment.layer),
+    }
+}
+
+/// The attachment's bridge, where that is not its gateway.
+pub(super) fn switching(attachment: &Attachment) -> Option<&IfName> {
+    let bridge = attachment.wiring.link.as_ref()?.kind.bridge()?;
+    vlan_of_gateway(bridge).map(|_| &bridge.name)
 }
 
 fn is_bridged(link: &model::Link) -> bool {

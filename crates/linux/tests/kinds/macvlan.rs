@@ -1,6 +1,6 @@
 //! Macvlans in containers.
 
-use engine::port::{Driver, Presence};
+use engine::port::{Driver, Presence, Stray};
 use linux::{Life, Linux};
 use model::*;
 
@@ -152,5 +152,30 @@ fn what_a_parent_cannot_carry_is_refused() {
         linux.attach(&second).unwrap();
         two.run("ping -c1 -W2 10.77.0.9");
         linux.detach(&second).unwrap();
+    });
+}
+
+#[test]
+fn who_has_no_end_in_the_host_is_not_taken_for_dead() {
+    isolated(|| {
+        let _other = lan();
+        let linux = Linux::new(Life::Long);
+        let (one, two) = (Container::new(), Container::new());
+        let kind = LinkKind::Macvlan(macvlan(parent("lan0")));
+        let mut first = bare("one", kind.clone(), "10.77.0.2/24", &one.sandbox);
+        first.wiring.publish = Some(published(8080));
+        linux.attach(&first).unwrap();
+        // Another segment, or a book that was lost: the address is somebody's all the same.
+        let mut second = bare("two", kind, "10.77.0.2/24", &two.sandbox);
+        second.wiring.publish = Some(published(8080));
+        let refused = linux.attach(&second).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
+        linux.detach(&second).unwrap();
+        let strays = linux.strays(&|| Ok(Vec::new())).unwrap();
+        assert!(matches!(strays.as_slice(), [(Stray::Elements(_), Presence::Doubtful)]));
+        assert_eq!(linux.strays(&|| Ok(vec![first.clone()])).unwrap(), []);
+        let lost = Attachment { runtime: Runtime::Reference, ..first.clone() };
+        linux.detach(&lost).unwrap();
+        assert_eq!(linux.strays(&|| Ok(Vec::new())).unwrap(), []);
     });
 }
