@@ -57,7 +57,7 @@ fn all() -> Vec<Row> {
         row("bandwidth: burst over 4 GB", &json!({"ingressRate": 8000, "ingressBurst": 40_000_000_000_u64}))
             .refused(7)
             .forgiving(),
-        Row::new("bandwidth: alone", "1.0.0", &[limited.clone()]).refused(7),
+        Row::new("bandwidth: alone", "1.0.0", std::slice::from_ref(&limited)).refused(7),
         ptp::announced(Row::new("bandwidth: behind ptp", "1.0.0", &[ptp, limited])),
         row("bandwidth: two containers", &both).steps(&[
             Step::Add,
