@@ -58,8 +58,8 @@ pub enum Step {
     Probe(Ipv4Addr),
     /// This is the lease from now on: write it down before anybody hears of it.
     Keep(Box<Terms>),
-    /// The address may not be used any more, because of this.
-    Lose(&'static str),
+    /// This may not be used any more, because of that. Another address is asked for from now on.
+    Lose(Box<Terms>, &'static str),
     /// There will be no address, because of this.
     Fail(String),
 }
@@ -107,6 +107,8 @@ pub struct Client {
     begun: Time,
     tries: u32,
     declines: u32,
+    /// Whether it had an address and lost it: then it asks for as long as it takes.
+    lost: bool,
     deadline: Time,
     /// What the last refusal said.
     refusal: Option<String>,
@@ -132,6 +134,7 @@ impl Client {
             begun: now,
             tries: 0,
             declines: 0,
+            lost: false,
             deadline: now,
             refusal: None,
             random: random | 1,
@@ -182,9 +185,8 @@ impl Client {
         if now < self.deadline || self.is_over() {
             return Vec::new();
         }
-        if let Some(expiry) = self.expiry().filter(|expiry| now >= *expiry) {
-            self.deadline = expiry;
-            return self.lose("its time is over and no server renewed it");
+        if self.expiry().is_some_and(|expiry| now >= expiry) {
+            return self.lose("its time is over and no server renewed it", now);
         }
         match &self.state {
             State::Selecting | State::Requesting(_) => self.select(now),
@@ -229,7 +231,7 @@ impl Client {
                 self.renewed(message, station, now)
             }
             (State::Rebooting | State::Renewing | State::Rebinding, Kind::Nak) => {
-                self.lose("the server says that it may not be used")
+                self.lose("the server says that it may not be used", now)
             }
             _ => Vec::new(),
         }
@@ -248,16 +250,25 @@ impl Client {
     /// Gives the address back, and ends.
     pub fn release(&mut self) -> Vec<Step> {
         let held = self.held.take();
-        self.state = State::Ended;
-        self.deadline = Time::NEVER;
+        self.end();
         self.renew_exchange();
         held.map(|held| self.releasing(&held.terms)).into_iter().collect()
     }
 
+    /// Ends: nobody needs an address any more.
+    pub fn abandon(&mut self) {
+        self.held = None;
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.state = State::Ended;
+        self.deadline = Time::NEVER;
+    }
+
     fn select(&mut self, now: Time) -> Vec<Step> {
-        if now.since(self.begun) >= self.pace.give_up {
-            self.state = State::Ended;
-            self.deadline = Time::NEVER;
+        if !self.lost && now.since(self.begun) >= self.pace.give_up {
+            self.end();
             return vec![Step::Fail(self.silence())];
         }
         // An offer whose request nobody answers is as good as none, after some tries.
@@ -325,13 +336,17 @@ impl Client {
         let address = terms.address.addr();
         self.refusal = Some(format!("{address} was given, which {holder} on the link already has"));
         self.declines += 1;
-        if self.declines >= DECLINES {
-            self.state = State::Ended;
-            self.deadline = Time::NEVER;
-            return vec![step, Step::Fail(self.silence())];
+        if self.declines < DECLINES {
+            self.start_over(now, AFTER_DECLINE);
+            return vec![step];
         }
-        self.start_over(now, AFTER_DECLINE);
-        vec![step]
+        if self.lost {
+            self.declines = 0;
+            self.start_over(now, self.pace.resend_max);
+            return vec![step];
+        }
+        self.end();
+        vec![step, Step::Fail(self.silence())]
     }
 
     fn start_over(&mut self, now: Time, delay: Duration) {
@@ -342,6 +357,8 @@ impl Client {
     }
 
     fn bind(&mut self, terms: Terms, now: Time) -> Vec<Step> {
+        self.lost = false;
+        self.declines = 0;
         self.held = Some(Held { terms: terms.clone(), since: now });
         self.rest(now);
         vec![Step::Keep(Box::new(terms))]
@@ -407,10 +424,14 @@ impl Client {
         self.deadline = self.deadline.min(end);
     }
 
-    fn lose(&mut self, why: &'static str) -> Vec<Step> {
-        self.state = State::Ended;
-        self.deadline = Time::NEVER;
-        vec![Step::Lose(why)]
+    /// Begins anew (RFC 2131 §4.4.5), at once: whoever had an address needs one.
+    fn lose(&mut self, why: &'static str, now: Time) -> Vec<Step> {
+        let held = self.held.take();
+        self.lost = true;
+        self.begun = now;
+        self.declines = 0;
+        self.start_over(now, Duration::ZERO);
+        held.map(|held| Step::Lose(Box::new(held.terms), why)).into_iter().collect()
     }
 
     /// Sets when to ask again: after twice as long as before, and not together with others.
@@ -422,7 +443,7 @@ impl Client {
         let late = tenth.mul_f64(f64::from(self.next_random() as u16) / f64::from(u16::MAX) * 2.0);
         let end = self.begun.after(self.pace.give_up);
         self.deadline = now.after(delay - tenth + late);
-        if self.held.is_none() {
+        if self.held.is_none() && !self.lost {
             self.cap(end);
         }
     }

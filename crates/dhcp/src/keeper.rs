@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use model::{AttachmentId, Error, NetworkName, Result};
+use model::{AttachmentId, Error, Ipv4Net, NetworkName, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::write;
 
@@ -32,8 +32,11 @@ pub enum News {
     Bound(AttachmentId, Terms),
     /// It goes on.
     Renewed(AttachmentId, Terms),
-    /// It ended, because of this; its address was taken from the interface.
+    /// It ended, because of this; its address was taken from the interface, and another is sought.
     Lost(AttachmentId, Terms, &'static str),
+    /// There is one again after that, and its address and routes are on the interface. The last is
+    /// the address that was given first.
+    Regained(AttachmentId, Terms, Ipv4Net),
     /// Something went wrong that will be tried again.
     Trouble(AttachmentId, String),
 }

@@ -1,14 +1,14 @@
 //! A client's link, and the sockets on it. A socket keeps a namespace alive, so that none is held but
 //! while an answer may come.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 use model::{Error, IfName, IpNet, Mac, Result};
 use netlink::link::OperState;
 use netlink::packet::{EVERYBODY, Kind, PacketSocket};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Link, Links, Netns, Socket};
+use netlink::{At, Change, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket};
 
 use crate::keeper::Places;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
@@ -118,6 +118,22 @@ impl Found {
         self.netns.enter(|| {
             Socket::route()?.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result()
         })?
+    }
+
+    /// Puts on it what was given in place of an address that was lost: the kernel took the routes
+    /// with that. What is there already stays.
+    pub(crate) fn dress(&self, terms: &Terms, priority: Option<u32>) -> Result<()> {
+        let link = self.link.index;
+        let mtu = terms.mtu.map(u32::from).filter(|mtu| *mtu < self.link.mtu);
+        let mut batch = Batch::new();
+        batch.add_address(&NewAddress::new(link, IpNet::V4(terms.address)));
+        for (dst, via) in &terms.routes {
+            let via = Some(IpAddr::V4(*via)).filter(|via| !via.is_unspecified());
+            let route = Route::new(IpNet::V4(*dst), via, Some(link));
+            batch.add_route(&Route { priority, mtu, ..route }, Existing::Refuse);
+        }
+        self.netns
+            .enter(|| Socket::route()?.send(&mut batch)?.except(Errno::EXIST).into_result())?
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{Error, Mac, Result};
+use model::{Error, Ipv4Net, Mac, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,10 @@ pub struct Lease {
     pub terms: Terms,
     /// When.
     pub since: Time,
+    /// The address that was given first: the one that whoever asked knows of.
+    pub first: Ipv4Net,
+    /// Whether the terms ended by themselves, or are not yet on the link again since they did.
+    pub lost: bool,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -7,7 +7,7 @@ mod bed;
 
 use std::time::Duration;
 
-use bed::{Bed, dnsmasq, udhcpd};
+use bed::{Bed, dhcpd, dnsmasq, udhcpd};
 use dhcp::News;
 use model::Kind;
 
@@ -61,15 +61,16 @@ fn a_whole_life() {
 #[test]
 fn it_is_renewed_and_survives_its_keeper() {
     let bed = Bed::new();
-    let mut server = udhcpd(&bed, 8);
+    let mut server = udhcpd(&bed, 6);
     let keeper = bed.keeper();
     let terms = keeper.allocate(bed.subject("c1")).unwrap();
     bed.configure(&terms);
     assert!(matches!(bed.news(), News::Bound(..)));
     assert!(matches!(bed.news(), News::Renewed(..)));
-    server.hear("sending ACK");
-    server.hear("sending ACK");
     drop(keeper);
+    bed.forget_news();
+    server.hear("sending ACK");
+    server.hear("sending ACK");
     let offers = server.heard().matches("sending OFFER").count();
     let keeper = bed.keeper();
     assert_eq!(keeper.allocate(bed.subject("c1")).unwrap().address, terms.address);
@@ -81,7 +82,7 @@ fn it_is_renewed_and_survives_its_keeper() {
 #[test]
 fn a_link_that_was_moved_is_found() {
     let bed = Bed::new();
-    let _server = udhcpd(&bed, 8);
+    let _server = udhcpd(&bed, 4);
     let keeper = bed.keeper();
     let terms = keeper.allocate(bed.subject("c1")).unwrap();
     bed.move_to_sandbox();
@@ -89,10 +90,37 @@ fn a_link_that_was_moved_is_found() {
         match bed.news() {
             News::Renewed(..) => break,
             News::Lost(.., why) => panic!("{why}"),
-            News::Bound(..) | News::Trouble(..) => {}
+            News::Bound(..) | News::Trouble(..) | News::Regained(..) => {}
         }
     }
     assert_eq!(keeper.allocate(bed.subject("c1")).unwrap().address, terms.address);
+}
+
+/// As Docker does it: a macvlan beside its parent gets the address, and goes into the container with
+/// another name. What is lost there is put there again.
+#[test]
+fn a_macvlan_that_was_moved_is_found() {
+    let bed = Bed::new();
+    let server = udhcpd(&bed, 4);
+    let mac = bed.add_macvlan("c1");
+    let keeper = bed.keeper();
+    let subject = dhcp::Subject { mac: Some(mac), ..bed.subject("c1") };
+    let subject = dhcp::Subject {
+        id: model::AttachmentId { ifname: "mv0".parse().unwrap(), ..subject.id },
+        ..subject
+    };
+    let terms = keeper.allocate(subject.clone()).unwrap();
+    assert!(matches!(bed.news(), News::Bound(..)));
+    bed.move_macvlan(&terms);
+    assert!(matches!(bed.news(), News::Renewed(..)));
+    drop(server);
+    while !matches!(bed.news(), News::Lost(..)) {}
+    assert!(!bed.in_sandbox("ip -4 address show dev lan0").contains("10.7.0."));
+    let _server = udhcpd(&bed, 60);
+    while !matches!(bed.news(), News::Regained(..)) {}
+    assert!(bed.in_sandbox("ip -4 address show dev lan0").contains("10.7.0."));
+    assert!(bed.in_sandbox("ip -4 route").contains("default via 10.7.0.1"));
+    keeper.release(&subject.id).unwrap();
 }
 
 #[test]
@@ -138,9 +166,14 @@ fn a_server_that_knows_better_takes_the_address() {
     let keeper = bed.keeper();
     server.hear("DHCPNAK");
     assert!(matches!(bed.news(), News::Lost(..)));
-    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), None);
-    assert!(!bed.addresses().contains("10.7.0."), "{}", bed.addresses());
-    assert_eq!(bed.shelf(), Vec::<String>::new());
+    let News::Regained(_, now, first) = bed.news() else { panic!("nothing was sought") };
+    assert_eq!(first, terms.address);
+    assert!(now.address.to_string().starts_with("10.9.0."), "{now:?}");
+    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), Some(now.clone()));
+    let addresses = bed.addresses();
+    assert!(!addresses.contains("10.7.0."), "{addresses}");
+    assert!(addresses.contains(&now.address.to_string()), "{addresses}");
+    assert!(bed.routes().contains("default via 10.9.0.1"), "{}", bed.routes());
 }
 
 #[test]
@@ -157,16 +190,78 @@ fn a_short_lease_is_renewed_and_ends_with_its_server() {
     loop {
         match bed.news() {
             News::Lost(_, lost, _) => break assert_eq!(lost.address, terms.address),
-            News::Bound(..) | News::Renewed(..) | News::Trouble(..) => {}
+            News::Bound(..) | News::Renewed(..) | News::Regained(..) | News::Trouble(..) => {}
         }
     }
     assert!(!bed.addresses().contains("10.7.0."), "{}", bed.addresses());
     assert_eq!(keeper.leases().unwrap(), []);
+    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), None);
+    // Nor does a restart forget that another is sought.
     drop(keeper);
-    // A new server gives another lease.
+    let keeper = bed.keeper();
     let _server = udhcpd(&bed, 60);
-    let terms = bed.keeper().allocate(bed.subject("c1")).unwrap();
+    let terms = loop {
+        match bed.news() {
+            News::Regained(_, terms, _) => break terms,
+            News::Trouble(..) => {}
+            other => panic!("{other:?}"),
+        }
+    };
     assert_eq!(terms.lease, 60);
+    assert!(bed.addresses().contains(&terms.address.to_string()), "{}", bed.addresses());
+    assert!(bed.routes().contains("default via 10.7.0.1"), "{}", bed.routes());
+    assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), Some(terms));
+    keeper.release(&bed.subject("c1").id).unwrap();
+    assert_eq!(bed.shelf(), Vec::<String>::new());
+}
+
+/// Who asks again for what was lost is answered as the first time; and what nobody can have any more
+/// is not sought for ever.
+#[test]
+fn a_lost_lease_is_asked_for_anew_or_forgotten_with_its_link() {
+    let bed = Bed::new();
+    let server = udhcpd(&bed, 2);
+    let keeper = bed.keeper();
+    keeper.allocate(bed.subject("c1")).unwrap();
+    drop(server);
+    while !matches!(bed.news(), News::Lost(..)) {}
+    drop(keeper);
+    let keeper = bed.hasty();
+    let error = keeper.allocate(bed.subject("c1")).unwrap_err();
+    assert!(error.to_string().contains("no DHCP server answered within 2 s"), "{error}");
+    assert_eq!(bed.shelf(), Vec::<String>::new());
+    drop(keeper);
+    let server = udhcpd(&bed, 2);
+    let keeper = bed.keeper();
+    keeper.allocate(bed.subject("c1")).unwrap();
+    drop(server);
+    while !matches!(bed.news(), News::Lost(..)) {}
+    assert_eq!(bed.shelf().len(), 1);
+    bed.in_server("ip link delete srv");
+    bed.wait(|| bed.shelf().is_empty());
+}
+
+/// The server that gave the lease is gone; another one has its leases and another address.
+#[test]
+fn another_server_goes_on_with_the_lease() {
+    let bed = Bed::new();
+    let mut first =
+        dnsmasq(&bed, &[RANGE, "--dhcp-option=option:T1,3", "--dhcp-option=option:T2,4"]);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    assert_eq!((terms.renewal, terms.rebinding), (3, 4));
+    bed.configure(&terms);
+    assert!(matches!(bed.news(), News::Bound(..)));
+    first.hear("DHCPACK");
+    drop(first);
+    bed.in_server("ip address delete 10.7.0.1/24 dev srv");
+    bed.in_server("ip address add 10.7.0.2/24 dev srv");
+    let mut second = dhcpd(&bed, &terms);
+    let News::Renewed(_, renewed) = bed.news() else { panic!("it is not renewed") };
+    assert_eq!(renewed.address, terms.address);
+    assert_eq!((renewed.server.to_string(), renewed.lease), ("10.7.0.2".into(), 600));
+    second.hear("DHCPACK");
+    assert!(!second.heard().contains("DHCPDISCOVER"), "{}", second.heard());
 }
 
 #[test]

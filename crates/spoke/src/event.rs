@@ -47,6 +47,8 @@ pub(crate) enum What {
     Healed,
     /// A DHCP server's address may not be used any more.
     LeaseLost,
+    /// A DHCP server gave an address in place of a lost one.
+    LeaseRegained,
     /// Something did not work.
     Failed,
     /// Written by a later version.
@@ -71,6 +73,7 @@ impl What {
             | What::Published
             | What::Unpublished
             | What::ClashOver
+            | What::LeaseRegained
             | What::Other => Level::Info,
         }
     }

@@ -173,6 +173,9 @@ fn log(news: News) {
         News::Bound(id, terms) => format!("{id}: lease of {} acquired\n", terms.address),
         News::Renewed(id, terms) => format!("{id}: lease of {} renewed\n", terms.address),
         News::Lost(id, terms, why) => format!("{id}: lease of {} lost: {why}\n", terms.address),
+        News::Regained(id, terms, _) => {
+            format!("{id}: lease of {} acquired in its place\n", terms.address)
+        }
         News::Trouble(id, what) => format!("{id}: {what}\n"),
     });
 }

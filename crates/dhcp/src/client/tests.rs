@@ -114,7 +114,34 @@ fn renews_with_one_then_rebinds_with_all_then_loses() {
         let steps = client.wake(client.deadline());
         assert_eq!(sent(&steps).1, Heading::Everybody);
     }
-    assert!(matches!(client.wake(Time(1_000_000))[..], [Step::Lose(_)]));
+    assert!(matches!(client.wake(Time(1_000_000))[..], [Step::Lose(..)]));
+}
+
+#[test]
+fn what_is_lost_is_asked_for_until_a_server_gives_it() {
+    let mut client = bound(1000, Time(0));
+    let mut now = Time(1_000_000);
+    assert!(matches!(client.wake(now)[..], [Step::Lose(..)]));
+    assert_eq!((client.terms(), client.deadline()), (None, now));
+    let mut longest = Duration::ZERO;
+    while now < Time(2_000_000) {
+        let steps = client.wake(now);
+        assert_eq!(sent(&steps).0.kind(), Some(Kind::Discover));
+        longest = longest.max(client.deadline().since(now));
+        now = client.deadline();
+    }
+    assert!((55..70).contains(&longest.as_secs()), "{longest:?}");
+    for _ in 0..DECLINES + 1 {
+        let steps = client.wake(now);
+        let steps = client.hear(&answer(sent(&steps).0, Kind::Offer, 60), None, now);
+        client.hear(&answer(sent(&steps).0, Kind::Ack, 60), None, now);
+        assert_eq!(client.probed(Some(OTHER), now).len(), 1, "it is declined, and not given up");
+        now = client.deadline();
+    }
+    let steps = client.wake(now);
+    let steps = client.hear(&answer(sent(&steps).0, Kind::Offer, 60), None, now);
+    client.hear(&answer(sent(&steps).0, Kind::Ack, 60), None, now);
+    assert!(matches!(client.probed(None, now)[..], [Step::Keep(_)]));
 }
 
 #[test]
@@ -136,7 +163,7 @@ fn a_refusal_takes_the_address() {
     let mut client = bound(1000, Time(0));
     let steps = client.wake(Time(500_000));
     let nak = answer(sent(&steps).0, Kind::Nak, 0);
-    assert!(matches!(client.hear(&nak, None, Time(500_001))[..], [Step::Lose(_)]));
+    assert!(matches!(client.hear(&nak, None, Time(500_001))[..], [Step::Lose(..)]));
 }
 
 #[test]
@@ -184,7 +211,7 @@ fn asks_to_keep_what_it_had_before_a_restart() {
     }
     assert_eq!(alone.deadline(), Time(500_000), "it stands for as long as it was given");
     let mut late = begin();
-    assert!(matches!(late.wake(Time(1_000_000))[..], [Step::Lose(_)]));
+    assert!(matches!(late.wake(Time(1_000_000))[..], [Step::Lose(..)]));
 }
 
 #[test]

@@ -49,9 +49,9 @@ impl Run {
             let pause = Duration::from_millis(random % 1000);
             let client =
                 Client::new(lease.subject.clone(), lease.mac, pace, now.after(pause), random)
-                    .resume(lease.terms, lease.since);
+                    .resume(lease.terms.clone(), lease.since);
             let task = Task::known(lease.subject.clone(), client, lease.mac, name);
-            tasks.insert(lease.subject.id, task.resumed(lease.since));
+            tasks.insert(lease.subject.id.clone(), task.resumed(&lease));
         }
         Ok(Self { door, shelf, pace, world, tasks })
     }
@@ -118,12 +118,14 @@ impl Run {
 
     fn allocate(&mut self, subject: Subject, answer: Sender<Result<Terms>>) {
         let id = subject.id.clone();
-        if let Some(task) = self.tasks.get_mut(&id) {
+        let known = self.tasks.get_mut(&id).filter(|task| !task.is_lost());
+        if let Some(task) = known {
             // The container may have another namespace by now.
             task.subject.netns.clone_from(&subject.netns);
             return task.wait(answer);
         }
-        match self.begin(subject) {
+        // Whoever asks again for what was lost waits no longer than the first time.
+        match self.release(&id).and_then(|()| self.begin(subject)) {
             Ok(mut task) => {
                 task.wait(answer);
                 self.tasks.insert(id, task);

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use model::{Error, Mac, Result};
+use model::{Error, Ipv4Net, Mac, Result};
 use netlink::packet::arp::{Arp, claimed};
 use netlink::packet::{EVERYBODY, PacketSocket};
 
@@ -45,6 +45,10 @@ pub(super) struct Task {
     carrier: Option<(Time, Time)>,
     since: Time,
     lost_sight: bool,
+    /// The address that was given first.
+    first: Option<Ipv4Net>,
+    /// Whether the lease ended by itself, and none is on the link since.
+    lost: bool,
 }
 
 impl Task {
@@ -66,12 +70,18 @@ impl Task {
             carrier: None,
             since: Time::default(),
             lost_sight: false,
+            first: None,
+            lost: false,
         }
     }
 
-    pub(super) fn resumed(mut self, since: Time) -> Self {
-        self.since = since;
-        self
+    pub(super) fn resumed(self, lease: &Lease) -> Self {
+        Self { since: lease.since, first: Some(lease.first), lost: lease.lost, ..self }
+    }
+
+    /// Whether it had an address and has none now.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Answers at once where there is an address, and later where there is none.
@@ -84,6 +94,9 @@ impl Task {
 
     /// What may be used: it is on disk.
     pub(super) fn told(&self) -> Option<Terms> {
+        if self.lost {
+            return None;
+        }
         let mut terms = self.client.terms()?.clone();
         // What the link cannot carry anyway needs no saying.
         terms.mtu = terms.mtu.filter(|mtu| u32::from(*mtu) < self.mtu);
@@ -91,8 +104,19 @@ impl Task {
     }
 
     pub(super) fn lease(&self) -> Option<Lease> {
-        let terms = self.client.terms()?.clone();
-        Some(Lease { subject: self.subject.clone(), mac: self.mac, terms, since: self.since })
+        let terms = self.client.terms().filter(|_| !self.lost)?;
+        Some(self.as_lease(terms))
+    }
+
+    fn as_lease(&self, terms: &Terms) -> Lease {
+        Lease {
+            subject: self.subject.clone(),
+            mac: self.mac,
+            terms: terms.clone(),
+            since: self.since,
+            first: self.first.unwrap_or(terms.address),
+            lost: self.lost,
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -126,7 +150,7 @@ impl Task {
             self.ear = None;
         }
         let due = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
-        if now >= due && self.has_carrier(now, world) {
+        if now >= due && self.has_carrier(now, shelf, world) {
             let steps = self.client.wake(now);
             self.perform(steps, now, shelf, world);
         }
@@ -158,8 +182,12 @@ impl Task {
     }
 
     /// Whether the link carries packets, or was given the time to.
-    fn has_carrier(&mut self, now: Time, world: &World) -> bool {
+    fn has_carrier(&mut self, now: Time, shelf: &Shelf, world: &World) -> bool {
         let found = link::find(&self.subject, Some(self.mac), &*world.places);
+        if self.lost && matches!(found, Ok(None)) {
+            self.abandon(shelf, world);
+            return false;
+        }
         let ready = match found {
             Ok(Some(found)) => found.is_ready().unwrap_or(true),
             // That is found out when something is to be sent.
@@ -202,7 +230,7 @@ impl Task {
                     }
                 }
                 Step::Keep(terms) => self.keep(*terms, now, shelf, world),
-                Step::Lose(why) => self.lose(why, shelf, world),
+                Step::Lose(terms, why) => self.lose(&terms, why, shelf, world),
                 Step::Fail(why) => self.fail(&Error::try_again(why)),
             }
         }
@@ -263,11 +291,11 @@ impl Task {
     }
 
     fn keep(&mut self, terms: Terms, now: Time, shelf: &Shelf, world: &World) {
-        let is_new = self.since == Time::default();
+        let is_new = self.first.is_none();
         self.since = now;
-        let written = self.lease().map_or(Ok(()), |lease| shelf.write(&self.name, &lease));
         self.ear = None;
-        if let Err(error) = written {
+        self.first = self.first.or(Some(terms.address));
+        if let Err(error) = shelf.write(&self.name, &self.as_lease(&terms)) {
             world.trouble(&self.subject, &error);
             if is_new {
                 // Nobody may use what a restart would forget.
@@ -277,6 +305,9 @@ impl Task {
             }
             return;
         }
+        if self.lost {
+            return self.regain(terms, shelf, world);
+        }
         let told = self.told().unwrap_or_else(|| terms.clone());
         for answer in self.waiting.drain(..) {
             let _ = answer.send(Ok(told.clone()));
@@ -285,14 +316,43 @@ impl Task {
         (world.tell)(if is_new { News::Bound(id, terms) } else { News::Renewed(id, terms) });
     }
 
-    fn lose(&mut self, why: &'static str, shelf: &Shelf, world: &World) {
-        let Some(terms) = self.client.terms().cloned() else { return };
-        let stripped = self.find(world).and_then(|found| found.strip(&terms));
-        for error in [stripped.err(), shelf.remove(&self.name).err()].into_iter().flatten() {
+    /// Nobody waits for what comes after a loss, so that we put it on the link. Where that does not
+    /// work it is lost still, and tried again with the next renewal.
+    fn regain(&mut self, terms: Terms, shelf: &Shelf, world: &World) {
+        let priority = self.subject.dhcp.priority;
+        let dressed = self.find(world).and_then(|found| found.dress(&terms, priority));
+        if let Err(error) = dressed {
+            return world.trouble(&self.subject, &error);
+        }
+        self.lost = false;
+        let lease = self.as_lease(&terms);
+        if let Err(error) = shelf.write(&self.name, &lease) {
             world.trouble(&self.subject, &error);
         }
-        (world.tell)(News::Lost(self.subject.id.clone(), terms, why));
-        self.fail(&Error::try_again(why));
+        (world.tell)(News::Regained(self.subject.id.clone(), terms, lease.first));
+    }
+
+    fn lose(&mut self, terms: &Terms, why: &'static str, shelf: &Shelf, world: &World) {
+        self.ear = None;
+        self.probe = None;
+        let stripped = self.find(world).and_then(|found| found.strip(terms));
+        if !std::mem::replace(&mut self.lost, true) {
+            (world.tell)(News::Lost(self.subject.id.clone(), terms.clone(), why));
+        }
+        let written = shelf.write(&self.name, &self.as_lease(terms));
+        for error in [stripped.err(), written.err()].into_iter().flatten() {
+            world.trouble(&self.subject, &error);
+        }
+    }
+
+    /// Ends the search for another address where the link is nowhere any more: its container went
+    /// and nobody gave the lease back.
+    fn abandon(&mut self, shelf: &Shelf, world: &World) {
+        self.client.abandon();
+        self.ear = None;
+        if let Err(error) = shelf.remove(&self.name) {
+            world.trouble(&self.subject, &error);
+        }
     }
 
     fn fail(&mut self, error: &Error) {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dhcp::{Keeper, News, Pace, Places, Shelf, Subject, Terms};
-use model::{AttachmentId, Dhcp};
+use model::{AttachmentId, Dhcp, Mac};
 use tempfile::TempDir;
 
 /// Nothing takes longer, however busy the machine is.
@@ -167,6 +167,19 @@ impl Bed {
         self.news.recv_timeout(PATIENCE).expect("news")
     }
 
+    /// What was told until now is not of interest.
+    pub(crate) fn forget_news(&self) {
+        while self.news.try_recv().is_ok() {}
+    }
+
+    pub(crate) fn wait(&self, is: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is() {
+            assert!(Instant::now() < deadline, "it does not come to pass");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Files of leases.
     pub(crate) fn shelf(&self) -> Vec<String> {
         let files = fs::read_dir(self.directory.path().join("shelf")).unwrap();
@@ -191,6 +204,31 @@ impl Bed {
         let to = self.sandbox.child.id();
         inside(&self.container, &format!("ip link set eth0 netns {to} name lan0"));
         inside(&self.sandbox, "ip link set lan0 up");
+    }
+
+    pub(crate) fn routes(&self) -> String {
+        inside(&self.container, "ip -4 route")
+    }
+
+    /// A macvlan on the container's link; returns its hardware address.
+    pub(crate) fn add_macvlan(&self, container: &str) -> Mac {
+        let mac = Mac::new([2, 0, 0, 0, 0, container.len() as u8]);
+        inside(&self.container, "ip link set eth0 up");
+        let add = format!("ip link add mv0 link eth0 address {mac} type macvlan mode bridge");
+        inside(&self.container, &add);
+        mac
+    }
+
+    /// Moves the macvlan to the sandbox, where it gets its address.
+    pub(crate) fn move_macvlan(&self, terms: &Terms) {
+        let to = self.sandbox.child.id();
+        inside(&self.container, &format!("ip link set mv0 netns {to} name lan0"));
+        inside(&self.sandbox, &format!("ip address add {} dev lan0", terms.address));
+        inside(&self.sandbox, "ip link set lan0 up");
+    }
+
+    pub(crate) fn in_sandbox(&self, command: &str) -> String {
+        inside(&self.sandbox, command)
     }
 
     pub(crate) fn in_server(&self, command: &str) {
@@ -253,5 +291,25 @@ pub(crate) fn udhcpd(bed: &Bed, lease: u32) -> Running {
     let arguments = ["-f".to_owned(), file("udhcpd.conf").display().to_string()];
     let mut running = bed.serve("udhcpd", &arguments);
     running.hear("started");
+    running
+}
+
+/// ISC's server, which knows of the lease from another one.
+pub(crate) fn dhcpd(bed: &Bed, terms: &Terms) -> Running {
+    let file = |name: &str| bed.directory.path().join(name).display().to_string();
+    let config = "authoritative;\ndefault-lease-time 600;\nmax-lease-time 600;\n\
+                  subnet 10.7.0.0 netmask 255.255.255.0 { range 10.7.0.10 10.7.0.50; }\n";
+    fs::write(file("dhcpd.conf"), config).unwrap();
+    let lease = format!(
+        "lease {} {{\n  starts epoch 0;\n  ends never;\n  binding state active;\n  \
+         uid \"\\000c1/lan/eth0\";\n}}\n",
+        terms.address.addr()
+    );
+    fs::write(file("dhcpd.leases"), lease).unwrap();
+    let flags = ["-4", "-d", "-f", "--no-pid", "-user", "root", "-group", "root", "-cf"];
+    let mut arguments: Vec<String> = flags.into_iter().map(String::from).collect();
+    arguments.extend([file("dhcpd.conf"), "-lf".into(), file("dhcpd.leases"), "srv".into()]);
+    let mut running = bed.serve("dhcpd", &arguments);
+    running.hear("Server starting service");
     running
 }

@@ -73,7 +73,8 @@ Examples:
         not attach itself. The older ones of a busy host are dropped: one or two MiB are kept.
 
 Events: started, stopped, network-created, network-removed, attached, detached, published,
-unpublished, freed, quarantined, clash, clash-over, healed, lease-lost, failed.
+unpublished, freed, quarantined, clash, clash-over, healed, lease-lost, lease-regained,
+failed.
 
 Examples:
   spoke events --last 20

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cni::dhcp::Server;
-use dhcp::{Keeper, News, Pace, Places, Shelf};
-use model::{AttachmentId, Result};
+use dhcp::{Keeper, News, Pace, Places, Shelf, Terms};
+use model::{AttachmentId, Ipv4Net, Result};
 
 use super::Daemon;
 use super::journal::Journal;
@@ -79,8 +79,13 @@ fn tell(journal: &Journal, news: News) {
     };
     match news {
         News::Lost(id, terms, why) => {
-            let message = format!("{id} lost its address {}: {why}", terms.address.addr());
+            let address = terms.address.addr();
+            let message = format!("{id} lost its address {address}, and seeks another: {why}");
             event(What::LeaseLost, &id, message);
+        }
+        News::Regained(id, terms, first) => {
+            let message = regained(&id, &terms, first);
+            event(What::LeaseRegained, &id, message);
         }
         News::Trouble(id, what) => event(What::Failed, &id, format!("DHCP for {id}: {what}")),
         News::Bound(id, terms) | News::Renewed(id, terms) => {
@@ -91,5 +96,16 @@ fn tell(journal: &Journal, news: News) {
             let message = format!("{} gave {} {until} to {id}", terms.server, terms.address);
             journal.log.say(Level::Debug, &message, &[]);
         }
+    }
+}
+
+/// What was recorded when the container was attached is not written anew: nobody asked for that.
+fn regained(id: &AttachmentId, terms: &Terms, first: Ipv4Net) -> String {
+    let again = format!("{id} has an address again, {} from {}", terms.address, terms.server);
+    match terms.address == first {
+        true => again,
+        false => format!(
+            "{again}; it was attached with {first}, which is what its record and its runtime still say"
+        ),
     }
 }
