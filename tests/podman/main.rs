@@ -26,5 +26,8 @@ macro_rules! with_each_podman {
 
 mod common;
 mod killed;
+mod lan;
 mod life;
 mod refusal;
+mod segment;
+mod two;

@@ -1,0 +1,54 @@
+//! A container on two networks that both lead out.
+
+use tests::Podman5;
+
+/// Where a container's first default route leads, and how many it has.
+fn ways_out(podman: &Podman5, name: &str) -> (String, usize) {
+    let routes = podman.podman(&format!("exec {name} ip route"));
+    let mut all: Vec<(u32, &str)> = routes
+        .lines()
+        .filter(|line| line.starts_with("default"))
+        .map(|line| {
+            let word = |key| {
+                let mut words = line.split_whitespace().skip_while(move |word| *word != key);
+                words.nth(1)
+            };
+            let metric = word("metric").map_or(0, |text| text.parse().expect("a metric"));
+            (metric, word("dev").expect("a device"))
+        })
+        .collect();
+    all.sort_unstable();
+    let metrics: Vec<u32> = all.iter().map(|(metric, _)| *metric).collect();
+    assert!(metrics.windows(2).all(|two| two[0] < two[1]), "one wins: {routes}");
+    (all.first().map_or_else(String::new, |(_, device)| (*device).to_owned()), all.len())
+}
+
+fn one_way_out(podman: &Podman5) {
+    podman.podman("network create -d spoke --ipv6 --subnet 10.89.7.0/24 front");
+    podman.podman("network create -d spoke --ipv6 --subnet 10.89.8.0/24 back");
+    podman.podman("network create -d spoke --subnet 10.89.9.0/24 -o metric=300 far");
+    podman.podman("network create -d spoke --subnet 10.89.10.0/24 --internal vault");
+    podman.run("one", "--network front --network back --network far --network vault", "");
+    assert_eq!(ways_out(podman, "one").1, 3);
+    // Podman numbers the interfaces and attaches them in any order.
+    podman.run("two", "--network front:interface_name=eth0 --network back:interface_name=eth1", "");
+    assert_eq!(ways_out(podman, "two"), ("eth0".into(), 2));
+    let six = podman.podman("exec two ip -6 route");
+    let ways: Vec<&str> = six.lines().filter(|line| line.starts_with("default")).collect();
+    let of = |device: &str, metric: &str| {
+        ways.iter().any(|way| {
+            way.contains(&format!("dev {device} ")) && way.contains(&format!("metric {metric} "))
+        })
+    };
+    assert!(ways.len() == 2 && of("eth0", "1024") && of("eth1", "1025"), "{six}");
+    podman.podman("network disconnect front two");
+    assert_eq!(ways_out(podman, "two"), ("eth1".into(), 1));
+    podman.podman("exec two /bin/ping -c 1 -W 3 10.89.7.1");
+    podman.podman("network connect front two");
+    assert_eq!(ways_out(podman, "two"), ("eth0".into(), 2), "again");
+    podman.podman("rm -f -t 0 one two");
+    podman.podman("network rm front back far vault");
+    podman.is_empty();
+}
+
+with_each_podman!(one_way_out);
