@@ -7,18 +7,20 @@
 
 mod parking;
 mod presence;
+mod programs;
+mod stray;
 
 use std::path::{Path, PathBuf};
 
 use engine::port::{Offer, Presence};
 use model::{
-    Attached, Attachment, AttachmentId, Error, Handoff, IfName, Interface, Kind, LinkKind, Mac,
-    Network, Place, PluginChain, Result, Sandbox,
+    Attached, Attachment, AttachmentId, Error, Handoff, IfName, Interface, LinkKind, Mac, Network,
+    Place, PluginChain, Result, Sandbox,
 };
 use netlink::Netns;
 use serde_json::{Value, json};
 
-use crate::runtime::{Cache, NetworkList, Programs, Runtime, Target};
+use crate::runtime::{Cache, NetworkList, Runtime, Target};
 use crate::wire::{Failure, Object, Success, Version};
 use parking::Parking;
 
@@ -162,6 +164,7 @@ impl Chain {
             )),
         }
         parking.remove()?;
+        self.forget_turn(&attachment.id)?;
         withdrawn
     }
 
@@ -232,7 +235,7 @@ impl Chain {
             return Ok(());
         };
         let list = NetworkList::parse(chain.config.as_bytes())?;
-        let programs = Programs::new(chain.path.clone(), &complain);
+        let programs = programs::of(&chain.path, &network.name);
         let cache = self.cache();
         let runtime = Runtime { programs: &programs, cache: &cache };
         let missing = runtime.missing(&list);
@@ -273,11 +276,11 @@ impl Chain {
     }
 
     fn parking<'a>(&self, attachment: &'a Attachment) -> Parking<'a> {
-        Parking::of(&self.directory.join("parked"), &attachment.id)
+        Parking::of(&self.directory.join(Parking::DIRECTORY), &attachment.id)
     }
 
     fn missing(&self, subject: &Subject<'_>) -> Vec<String> {
-        let programs = Programs::new(subject.path.clone(), &complain);
+        let programs = self.programs(&subject.path, &subject.attachment.id);
         Runtime { programs: &programs, cache: &self.cache() }.missing(&subject.list)
     }
 
@@ -286,20 +289,10 @@ impl Chain {
         subject: &Subject<'_>,
         work: impl FnOnce(&Runtime<'_>) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
-        let programs = Programs::new(subject.path.clone(), &complain);
+        let programs = self.programs(&subject.path, &subject.attachment.id);
         let cache = self.cache();
         let done = work(&Runtime { programs: &programs, cache: &cache });
-        done.map_err(|failure| {
-            let error = told(&failure);
-            let id = &subject.attachment.id;
-            match error.kind() == Kind::TryAgain && subject.list.name == id.network {
-                true => error.context(format!(
-                    "a list of plugins of Spoke's own needs another name than its network {}",
-                    id.network
-                )),
-                false => error,
-            }
-        })
+        done.map_err(|failure| told(&failure))
     }
 }
 
@@ -370,10 +363,6 @@ fn read(result: &Value) -> Result<Success> {
 
 fn told(failure: &Failure) -> Error {
     Error::new(failure.kind(), failure.to_string())
-}
-
-fn complain(said: &[u8]) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), said);
 }
 
 fn advice(missing: &[String], path: &[PathBuf]) -> String {

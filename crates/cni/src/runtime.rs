@@ -11,6 +11,7 @@ mod load;
 mod network;
 mod request;
 mod target;
+mod turn;
 mod verbs;
 
 pub use cache::{Cache, CachedAttachment};

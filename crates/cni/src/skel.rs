@@ -122,7 +122,7 @@ impl Run<'_> {
             Failure::new(Failure::ENVIRONMENT, msg)
         })?;
         allows(document.version()?, command)?;
-        let config = Configuration::of(document)?;
+        let config = Configuration::of(document)?.inside(&environment.chain)?;
         let (sandbox, strange) = self.sandbox(command)?;
         let previous = match config.previous() {
             Ok(previous) => previous,

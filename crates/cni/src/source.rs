@@ -159,7 +159,11 @@ fn foreign(call: &Call<'_>, name: &str) -> Result<Ipam> {
 fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
     let directories = PathBuf::from(ipam.text("dataDir")?.unwrap_or(NETWORKS));
     match directories.is_absolute() {
-        true => Ok(directories.join(call.config.name().as_str())),
+        true => {
+            let name = call.config.told_name();
+            let name = name.map_err(|failure| failure.into_error("reading the configuration"))?;
+            Ok(directories.join(name.as_str()))
+        }
         false => Err(Error::invalid(format!(
             "\"ipam.dataDir\" is {directories:?}, which is not an absolute path"
         ))),

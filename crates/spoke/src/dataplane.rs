@@ -151,10 +151,15 @@ impl Driver for Dataplane {
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>> {
-        self.linux.strays(records)
+        let mut strays = self.linux.strays(records)?;
+        strays.extend(self.chain.strays(records)?);
+        Ok(strays)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
-        self.linux.remove_stray(stray)
+        match stray {
+            Stray::Parking(name) => self.chain.remove_stray(name),
+            Stray::Link(_) | Stray::Elements(_) => self.linux.remove_stray(stray),
+        }
     }
 }

@@ -16,16 +16,12 @@ pub(super) struct Parking<'a> {
 }
 
 impl<'a> Parking<'a> {
+    /// Where all of them are, below the directory of what goes with the boot.
+    pub(super) const DIRECTORY: &'static str = "parked";
+
     /// The place of `id` in `directory`, whether or not there is one.
     pub(super) fn of(directory: &Path, id: &'a AttachmentId) -> Self {
-        let mut hash = Sha256::new();
-        for part in [id.network.as_str(), id.container.as_str(), id.ifname.as_str()] {
-            hash.update(part.as_bytes());
-            hash.update([0]);
-        }
-        let name: String =
-            hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-        Self { path: directory.join(name), id }
+        Self { path: directory.join(name(id)), id }
     }
 
     pub(super) fn make(&self) -> Result<()> {
@@ -109,6 +105,16 @@ impl<'a> Parking<'a> {
             self.id
         ))
     }
+}
+
+/// What the place of `id` is called.
+pub(super) fn name(id: &AttachmentId) -> String {
+    let mut hash = Sha256::new();
+    for part in [id.network.as_str(), id.container.as_str(), id.ifname.as_str()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An interface is there under its new name, or not at all.

@@ -1,5 +1,6 @@
 //! Executing a plugin, bounded in time and in what it may say.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,14 @@ pub(crate) enum Complaints {
     Passed,
     /// It is kept, as far as it is short.
     Kept,
+}
+
+/// What a plugin reads.
+pub(crate) enum Input {
+    /// This.
+    Text(String),
+    /// What is in a file from here on; the plugin has the file open for as long as it lives.
+    File(File),
 }
 
 /// What became of a plugin.
@@ -70,7 +79,8 @@ pub(super) fn execute(
     input: String,
     limit: Duration,
 ) -> Result<Ended> {
-    run(start(file, environment, &[], Complaints::Passed), (file, environment), input, limit)
+    let started = start(file, environment, &[], (Stdio::piped(), Complaints::Passed));
+    run(started, (file, environment), input, limit)
 }
 
 /// The same with more in its environment, and with its standard error kept.
@@ -78,10 +88,15 @@ pub(crate) fn execute_keeping(
     file: &Path,
     environment: &Environment,
     more: &[(String, String)],
-    input: String,
+    input: Input,
     limit: Duration,
 ) -> Result<Ended> {
-    run(start(file, environment, more, Complaints::Kept), (file, environment), input, limit)
+    let (stdin, text) = match input {
+        Input::Text(text) => (Stdio::piped(), text),
+        Input::File(file) => (file.into(), String::new()),
+    };
+    let started = start(file, environment, more, (stdin, Complaints::Kept));
+    run(started, (file, environment), text, limit)
 }
 
 fn run(
@@ -136,7 +151,7 @@ fn start(
     file: &Path,
     environment: &Environment,
     more: &[(String, String)],
-    complaints: Complaints,
+    (stdin, complaints): (Stdio, Complaints),
 ) -> io::Result<Child> {
     let mut command = Command::new(file);
     command.envs(more.iter().map(|(name, value)| (name, value)));
@@ -146,7 +161,7 @@ fn start(
             false => command.env(name, value),
         };
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    command.stdin(stdin).stdout(Stdio::piped()).process_group(0);
     if complaints == Complaints::Kept {
         command.stderr(Stdio::piped());
     }

@@ -38,6 +38,11 @@ pub(super) fn described<'a>(
 /// A container leaves the network that it is on, whatever is called so by now.
 fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
     let engine = call.context.engine;
+    if call.environment.chain == name.as_str() {
+        return Err(Error::invalid(format!(
+            "network {name} is made by this list of plugins, which cannot join it"
+        )));
+    }
     let left = match call.command {
         Command::Check | Command::Del => network_of_container(call)?,
         Command::Add | Command::Gc | Command::Status | Command::Version => None,
@@ -51,6 +56,7 @@ fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {
     let record = records.find(|record| {
         record.layer == Layer::Link
             && record.alias.is_none()
+            && record.id.network.as_str() != call.environment.chain
             && (&record.id.container, &record.id.ifname) == (container, ifname)
     });
     Ok(record.map(|record| record.id.network))

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use model::{Error, Kind, Result};
+use model::{Error, Kind, NetworkName, Result};
 use serde_json::{Map, Value};
 
-use crate::delegate::execute::{Ended, LIMIT, execute_keeping, find};
+use super::turn;
+use crate::delegate::execute::{Ended, Input, LIMIT, execute_keeping, find};
 use crate::wire::{Environment, Failure, LONGEST, Object};
 
 /// The context of a trace, which plugins get in their environment (W3C Trace Context, Baggage).
@@ -31,6 +32,12 @@ pub struct Programs<'a> {
     pub limit: Duration,
     /// The trace that a call belongs to.
     pub trace: Trace,
+    /// The network of Spoke that they make the attachments of. Where they are Spoke's own, what
+    /// they make has records beside those.
+    pub chain: Option<NetworkName>,
+    /// Where they are called one at a time: a file that stays locked for as long as one lives, so
+    /// that one whose caller has died is waited for.
+    pub turn: Option<PathBuf>,
     /// Hears what plugins write to their standard error.
     pub complaints: &'a dyn Fn(&[u8]),
 }
@@ -38,7 +45,7 @@ pub struct Programs<'a> {
 impl<'a> Programs<'a> {
     /// Those in `path`; `complaints` hears what they write to their standard error.
     pub fn new(path: Vec<PathBuf>, complaints: &'a dyn Fn(&[u8])) -> Self {
-        Self { path, limit: LIMIT, trace: Trace::default(), complaints }
+        Self { path, limit: LIMIT, trace: Trace::default(), chain: None, turn: None, complaints }
     }
 
     /// The executable of the plugin, found by its base name only.
@@ -57,7 +64,8 @@ impl<'a> Programs<'a> {
         config: &Map<String, Value>,
     ) -> Result<Vec<u8>, Failure> {
         let path: Vec<String> = self.path.iter().map(|dir| dir.display().to_string()).collect();
-        let environment = Environment { path: path.join(":"), ..environment.clone() };
+        let chain = self.chain.as_ref().map(ToString::to_string).unwrap_or_default();
+        let environment = Environment { path: path.join(":"), chain, ..environment.clone() };
         self.execute(file, &environment, Value::Object(config.clone()).to_string())
     }
 
@@ -69,6 +77,10 @@ impl<'a> Programs<'a> {
         input: String,
     ) -> Result<Vec<u8>, Failure> {
         let more = self.trace.variables();
+        let input = match &self.turn {
+            Some(turn) => Input::File(turn::take(turn, &input, self.limit).map_err(failure)?),
+            None => Input::Text(input),
+        };
         let Ended { said, complained, status } =
             execute_keeping(file, environment, &more, input, self.limit).map_err(failure)?;
         if !complained.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use engine::Members;
 
 use super::node::Object;
-use super::{Failure, Node, Success, Version};
+use super::{Command, Failure, Node, Success, Version};
 
 /// A configuration longer than this is refused, in bytes.
 pub const LONGEST: u64 = 1 << 20;
@@ -105,9 +105,24 @@ impl Configuration {
         Ok(Self { document, name, version })
     }
 
-    /// The network's name.
+    /// The same where the plugin makes a part of what is attached to the network `chain` of Spoke.
+    /// That has a record under this name already, and the part gets one of its own.
+    pub(crate) fn inside(mut self, chain: &str) -> Result<Self, Failure> {
+        if self.name.as_str() == chain {
+            let inner = format!("{chain}.plugins").parse();
+            self.name = inner.map_err(|error: Error| Failure::of(&error, Command::Add))?;
+        }
+        Ok(self)
+    }
+
+    /// The network's name in the book.
     pub fn name(&self) -> &NetworkName {
         &self.name
+    }
+
+    /// The network's name as the runtime says it.
+    pub(crate) fn told_name(&self) -> Result<NetworkName, Failure> {
+        self.document.name()
     }
 
     /// The version in which the result is wanted.

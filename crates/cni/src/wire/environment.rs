@@ -65,6 +65,8 @@ pub struct Environment {
     pub path: String,
     /// `CNI_NETNS_OVERRIDE`: the plugin's own namespace is meant (`1` or `TRUE`).
     pub netns_override: String,
+    /// `SPOKE_CHAIN`: the network of Spoke whose attachment the plugin makes a part of.
+    pub chain: String,
 }
 
 impl Environment {
@@ -79,11 +81,12 @@ impl Environment {
             args: get("CNI_ARGS"),
             path: get("CNI_PATH"),
             netns_override: get("CNI_NETNS_OVERRIDE"),
+            chain: get("SPOKE_CHAIN"),
         }
     }
 
     /// The variables as a plugin that is executed gets them.
-    pub fn variables(&self) -> [(&'static str, &str); 7] {
+    pub fn variables(&self) -> [(&'static str, &str); 8] {
         [
             ("CNI_COMMAND", &self.command),
             ("CNI_CONTAINERID", &self.container),
@@ -92,6 +95,7 @@ impl Environment {
             ("CNI_ARGS", &self.args),
             ("CNI_PATH", &self.path),
             ("CNI_NETNS_OVERRIDE", &self.netns_override),
+            ("SPOKE_CHAIN", &self.chain),
         ]
     }
 

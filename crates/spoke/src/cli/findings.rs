@@ -113,6 +113,9 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
             ("link", name.to_string(), why)
         }
         Garbage::Stray(Stray::Elements(mark)) => ("rules", mark.clone(), "no record knows them"),
+        Garbage::Stray(Stray::Parking(name)) => {
+            ("namespace", name.clone(), "no record knows what waits there for its container")
+        }
         Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
         Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
         Garbage::Network(name) => {
