@@ -145,6 +145,8 @@ pub enum Expression<'a> {
     },
     /// Translates the source to the address of the interface that the packet goes out through.
     Masquerade,
+    /// Keeps the packet out of connection tracking, and so out of every translation.
+    NotTracked,
     /// Counts.
     Counter,
     /// A match of iptables.
@@ -184,6 +186,7 @@ impl Expression<'_> {
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } => "nat",
             Expression::Masquerade => "masq",
+            Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
             Expression::Extension { .. } => "match",
             Expression::Verdict(_) => "immediate",
@@ -236,7 +239,7 @@ impl Expression<'_> {
                 to.be32(1, 1).be32(2, u32::from(family.number()));
                 to.be32(3, address.number()).be32(5, port.number());
             }
-            Expression::Masquerade => {}
+            Expression::Masquerade | Expression::NotTracked => {}
             Expression::Counter => {
                 to.be64(1, 0).be64(2, 0);
             }

@@ -225,6 +225,42 @@ fn bridges_that_call_iptables_are_served_too() {
     assert_eq!(world.client.tcp("192.0.2.1", 8080), "first 192.0.2.2");
 }
 
+/// What the first bridge's gateway is in a VLAN: the one end of a pair whose other is a port.
+const APART: &str = "
+    sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
+    ip address flush dev br1 scope global
+    ip link add br1.10 type veth peer name gateway
+    ip link set gateway master br1 up; ip link set br1.10 up
+    ip address add 10.1.0.1/24 dev br1.10; ip address add fd00:1::1/64 dev br1.10 nodad
+    conntrack -F 2>/dev/null || true";
+
+#[test]
+fn what_a_bridge_only_passes_in_a_vlan_is_left_alone() {
+    let mut world = World::new();
+    world.host.run(APART);
+    let gateway: IfName = "br1.10".parse().unwrap();
+    for last in [2, 3] {
+        let mut elements = Elements::new(format!("owner-{last}").parse().unwrap());
+        for address in [format!("10.1.0.{last}"), format!("fd00:1::{last}")] {
+            let address: IpAddr = address.parse().unwrap();
+            elements.home(&gateway, address).masquerade(address).switched(&br(1), address);
+            if last == 2 {
+                elements.publish(&published()[0], address).hairpin(&gateway, address);
+            }
+            world.host.reach(&address.to_string(), 80);
+        }
+        install(&mut world.socket, &elements, alive).unwrap();
+    }
+    assert_eq!(world.second.tcp("10.1.0.2", 80), "first 10.1.0.3", "a neighbour");
+    assert_eq!(world.second.tcp("fd00:1::2", 80), "first fd00:1::3", "a neighbour");
+    assert_eq!(world.first.tcp("198.51.100.2", 80), "server 198.51.100.1");
+    assert_eq!(world.first.udp("198.51.100.2", 80), "server 198.51.100.1");
+    assert_eq!(world.first.tcp("2001:db8:3::2", 80), "server 2001:db8:3::1");
+    assert_eq!(world.server.tcp("10.1.0.2", 80), "first 198.51.100.2", "what comes in");
+    assert_eq!(world.client.tcp("192.0.2.1", 8080), "first 192.0.2.2");
+    assert_eq!(world.second.tcp("192.0.2.1", 8080), "first 10.1.0.1", "a neighbour's port");
+}
+
 #[test]
 fn masquerades_what_leaves_the_network_only() {
     let mut world = World::new();
