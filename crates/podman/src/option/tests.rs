@@ -1,0 +1,129 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn read(with: Value) -> Result<Wish> {
+    let mut config = json!({"name": "n"});
+    for (key, value) in with.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    Wish::read(&NetworkConfig::read(&config).unwrap())
+}
+
+fn options(options: Value) -> Result<NewNetwork> {
+    match read(json!({"options": options}))? {
+        Wish::New(new) => Ok(new),
+        Wish::Join(name) => panic!("joins {name}"),
+    }
+}
+
+#[test]
+fn an_unknown_option_names_the_accepted_ones() {
+    let error = options(json!({"mtuu": "1400"})).unwrap_err().to_string();
+    assert!(error.starts_with("-o mtuu: no such option; Spoke has bridge, mtu,"), "{error}");
+    let long = options(json!({"x".repeat(500): "\u{7}"})).unwrap_err().to_string();
+    assert!(long.len() < 300, "{long}");
+}
+
+#[test]
+fn each_option_is_understood() {
+    let new = options(json!({
+        "mtu": "1400", "isolate": "true", "bridge": "br7", "vlan": "7", "hairpin": "false",
+        "no_default_route": "1", "metric": "300", "masquerade": "false", "publish": "lan",
+        "sticky": "false",
+    }))
+    .unwrap();
+    assert_eq!(
+        new,
+        NewNetwork {
+            shape: Shape::Bridge {
+                name: Some("br7".parse().unwrap()),
+                vlan: VlanId::new(7),
+                hairpin: false,
+                unmanaged: false,
+            },
+            source: Source::Book,
+            mtu: Mtu::new(1400),
+            ingress: IngressPolicy::SameBridge,
+            default_route: false,
+            metric: Some(300),
+            masquerade: Some(false),
+            reach: Reach::Lan,
+            sticky: false,
+        }
+    );
+}
+
+#[test]
+fn a_parent_makes_a_network_on_the_segment() {
+    let parent = |name: Option<&str>, vlan| Parent {
+        name: name.map(|name| name.parse().unwrap()),
+        place: Place::Host,
+        vlan,
+    };
+    let bridge = MacvlanMode::Bridge;
+    let macvlan = |parent, mode| Shape::Macvlan { parent, mode, host_access: false, probe: false };
+    for (given, expected, source) in [
+        (
+            json!({"parent": "eth0", "vlan": "5"}),
+            macvlan(parent(Some("eth0"), VlanId::new(5)), bridge),
+            Source::Book,
+        ),
+        (
+            json!({"mode": "dhcp", "parent": "eth0"}),
+            macvlan(parent(Some("eth0"), None), bridge),
+            Source::Dhcp,
+        ),
+        (
+            json!({"mode": "private"}),
+            macvlan(parent(None, None), MacvlanMode::Private),
+            Source::Book,
+        ),
+        (
+            json!({"parent": "eth0", "host_access": "true", "probe": "1"}),
+            Shape::Macvlan {
+                parent: parent(Some("eth0"), None),
+                mode: bridge,
+                host_access: true,
+                probe: true,
+            },
+            Source::Book,
+        ),
+        (
+            json!({"mode": "l3", "parent": "eth0"}),
+            Shape::Ipvlan { parent: parent(Some("eth0"), None), mode: IpvlanMode::L3 },
+            Source::Book,
+        ),
+    ] {
+        let new = options(given).unwrap();
+        assert_eq!((new.shape, new.source), (expected, source));
+    }
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (given, word) in [
+        (json!({"options": {"bridge": "a"}, "network_interface": "b"}), "--interface-name b"),
+        (json!({"options": {"mode": "dhcp", "bridge": "a"}}), "-o bridge"),
+        (json!({"options": {"mode": "unmanaged", "parent": "a"}}), "leave one out"),
+        (json!({"options": {"network": "front", "mtu": "1400"}}), "-o mtu"),
+        (json!({"options": {"mode": "vepa", "host_access": "true"}}), "-o host_access"),
+        (json!({"options": {"mode": "dhcp", "probe": "true"}}), "always probed"),
+        (json!({"options": {"mode": "dhcp"}, "internal": true}), "--internal"),
+        (json!({"options": {"mode": "l2", "probe": "true"}}), "-o probe is of macvlans"),
+        (json!({"options": {"mode": "unmanaged", "probe": "true"}}), "-o probe of networks"),
+        (json!({"options": {"bridge": "b", "host_access": "true"}}), "-o bridge is of bridges"),
+        (json!({"options": {"mode": "wild"}}), "-o mode=wild"),
+        (json!({"options": {"vlan": "4095"}}), "1 to 4094"),
+        (json!({"options": {"isolate": "strict"}}), "isolate=strict"),
+        (json!({"options": {"bridge": "a/b"}}), "interface name"),
+        (json!({"ipam_options": {"driver": "dhcp"}}), "parent device"),
+        (json!({"ipam_options": {"driver": "mine"}}), "--ipam-driver mine"),
+        (
+            json!({"ipam_options": {"driver": "none"}, "subnets": [{"subnet": "10.1.0.0/24"}]}),
+            "--subnet 10.1.0.0/24",
+        ),
+    ] {
+        let error = read(given.clone()).unwrap_err().to_string();
+        assert!(error.contains(word), "{given}: {error}");
+    }
+}
