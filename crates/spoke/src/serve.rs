@@ -17,6 +17,7 @@ mod reconcile;
 pub(crate) mod sockets;
 mod spec;
 mod story;
+mod trusted;
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;

@@ -13,7 +13,7 @@ use engine::Engine;
 use model::{Error, Kind, PluginChain, Result, Timestamp};
 use netlink::{Links, Netns, Socket};
 
-use super::Daemon;
+use super::{Daemon, trusted};
 use crate::config::{Config, Scope};
 use crate::host;
 
@@ -97,7 +97,8 @@ impl Backstage for Stage {
 
     fn plugins(&self, file: &Path) -> Result<PluginChain> {
         let reading = || format!("reading the list of plugins {}", file.display());
-        let list = NetworkList::read(file).map_err(|error| error.context(reading()))?;
+        let list = trusted::file(file).and_then(|file| NetworkList::read(&file));
+        let list = list.map_err(|error| error.context(reading()))?;
         cni::chain::plugin_chain(&list, PLUGINS.map(PathBuf::from).to_vec())
     }
 
