@@ -12,6 +12,9 @@ use model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+/// A few ranges of all ports.
+const MOST_PORTS: usize = 4 << 16;
+
 /// Podman's file of a network.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct NetworkConfig {
@@ -148,6 +151,10 @@ impl PortMapping {
         let host = self.host()?;
         for protocol in self.protocols()? {
             for offset in 0..self.range.max(1) {
+                if ports.len() >= MOST_PORTS {
+                    let what = format!("more than {MOST_PORTS} published ports of one container");
+                    return Err(Error::invalid(what));
+                }
                 ports.push(PortMap {
                     host,
                     host_port: port("host", self.host_port, offset)?,
@@ -245,6 +252,8 @@ mod tests {
         assert_eq!(ports(both).unwrap(), ["[::1]:53->53/udp", "[::1]:53->53/tcp"]);
         let last = json!({"container_port": 1, "host_port": 65535, "protocol": "sctp", "range": 2});
         assert!(ports(last).unwrap_err().to_string().contains("65535"), "past the end");
+        let all = json!({"container_port": 1, "host_port": 1, "protocol": "tcp,udp,tcp,udp,sctp", "range": 65535});
+        assert!(ports(all).unwrap_err().to_string().contains("more than"), "without end");
         for wrong in [
             json!({"container_port": 0, "host_port": 1}),
             json!({"container_port": 1, "host_port": 1, "protocol": "icmp"}),
