@@ -20,6 +20,9 @@ const KIND: &str = "cniCacheV1";
 /// A file has a configuration in base64, a result, and arguments, each bounded by [`LONGEST`].
 const LARGEST: u64 = 4 * LONGEST;
 
+/// How the name of a file begins that is being written; no network's does.
+const DRAFT: &str = ".";
+
 /// A directory of results.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -55,6 +58,11 @@ impl Cache {
         self.results.join(format!("{network}-{}-{}", target.container, target.ifname))
     }
 
+    /// What is not in its place yet. One that a dead process left goes with the attachment.
+    fn draft(&self, network: &NetworkName, target: &Target) -> PathBuf {
+        self.results.join(format!(".{network}-{}-{}.new", target.container, target.ifname))
+    }
+
     /// Remembers the result of an attachment, in the version that it has.
     ///
     /// # Errors
@@ -79,7 +87,7 @@ impl Cache {
         let file = self.file(&list.name, target);
         let failed = |cause| Error::os(format!("writing {}", file.display()), cause);
         self.make().map_err(failed)?;
-        let draft = self.results.join(format!(".{}.{}", std::process::id(), target.container));
+        let draft = self.draft(&list.name, target);
         let text = Value::Object(cached).to_string();
         write(&draft, text.as_bytes()).and_then(|()| fs::rename(&draft, &file)).map_err(|cause| {
             let _ = fs::remove_file(&draft);
@@ -130,6 +138,7 @@ impl Cache {
     /// Where the file cannot be removed.
     pub fn remove(&self, network: &NetworkName, target: &Target) -> Result<()> {
         let file = self.file(network, target);
+        let _ = fs::remove_file(self.draft(network, target));
         match fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(Error::os(format!("removing {}", file.display()), error))
@@ -151,7 +160,11 @@ impl Cache {
                 return Err(Error::os(format!("reading {}", self.results.display()), error));
             }
         };
-        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // Whoever died while writing left a draft, of what was never told.
+        let is_draft =
+            |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(DRAFT);
+        let files = entries.flatten().filter(|entry| !is_draft(entry));
+        let mut files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
         files.sort();
         let known = files.iter().filter_map(|file| parse(&read(file).ok()?));
         Ok(known.filter(|it| container.is_none_or(|id| it.target.container == *id)).collect())
@@ -279,6 +292,8 @@ mod tests {
         assert_eq!(known[0].target, target());
         assert_eq!((known[0].config.as_slice(), &known[0].result), (LIST, &result));
         assert!(cache.attachments(Some(&"d".parse().unwrap())).unwrap().is_empty());
+        fs::copy(&file, root.path().join("results/.1.ThreadId(1)")).unwrap();
+        assert_eq!(cache.attachments(None).unwrap().len(), 1, "a draft is none");
         let old = cache.result(&list.name, &target(), Version::V040).unwrap().unwrap();
         assert_eq!(old["ips"][0]["version"], json!("4"));
         cache.remove(&list.name, &target()).unwrap();
