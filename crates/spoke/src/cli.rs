@@ -4,6 +4,7 @@
 mod args;
 mod claims;
 mod cni;
+mod dhcp;
 mod docker;
 mod doctor;
 mod draft;
@@ -24,6 +25,7 @@ mod summary;
 mod table;
 mod template;
 pub(crate) mod time;
+mod units;
 mod usage;
 mod view;
 mod yaml;
@@ -134,6 +136,7 @@ fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 
 fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
     match &cli.command {
         Command::Serve => (world.serve)().map(|()| Answer::default()),
+        Command::Dhcp(command) => dhcp::run(command, cli.output, world),
         Command::Docker(command) => docker::run(command, cli.output, world),
         Command::Podman(command) => podman::run(command, cli.output, world),
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),

@@ -111,6 +111,13 @@ Examples:
     /// Make Spoke a network driver and IPAM driver of this host's Docker Engine
     #[command(subcommand)]
     Docker(DockerCommand),
+    /// Keep the leases of containers that get their addresses from DHCP servers
+    #[command(
+        subcommand,
+        after_help = "`spoke dhcp daemon` runs it here, with the flags of CNI's \
+        reference; `spoke serve` does the same by itself."
+    )]
+    Dhcp(DhcpCommand),
     /// Make Spoke a network driver of this host's Podman, from version 5 on
     #[command(subcommand)]
     Podman(PodmanCommand),
@@ -296,6 +303,29 @@ pub(super) enum DockerCommand {
     Plugin {
         /// Where to; made if it is not there, and must be empty
         directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DhcpCommand {
+    /// Let systemd hold the socket and run `spoke dhcp daemon`; not where `spoke serve` runs
+    Install {
+        #[command(flatten)]
+        units: Units,
+        /// Only write the files
+        #[arg(long)]
+        no_enable: bool,
+    },
+    /// Remove what `spoke dhcp install` wrote; leases stay
+    Uninstall {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Show whether a daemon answers
+    #[command(after_help = "Exits with 1 when none does.")]
+    Status {
+        #[command(flatten)]
+        units: Units,
     },
 }
 

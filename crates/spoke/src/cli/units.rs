@@ -1,0 +1,234 @@
+//! systemd's units, and the commands that install them: what is written says of itself that it is
+//! ours, so that only that is removed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use model::{Error, Result};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::args::Output;
+use super::output::render;
+use super::table::Table;
+use super::{Answer, FOUND, World};
+
+/// What belongs together, and the command that installs it.
+pub(super) struct Set<'a> {
+    /// `spoke …`, before `install` and `uninstall`.
+    pub(super) command: &'static str,
+    /// The units with their templates: a socket, and the service that comes with its first call too.
+    pub(super) templates: [(&'static str, &'static str); 2],
+    /// What is listened at.
+    pub(super) socket: &'a Path,
+    /// What to do where systemd does not run.
+    pub(super) otherwise: String,
+}
+
+/// A unit as it should be.
+struct Unit {
+    name: &'static str,
+    /// How the first line begins; the digest of everything below it follows.
+    mark: String,
+    text: String,
+}
+
+/// Whose the file is that has the unit's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There is none.
+    Missing,
+    /// It is as we would write it.
+    Ours,
+    /// We wrote it, with another build or configuration.
+    Older,
+    /// Somebody else wrote or changed it.
+    Foreign,
+}
+
+impl Set<'_> {
+    /// The units of this host.
+    fn units(&self, world: &World) -> Result<Vec<Unit>> {
+        let program = quoted(&world.executable)?;
+        let socket = quoted(self.socket)?;
+        let mark = format!("# Written by `spoke {} install`; ", self.command);
+        let unit = |(name, template): &(&'static str, &str)| {
+            let text = template.replace("@SPOKE@", &program).replace("@SOCKET@", &socket);
+            let text = format!("{mark}{}\n{text}", digest(&text));
+            Unit { name, mark: mark.clone(), text }
+        };
+        Ok(self.templates.iter().map(unit).collect())
+    }
+
+    pub(super) fn install(&self, directory: &Path, enable: bool, world: &World) -> Result<Answer> {
+        let units = self.units(world)?;
+        let names: Vec<&str> = units.iter().map(|unit| unit.name).collect();
+        for unit in &units {
+            if unit.state(directory)? == State::Foreign {
+                return Err(Error::conflict(format!(
+                    "{} is somebody else's, or was changed by hand; move it away",
+                    unit.path(directory).display()
+                )));
+            }
+        }
+        units.iter().try_for_each(|unit| unit.write(directory))?;
+        let mut text = String::new();
+        for unit in &units {
+            text.push_str(&format!("wrote {}\n", unit.path(directory).display()));
+        }
+        let mut notes = Vec::new();
+        match world.systemctl {
+            Some(systemctl) if enable => {
+                systemctl(&["daemon-reload"])?;
+                systemctl(&[&["enable", "--now"], &names[..]].concat())?;
+                text.push_str(&format!("enabled {}\n", names.join(" and ")));
+            }
+            Some(_) => notes.push(format!(
+                "to begin: systemctl daemon-reload && systemctl enable --now {}",
+                names.join(" ")
+            )),
+            None => notes.push(format!("systemd does not run here; {}", self.otherwise)),
+        }
+        Ok(Answer { notes, ..Answer::text(text) })
+    }
+
+    pub(super) fn uninstall(&self, directory: &Path, world: &World) -> Result<Answer> {
+        let units = self.units(world)?;
+        let mut ours = Vec::new();
+        let mut notes = Vec::new();
+        for unit in &units {
+            match unit.state(directory)? {
+                State::Ours | State::Older => ours.push(unit),
+                State::Foreign => notes.push(format!(
+                    "{} was changed by hand and stays",
+                    unit.path(directory).display()
+                )),
+                State::Missing => {}
+            }
+        }
+        if ours.is_empty() && notes.is_empty() {
+            let what = format!(
+                "`spoke {} install` wrote nothing to {}",
+                self.command,
+                directory.display()
+            );
+            return Err(Error::not_found(what));
+        }
+        if let (Some(systemctl), false) = (world.systemctl, ours.is_empty()) {
+            let names: Vec<&str> = ours.iter().map(|unit| unit.name).collect();
+            systemctl(&[&["disable", "--now"], &names[..]].concat())?;
+        }
+        let mut text = String::new();
+        for unit in &ours {
+            unit.remove(directory)?;
+            text.push_str(&format!("removed {}\n", unit.path(directory).display()));
+        }
+        if let (Some(systemctl), false) = (world.systemctl, ours.is_empty()) {
+            systemctl(&["daemon-reload"])?;
+        }
+        Ok(Answer { notes, ..Answer::text(text) })
+    }
+
+    /// What is installed, and what `answer` says of who listens at the socket.
+    pub(super) fn status(
+        &self,
+        directory: &Path,
+        world: &World,
+        output: Output,
+        answer: std::result::Result<String, String>,
+    ) -> Result<Answer> {
+        let mut parts = Vec::new();
+        for unit in self.units(world)? {
+            parts.push(self.part(&unit, unit.state(directory)?));
+        }
+        let code = if answer.is_ok() { 0 } else { FOUND };
+        let part = format!("socket {}", self.socket.display());
+        let (good, state) = answer.map_or_else(|why| (false, why), |what| (true, what));
+        parts.push(Part { part, good, state });
+        Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
+    }
+
+    fn part(&self, unit: &Unit, state: State) -> Part {
+        let (good, state) = match state {
+            State::Ours => (true, "installed".to_owned()),
+            State::Older => {
+                let again = format!("`spoke {} install` renews it", self.command);
+                (true, format!("installed by another build; {again}"))
+            }
+            State::Foreign => (false, "somebody else's, or changed by hand".to_owned()),
+            State::Missing => (false, "not installed".to_owned()),
+        };
+        Part { part: unit.name.to_owned(), good, state }
+    }
+}
+
+/// One thing that is needed.
+#[derive(Debug, Serialize)]
+struct Part {
+    part: String,
+    /// Whether it is as it should be.
+    good: bool,
+    state: String,
+}
+
+fn table(parts: &[Part]) -> Table {
+    let mut table = Table::new(&["PART", "STATE"]);
+    for part in parts {
+        table.row([part.part.clone(), part.state.clone()]);
+    }
+    table
+}
+
+/// A path in a unit: `%` begins a specifier there, and white space ends the word.
+fn quoted(path: &Path) -> Result<String> {
+    let text = path.to_str().unwrap_or_default();
+    let is_plain =
+        |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '\'' | '\\');
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => Ok(text.replace('%', "%%").replace('$', "$$")),
+        false => Err(Error::invalid(format!("{path:?} cannot be named in a unit of systemd"))),
+    }
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Unit {
+    fn path(&self, directory: &Path) -> PathBuf {
+        directory.join(self.name)
+    }
+
+    fn state(&self, directory: &Path) -> Result<State> {
+        let path = self.path(directory);
+        let there = match fs::read_to_string(&path) {
+            Ok(there) => there,
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(State::Missing),
+            Err(cause) if cause.kind() == ErrorKind::InvalidData => return Ok(State::Foreign),
+            Err(cause) => return Err(Error::os(format!("reading {}", path.display()), cause)),
+        };
+        let body = there.strip_prefix(&self.mark).and_then(|rest| rest.split_once('\n'));
+        Ok(match body {
+            _ if there == self.text => State::Ours,
+            Some((mark, body)) if mark == digest(body) => State::Older,
+            Some(_) | None => State::Foreign,
+        })
+    }
+
+    fn write(&self, directory: &Path) -> Result<()> {
+        let path = self.path(directory);
+        let doing = || format!("writing {}", path.display());
+        let new = directory.join(format!(".{}.new", self.name));
+        let written = fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&new, &self.text))
+            .and_then(|()| fs::rename(&new, &path));
+        written.map_err(|cause| Error::os(doing(), cause))
+    }
+
+    fn remove(&self, directory: &Path) -> Result<()> {
+        let path = self.path(directory);
+        fs::remove_file(&path)
+            .map_err(|cause| Error::os(format!("removing {}", path.display()), cause))
+    }
+}
