@@ -6,5 +6,6 @@ mod bed;
 mod disk;
 mod killed;
 mod overtaken;
+mod plugins;
 mod reboot;
 mod sends;
