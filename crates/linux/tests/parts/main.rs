@@ -22,18 +22,3 @@ pub(crate) fn chained(link: &Attachment, layer: Layer, wiring: Wiring) -> Attach
 pub(crate) fn name(text: &str) -> IfName {
     text.parse().unwrap()
 }
-
-/// Whether the kernel knows such links; says so loudly where it does not.
-pub(crate) fn has_kind(kind: &str) -> bool {
-    let made = std::process::Command::new("ip")
-        .args(["link", "add", "probe0", "type", kind])
-        .args(if kind == "vrf" { &["table", "9"][..] } else { &[] })
-        .output()
-        .unwrap();
-    if !made.status.success() {
-        eprintln!("NOT TESTED: this kernel has no {kind}");
-        return false;
-    }
-    bed::run("ip link del probe0");
-    true
-}

@@ -3,9 +3,10 @@
 use engine::port::Driver;
 use linux::{Life, Linux};
 use model::*;
+use tests::Feature;
 
 use crate::bed::{Container, attachment, bridge, isolated};
-use crate::{chained, has_kind, name};
+use crate::{chained, name};
 
 fn member(link: &Attachment, vrf: &str, table: Option<u32>) -> Attachment {
     let vrf = Some(Vrf { name: name(vrf), table });
@@ -15,7 +16,7 @@ fn member(link: &Attachment, vrf: &str, table: Option<u32>) -> Attachment {
 #[test]
 fn a_vrf_has_its_members_routes_and_goes_with_the_last() {
     isolated(|| {
-        if !has_kind("vrf") {
+        if Feature::Vrf.is_missing() {
             return;
         }
         let linux = Linux::new(Life::Long);
@@ -58,7 +59,7 @@ fn a_vrf_has_its_members_routes_and_goes_with_the_last() {
 #[test]
 fn a_kernel_without_vrfs_says_so() {
     isolated(|| {
-        if has_kind("vrf") {
+        if !Feature::Vrf.is_missing() {
             return;
         }
         let linux = Linux::new(Life::Long);
