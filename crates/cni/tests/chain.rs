@@ -68,11 +68,12 @@ impl Driver for Plugins {
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
-    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
+    fn strays(&self, all: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        self.0.strays(all)
     }
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        Ok(())
+    fn remove_stray(&self, stray: &Stray) -> Result<()> {
+        let Stray::Parking(name) = stray else { panic!("{stray:?}") };
+        self.0.remove_stray(name)
     }
 }
 
@@ -343,6 +344,32 @@ fn a_death_on_the_way() {
             bench.engine(|engine| engine.remove(&asked.id())).unwrap();
             assert_eq!(remains(), "", "{step}");
         }
+    });
+}
+
+/// The record is gone: what is parked belongs to nobody, and goes with what its plugins hold.
+#[test]
+fn a_parking_without_a_record() {
+    isolated(|bench| {
+        let network = bench.network("a", KINDS[1]);
+        let alias = "id-a".parse().unwrap();
+        for container in ["c1", "c2"] {
+            let asked = request(&network, container, None);
+            bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+        }
+        let strays = |of: &[Attachment]| bench.driver.strays(&|| Ok(of.to_vec())).unwrap();
+        let records = bench.engine(|engine| engine.attachments()).unwrap();
+        assert!(strays(&records).is_empty());
+        let found = strays(&records[1..]);
+        let [(stray, Presence::Gone)] = found.as_slice() else { panic!("{found:?}") };
+        bench.driver.remove_stray(stray).unwrap();
+        bench.driver.remove_stray(stray).unwrap();
+        assert_eq!(sh("ls /run/spoke/parked /run/spoke/turns | grep -c '^[0-9a-f]'").trim(), "2");
+        assert_eq!(sh("find /run/a -name '10.*'").lines().count(), 1);
+        for record in records {
+            bench.engine(|engine| engine.remove(&record.id)).unwrap();
+        }
+        assert_eq!(remains(), "");
     });
 }
 
