@@ -5,8 +5,12 @@ use super::*;
 const UNITS: &str = "units";
 
 fn units(host: &Fixture, command: &str, more: &[&str]) -> (u8, String, String) {
+    units_of("docker", host, command, more)
+}
+
+fn units_of(noun: &str, host: &Fixture, command: &str, more: &[&str]) -> (u8, String, String) {
     let directory = host.path(UNITS).display().to_string();
-    let line = [&["docker", command, "--unit-dir", &directory], more].concat();
+    let line = [&[noun, command, "--unit-dir", &directory], more].concat();
     let (code, out, err) = host.try_spoke(&line);
     let root = host.root.path().display().to_string();
     (code, out.replace(&root, ""), err.replace(&root, ""))
@@ -50,15 +54,38 @@ fn systemd_understands_the_units() {
     let host = Fixture::new();
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(host.path("spoke-binary"), executable).unwrap();
+    assert_eq!(units_of("dhcp", &host, "install", &["--no-enable"]).0, 0);
     assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
+    let all = ["spoke.socket", "spoke.service", "spoke-dhcp.socket", "spoke-dhcp.service"];
     // It succeeds in spite of keys that it does not know, and says so.
     let said = std::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
-        .args(["spoke.socket", "spoke.service"].map(|unit| host.path(UNITS).join(unit)))
+        .args(all.map(|unit| host.path(UNITS).join(unit)))
         .output()
         .expect("systemd-analyze (scripts/setup test)");
     let complaints = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && complaints.is_empty(), "{complaints}");
+}
+
+#[test]
+fn units_of_dhcp_come_where_serve_does_not_run() {
+    let host = Fixture::new();
+    host.write("run/systemd/system/x", "");
+    let (code, out, err) = units_of("dhcp", &host, "install", &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.ends_with("enabled spoke-dhcp.socket and spoke-dhcp.service\n"), "{out}");
+    let socket = std::fs::read_to_string(host.path("units/spoke-dhcp.socket")).unwrap();
+    assert!(socket.starts_with("# Written by `spoke dhcp install`; "), "{socket}");
+    assert!(socket.contains("\nListenStream=/run/cni/dhcp.sock\n"), "{socket}");
+    let service = std::fs::read_to_string(host.path("units/spoke-dhcp.service")).unwrap();
+    assert!(service.contains("/spoke-binary dhcp daemon\n"), "{service}");
+    assert!(units_of("dhcp", &host, "status", &[]).1.contains("installed"));
+    assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
+    let (code, _, err) = units_of("dhcp", &host, "install", &[]);
+    assert_eq!(code, 4);
+    assert!(err.contains("keeps DHCP leases too"), "{err}");
+    assert_eq!(units_of("dhcp", &host, "uninstall", &[]).0, 0);
+    assert_eq!(names(&host.path(UNITS)), ["spoke.service", "spoke.socket"]);
 }
 
 #[test]
