@@ -3,6 +3,7 @@
 use tests::{Plugins, Snapshot, World};
 
 use crate::common::{call, exec};
+use crate::segment::{Server, plug, start_daemon};
 
 fn quiet(world: &World) -> Snapshot {
     let mut snapshot = Snapshot::of(world);
@@ -42,6 +43,41 @@ fn killed_at_any_moment() {
         let done = next.status == 0 || next.stdout.contains("already exists");
         assert!(done, "setup after {when}: {next:?}");
         assert_eq!(call(&world, "", &format!("teardown {netns}"), &document).status, 0);
+    }
+    panic!("a setup has fewer system calls than that");
+}
+
+/// The same while the segment's server is asked: it has every address again.
+#[test]
+fn killed_while_it_asks() {
+    let world = World::new(&Plugins::subject());
+    plug(&world);
+    let server = Server::start(&world);
+    start_daemon(&world);
+    let mut document = exec("c1");
+    document["network"]["options"] =
+        serde_json::json!({"mode": "dhcp", "parent": "eth0", "host_access": "true"});
+    for said in ["subnets", "network_interface"] {
+        document["network"][said] = serde_json::Value::Null;
+    }
+    let netns = world.netns("c1");
+    for when in 1..200 {
+        let over = format!(
+            "strace -f -o /dev/null -e inject=sendto,sendmsg,connect,write,read,rename,renameat,\
+             renameat2,unlink,unlinkat,setns,openat:signal=KILL:when={when}"
+        );
+        let killed = call(&world, &over, &format!("setup {netns}"), &document);
+        let again = call(&world, "", &format!("teardown {netns}"), &document);
+        assert_eq!(again.status, 0, "teardown after {when}: {again:?}");
+        server.wait(str::is_empty);
+        let links = world.sh("ip -n c1 -o link");
+        assert_eq!(links.lines().count(), 1, "killed at {when}: {links}");
+        let kept = world.sh("ls /run/spoke/dhcp/*");
+        assert_eq!(kept.trim(), "lock", "killed at {when}");
+        if killed.status == 0 {
+            world.sh("kill $(cat /run/dhcp.pid)");
+            return;
+        }
     }
     panic!("a setup has fewer system calls than that");
 }

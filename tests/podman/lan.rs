@@ -1,10 +1,8 @@
 //! Containers on the segment of a device of the host.
 
-use std::os::unix::net::UnixStream;
+use tests::{Podman5, Serve};
 
-use tests::{Plugins, Podman5, Serve};
-
-use crate::segment::{HOST, ROUTER, Server, plug, router_reaches, unplug, wait};
+use crate::segment::{HOST, ROUTER, Server, plug, router_reaches, start_daemon, unplug};
 
 fn address(podman: &Podman5, container: &str) -> String {
     let end = podman.endpoint(container, "lan");
@@ -99,14 +97,14 @@ fn with_addresses_of_the_server(podman: &Podman5) {
 fn with_the_daemon_alone(podman: &Podman5) {
     plug(&podman.world);
     let server = Server::start(&podman.world);
-    start_daemon(podman);
+    start_daemon(&podman.world);
     podman.podman("network create -d spoke --ipam-driver dhcp -o parent=eth0 lan");
     let first = lives(podman, &server);
     // Whoever crashed gave nothing back, and is the same client to the server when it returns.
     podman.world.sh("kill -KILL $(cat /run/dhcp.pid); rm -rf /run/spoke/dhcp /run/cni/dhcp.sock");
     podman.podman("rm -f -t 0 web");
     assert!(server.leases().contains(&format!(" {first} ")), "{}", server.leases());
-    start_daemon(podman);
+    start_daemon(&podman.world);
     podman.run("web", "--network lan", "");
     assert_eq!(address(podman, "web"), first);
     assert_eq!(server.leases().lines().count(), 1, "{}", server.leases());
@@ -117,13 +115,6 @@ fn with_the_daemon_alone(podman: &Podman5) {
     drop(server);
     unplug(&podman.world);
     podman.is_empty();
-}
-
-fn start_daemon(podman: &Podman5) {
-    let daemon = format!("{}/dhcp daemon -pidfile /run/dhcp.pid", Plugins::MOUNT);
-    podman.world.sh(&format!("{daemon} >/run/stage/dhcp.log 2>&1 </dev/null &"));
-    let socket = podman.world.path("/run/cni/dhcp.sock");
-    wait("the daemon listens", || UnixStream::connect(&socket).is_ok());
 }
 
 with_each_podman!(with_addresses_of_the_book, with_addresses_of_the_server, with_the_daemon_alone);

@@ -1,11 +1,12 @@
 //! A segment outside of the host: a router in a namespace of its own, on a cable to the host's eth0.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tests::World;
+use tests::{Plugins, World};
 
 const CABLE: &str = "
 ip netns add lan
@@ -48,6 +49,15 @@ pub(crate) fn wait(what: &str, is: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "not in a minute: {what}");
         thread::yield_now();
     }
+}
+
+/// Starts the DHCP daemon alone.
+#[track_caller]
+pub(crate) fn start_daemon(world: &World) {
+    let daemon = format!("{}/dhcp daemon -pidfile /run/dhcp.pid", Plugins::MOUNT);
+    world.sh(&format!("{daemon} >/world/dhcp.log 2>&1 </dev/null &"));
+    let socket = world.path("/run/cni/dhcp.sock");
+    wait("the daemon listens", || UnixStream::connect(&socket).is_ok());
 }
 
 /// The router's DHCP server (dnsmasq of this host); ends with the value.
