@@ -137,10 +137,12 @@ impl Engine<'_> {
                     by.pid
                 )))
             }
-            // What was chosen for a dead process will not be chosen again.
+            // What was chosen for a dead process will not be chosen again. Who chooses beside the
+            // book may give something else the next time.
             Phase::Attaching { .. }
                 if read.value.ipam == request.ipam
                     && wants(request, &read)
+                    && !matches!(read.value.ipam, Ipam::Dhcp(_))
                     && !read.value.wiring.chooses_addresses() =>
             {
                 Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::port::{Driver, Granted, Host, Ipam as IpamPort, Presence, Stray};
+use engine::port::{Driver, Granted, Host, Ipam as IpamPort, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::*;
 use store::Memory;
@@ -93,10 +93,17 @@ impl Driver for Dataplane {
 pub(crate) struct Directory {
     pub(crate) held: RefCell<BTreeSet<IpAddr>>,
     pub(crate) kept: RefCell<Members>,
+    /// What a DHCP server gives next is the last one.
+    pub(crate) server: RefCell<Vec<IpNet>>,
 }
 
 impl IpamPort for Directory {
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        if matches!(attachment.ipam, Ipam::Dhcp(_)) {
+            let address = self.server.borrow_mut().pop().unwrap();
+            let held = InterfaceAddress { address, gateway: None, interface: None };
+            return Ok(Granted::Offered(Offer { addresses: vec![held], ..Offer::default() }));
+        }
         let held = self.held.borrow();
         let mut leased = attachment.leases.iter().map(|lease| lease.address.addr());
         Ok(match leased.find(|address| held.contains(address)) {

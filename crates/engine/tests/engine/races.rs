@@ -51,6 +51,29 @@ fn ports_of_a_dead_attempt_are_free_again() {
 }
 
 #[test]
+fn a_server_may_give_another_address_than_to_a_dead_attempt() {
+    let server = Dhcp {
+        socket: "/run/cni/dhcp.sock".into(),
+        request: Vec::new(),
+        skip: Vec::new(),
+        provide: Vec::new(),
+        priority: None,
+    };
+    let (world, network) = (World::new(), network("lan", Ipam::Dhcp(server)));
+    let asked = request(&network, "a");
+    let addresses: [IpNet; 2] =
+        ["10.0.0.9/24", "10.0.0.5/24"].map(|address| address.parse().unwrap());
+    world.directory.server.borrow_mut().extend(addresses);
+    assert_eq!(ip(&left(&world, &asked, Phase::Attaching { by: DEAD })), "10.0.0.5");
+    world.machine.dead.borrow_mut().insert(DEAD.pid);
+    let engine = world.engine();
+    assert_eq!(ip(&engine.attach(&asked).unwrap()), "10.0.0.9");
+    let held: Vec<IpNet> =
+        engine.holders().unwrap().iter().map(|holder| holder.lease.address).collect();
+    assert_eq!(held, ["10.0.0.9/24".parse().unwrap()]);
+}
+
+#[test]
 fn claims_without_a_record_are_found() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let holder = request(&network, "gone").id();
