@@ -1,4 +1,4 @@
-//! The packet filter: one table, and per container nothing but elements in its sets.
+//! The packet filter: two tables, and per container nothing but elements in their sets.
 //!
 //! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` and `filter/rules.rs` build the same.
 
