@@ -12,22 +12,22 @@ use std::{env, process, thread};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Killed when dropped.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    fn namespace() -> Self {
+    pub(crate) fn namespace() -> Self {
         let held = Self::start(Command::new("unshare").args(["-n", "sleep", "1000"]));
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         wait(|| fs::read_link(held.net()).is_ok_and(|theirs| theirs != own));
         held
     }
 
-    fn net(&self) -> String {
+    pub(crate) fn net(&self) -> String {
         format!("/proc/{}/ns/net", self.0.id())
     }
 }
@@ -159,14 +159,14 @@ impl Drop for Bed {
     }
 }
 
-fn inside(namespace: &Process, command: &str) {
+pub(crate) fn inside(namespace: &Process, command: &str) {
     let net = format!("--net={}", namespace.net());
     let done = Command::new("nsenter").arg(net).args(command.split(' ')).status().unwrap();
     assert!(done.success(), "{command}");
 }
 
 #[track_caller]
-fn wait(is: impl Fn() -> bool) {
+pub(crate) fn wait(is: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
         assert!(Instant::now() < deadline, "it does not come to pass");

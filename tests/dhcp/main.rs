@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bed;
+mod host;
+mod serve;
 
 use std::path::{Path, PathBuf};
 
