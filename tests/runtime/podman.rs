@@ -30,3 +30,59 @@ fn shares_its_cache_with_libcni() {
     world.sh(&format!("{podman} rm -f -t 0 c1"));
     assert_eq!(world.sh("find /var/lib/cni/networks/net -name '10.*'"), "");
 }
+
+/// Tells on DEL what it was told, below `/run/record`.
+const RECORDER: &str = r#"#!/usr/bin/python3
+import json, os, sys
+told = json.load(sys.stdin)
+if os.environ["CNI_COMMAND"] == "DEL":
+    json.dump(told, open("/run/record/told", "w"))
+if os.environ["CNI_COMMAND"] == "VERSION":
+    print('{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}')
+if os.environ["CNI_COMMAND"] == "ADD":
+    print(json.dumps(told["prevResult"]))
+"#;
+
+const RECORDED: &str = r#"{"cniVersion": "1.0.0", "name": "net", "plugins": [
+    {"type": "bridge", "bridge": "br0", "isGateway": true, "ipam": {"type": "host-local",
+        "ranges": [[{"subnet": "10.79.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+    {"type": "tuning", "mtu": 1300},
+    {"type": "record"}]}"#;
+
+/// What we attached libcni finds, and detaches with the result that we kept; with plugins 1.9.
+#[test]
+fn libcni_detaches_what_we_attached() {
+    let world = world(&Plugins::reference());
+    Podman::set_up(&world);
+    let (directory, image) = (Podman::DIR, Podman::IMAGE);
+    std::fs::create_dir(world.path("/run/record")).unwrap();
+    std::fs::write(world.path("/run/record/record"), RECORDER).unwrap();
+    world.sh(&format!(
+        "chmod +x /run/record/record
+         sed -i 's|\"/opt/cni/bin\"|\"/opt/cni/bin\", \"/run/record\"|' {directory}/containers.conf
+         cat >{directory}/net.d/net.conflist <<'L'\n{RECORDED}\nL"
+    ));
+    let podman = format!("{directory}/podman");
+    world.sh(&format!("{podman} run -d --name c1 --network net {image} sleep 1000"));
+    let inspect = |what: &str| {
+        world.sh(&format!("{podman} inspect -f '{{{{{what}}}}}' c1")).trim().to_owned()
+    };
+    let (id, netns) = (inspect(".Id"), inspect(".NetworkSettings.SandboxKey"));
+    let environment =
+        format!("export NETCONFPATH={directory}/net.d CNI_PATH=/opt/cni/bin:/run/record");
+    world.sh(&format!("{environment}; {SPOKE} cni del net --container {id}"));
+    // Of ours another address, so that what libcni tells can be nobody else's.
+    let made = world.sh(&format!(
+        "{environment}; printf 10.79.0.9 >/var/lib/cni/networks/net/last_reserved_ip.0
+         {SPOKE} cni add net {netns} --container {id}"
+    ));
+    let has = world.sh(&format!("nsenter --net={netns} ip address show dev eth0"));
+    assert!(has.contains("10.79.0.10/24"), "{made}{has}");
+    world.sh(&format!("{podman} rm -f -t 0 c1"));
+    let told: serde_json::Value =
+        serde_json::from_str(&world.sh("cat /run/record/told")).expect("a configuration");
+    assert_eq!(told["prevResult"]["ips"][0]["address"], "10.79.0.10/24", "{told}");
+    assert_eq!(world.sh("find /var/lib/cni/networks/net -name '10.*'"), "");
+    assert_eq!(world.sh("ls /var/lib/cni/results"), "");
+    assert_eq!(world.sh("ip -o link show type veth"), "");
+}
