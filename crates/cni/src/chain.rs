@@ -91,7 +91,7 @@ impl Chain {
     /// its runtime, or into the sandbox with everything that it must have there.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] where it is gone with an earlier sandbox.
+    /// [`model::Kind::NotFound`] where it is gone with an earlier sandbox.
     pub fn join(&self, attachment: &Attachment) -> Result<Attached> {
         let subject = Subject::of(attachment)?;
         let parking = self.parking(attachment);
@@ -229,7 +229,7 @@ impl Chain {
     /// Whether the network's plugins are there and ready.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] with what to install; what a plugin says.
+    /// [`model::Kind::NotFound`] with what to install; what a plugin says.
     pub fn status(&self, network: &Network) -> Result<()> {
         let Some(chain) = network.wiring.link.as_ref().and_then(|link| chain_of(&link.kind)) else {
             return Ok(());
@@ -335,7 +335,7 @@ impl<'a> Subject<'a> {
 /// The network that a configuration list is, with its plugins in `path`.
 ///
 /// # Errors
-/// [`Kind::Invalid`] where the list has no plugins.
+/// [`model::Kind::Invalid`] where the list has no plugins.
 pub fn plugin_chain(list: &NetworkList, path: Vec<PathBuf>) -> Result<PluginChain> {
     match list.plugins.is_empty() || path.is_empty() {
         true => Err(Error::invalid(format!("list {} has no plugins, or no path", list.name))),

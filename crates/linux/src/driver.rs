@@ -43,7 +43,7 @@ impl Linux {
     /// elements are each attachment's ([`Driver::restore`]).
     ///
     /// # Errors
-    /// Where the process may not change them; [`Kind::TryAgain`] where others keep doing so.
+    /// Where the process may not change them; [`model::Kind::TryAgain`] where others keep doing so.
     pub fn mend(&self) -> Result<bool> {
         self.policy.mend()
     }

@@ -3,7 +3,7 @@
 //! Podman executes a plugin with `create` when a network is made; netavark executes it with `setup`
 //! and `teardown` when a container comes and goes. Nothing tells a plugin that a network is removed:
 //! Podman's file of the network is the network, and each call brings its contents along. So `create`
-//! changes nothing, and what the others left is found by [`forgotten`].
+//! changes nothing, and what the others left is found by [`forgotten()`].
 
 mod client;
 mod create;
