@@ -108,8 +108,9 @@ impl Run {
                     .filter(|id| id.network == network && !keep(id))
                     .cloned()
                     .collect();
-                let failed = gone.iter().filter_map(|id| self.release(id).err()).next();
-                drop(answer.send(failed.map_or(Ok(()), Err)));
+                // One that fails does not keep the others from being given back.
+                let released = gone.iter().map(|id| self.release(id));
+                drop(answer.send(released.fold(Ok(()), Result::and)));
             }
             Command::Stop => return false,
         }
