@@ -163,9 +163,10 @@ impl Chain {
                 attachment.id
             )),
         }
+        // An interface that could not be taken back is in the host still: the next time it is.
+        withdrawn?;
         parking.remove()?;
-        self.forget_turn(&attachment.id)?;
-        withdrawn
+        self.forget_turn(&attachment.id)
     }
 
     fn call_del(&self, subject: &Subject<'_>, parking: &Parking<'_>) -> Result<()> {

@@ -14,6 +14,9 @@ use crate::keeper::Places;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
 use crate::{Heading, Subject};
 
+/// How many packets are looked at for one message.
+const PACKETS: usize = 32;
+
 /// A link, and the namespace that it is in now.
 pub(crate) struct Found {
     netns: Netns,
@@ -160,10 +163,12 @@ impl Ear {
         }
     }
 
-    /// The next message of a server's, and which station sent it; `None` where none waits.
+    /// The next message of a server's, and which station sent it; `None` where none waits, or where
+    /// much else came before it.
     pub(crate) fn hear(&self) -> Result<Option<(Message, Option<Mac>)>> {
         let mut buffer = [0; LONGEST];
-        while let Some(received) = self.packets.receive(&mut buffer)? {
+        for _ in 0..PACKETS {
+            let Some(received) = self.packets.receive(&mut buffer)? else { break };
             let packet = buffer.get(..received.length).unwrap_or_default();
             let message = unwrap(packet).and_then(|(_, bytes)| Message::decode(bytes));
             if let Some(message) = message {

@@ -150,15 +150,7 @@ impl Driver for Linux {
 
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
-        let mut socket = Socket::route()?;
-        let Known { facts, below } =
-            facts::of_network(&network.name, &link.kind, None, &mut socket)?;
-        let steps = plan::up(network, &facts)?;
-        let mut hands = Hands::new(&mut socket, None);
-        if let Some(below) = below {
-            hands.knows(&below.name, below.index);
-        }
-        hands.apply(&steps)?;
+        shared::in_turn(&link.kind, || raise(network, &link.kind))?;
         let firewall = network.wiring.firewall.as_ref();
         match (&link.kind, firewall.map(|firewall| firewall.egress)) {
             (LinkKind::Bridge(bridge), Some(EgressPolicy::Internal)) => {
@@ -273,6 +265,18 @@ impl Linux {
             Life::Long => self.reaper.reap(std::slice::from_ref(link)),
         }
     }
+}
+
+/// Makes what the network's attachments share.
+fn raise(network: &Network, kind: &LinkKind) -> Result<()> {
+    let mut socket = Socket::route()?;
+    let Known { facts, below } = facts::of_network(&network.name, kind, None, &mut socket)?;
+    let steps = plan::up(network, &facts)?;
+    let mut hands = Hands::new(&mut socket, None);
+    if let Some(below) = below {
+        hands.knows(&below.name, below.index);
+    }
+    hands.apply(&steps)
 }
 
 /// Takes the addresses back that [`Driver::up`] gave to a bridge of somebody else.

@@ -140,6 +140,11 @@ impl Users {
         Self(alias.unwrap_or_default().split(' ').filter(is_one).map(str::to_owned).collect())
     }
 
+    /// Whether it is one of them.
+    pub(crate) fn has(&self, network: &NetworkName) -> bool {
+        self.0.contains(&Self::digits(network))
+    }
+
     /// With another one; `None` where it is one of them.
     pub(crate) fn with(mut self, network: &NetworkName) -> Option<Self> {
         self.0.insert(Self::digits(network)).then_some(self)

@@ -9,6 +9,7 @@ use crate::device;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
+use crate::shared;
 
 /// What there may be of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,16 @@ fn carry_out(
     let Some(link) = &attachment.wiring.link else {
         return Err(model::Error::bug(format!("{} has no link to make", attachment.id)));
     };
+    shared::in_turn(&link.kind, || alone(attachment, link, sandbox, before, planning))
+}
+
+fn alone(
+    attachment: &Attachment,
+    link: &model::Link,
+    sandbox: Option<&Netns>,
+    before: Before,
+    planning: Planning,
+) -> Result<Attached> {
     let mut socket = Socket::route()?;
     let Known { mut facts, below } = facts::gather(attachment, &link.kind, sandbox, &mut socket)?;
     if before == Before::Connected {

@@ -1,16 +1,44 @@
 //! What the links of a network share in the host, besides a bridge: a device for a VLAN of their
 //! parent, and the host's own device on their segment.
 
-use model::{IfName, LinkKind, Macvlan, NetworkName, Parent, Place, Result};
-use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Socket};
+use std::path::Path;
 
-use crate::facts::default_device;
+use model::{IfName, LinkKind, Macvlan, NetworkName, Parent, Place, Result, VlanId};
+use netlink::wire::Batch;
+use netlink::{At, Change, Errno, Links, Netns, PATIENCE, Socket, Turn};
+
 use crate::identity::{GROUP, Users, shim_link};
-use crate::plan::parent::vlan_device;
+
+/// The calling thread's namespace.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// Works on a link, or on what its network shares, while no other process of ours works on one that
+/// shares a VLAN's device: who uses that is read and written in two steps.
+pub(crate) fn in_turn<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    if shared_vlan(kind).is_none() {
+        return work();
+    }
+    let host = Netns::open(Path::new(OWN))?;
+    let _turn = Turn::take(&host, PATIENCE)?;
+    work()
+}
+
+/// The parent, and the VLAN of it that has a device of its own in the host.
+fn shared_vlan(kind: &LinkKind) -> Option<(&Parent, VlanId)> {
+    let parent = kind.parent().filter(|parent| parent.place == Place::Host)?;
+    parent.vlan.map(|vlan| (parent, vlan))
+}
 
 /// Removes it, as far as it is ours and no other network uses it.
 pub(crate) fn remove(
+    network: &NetworkName,
+    kind: &LinkKind,
+    delete: &dyn Fn(&[IfName]) -> Result<()>,
+) -> Result<()> {
+    in_turn(kind, || remove_alone(network, kind, delete))
+}
+
+fn remove_alone(
     network: &NetworkName,
     kind: &LinkKind,
     delete: &dyn Fn(&[IfName]) -> Result<()>,
@@ -21,36 +49,30 @@ pub(crate) fn remove(
         let shim = socket.link(At::Name(&shim_link(network)?))?;
         doomed.extend(shim.filter(|link| link.group == GROUP).map(|link| link.name));
     }
-    if let Some(parent) = kind.parent() {
-        doomed.extend(left_vlan(network, parent, &mut socket)?);
+    if shared_vlan(kind).is_some() {
+        doomed.extend(left_vlans(network, &mut socket)?);
     }
     if doomed.is_empty() { Ok(()) } else { delete(&doomed) }
 }
 
-/// The device of the parent's VLAN, where this was the last network that used it.
-fn left_vlan(
-    network: &NetworkName,
-    parent: &Parent,
-    socket: &mut Socket,
-) -> Result<Option<IfName>> {
-    let (Some(vlan), Place::Host) = (parent.vlan, parent.place) else { return Ok(None) };
-    let base = match &parent.name {
-        Some(name) => name.clone(),
-        // Where it has gone, what was on it went along.
-        None => match default_device(socket) {
-            Ok(name) => name,
-            Err(_) => return Ok(None),
-        },
-    };
-    let there = socket.link(At::Name(&vlan_device(&base, vlan)?))?;
-    let Some(link) = there.filter(|link| link.group == GROUP) else { return Ok(None) };
-    match Users::read(link.alias.as_deref()).without(network) {
-        None => Ok(Some(link.name)),
-        Some(others) => {
-            let mut batch = Batch::new();
-            batch.change_link(At::Index(link.index), &[Change::Alias(others.to_string())]);
-            socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
-            Ok(None)
+/// The devices of VLANs that this network was the last to use. They are found by their users: a
+/// parent that nobody named may be another one by now.
+fn left_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>> {
+    let mut left = Vec::new();
+    let mut batch = Batch::new();
+    for link in socket.links(Links { kind: Some("vlan"), master: None })? {
+        let users = Users::read(link.alias.as_deref());
+        if link.group != GROUP || !users.has(network) {
+            continue;
+        }
+        match users.without(network) {
+            None => left.push(link.name),
+            Some(others) => {
+                let others = Change::Alias(others.to_string());
+                batch.change_link(At::Index(link.index), &[others]);
+            }
         }
     }
+    socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
+    Ok(left)
 }

@@ -21,6 +21,8 @@ use super::{Service, wish};
 const IDLE: Duration = Duration::from_secs(30);
 /// More callers than this at once are sent away.
 const CALLERS: usize = 256;
+/// How long nobody is accepted after one could not be.
+const PAUSE: Duration = Duration::from_millis(50);
 /// What a thread that answers needs, in bytes; only what it uses is taken.
 const STACK: usize = 256 << 10;
 
@@ -54,9 +56,11 @@ impl Server {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(cause) => return Err(doing(cause.into())),
             }
-            // What could not be accepted is asked for again, or has gone away.
-            if let Ok((stream, _)) = listener.accept() {
-                self.welcome(stream);
+            match listener.accept() {
+                Ok((stream, _)) => self.welcome(stream),
+                // Who called has gone away, or there is no descriptor left: then it is still waiting
+                // in a moment, when there may be one.
+                Err(_) => thread::sleep(PAUSE),
             }
         }
     }

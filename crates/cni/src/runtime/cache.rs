@@ -109,7 +109,7 @@ impl Cache {
         target: &Target,
         version: Version,
     ) -> Result<Option<Value>> {
-        let Ok(text) = read(&self.file(network, target)) else { return Ok(None) };
+        let Some(text) = self.text(network, target) else { return Ok(None) };
         let broken = |why: &dyn std::fmt::Display| {
             Error::invalid(format!(
                 "failed to decode the cached result of network {network}: {why}"
@@ -129,7 +129,7 @@ impl Cache {
 
     /// Whether anything is known of an attachment.
     pub fn knows(&self, network: &NetworkName, target: &Target) -> bool {
-        self.file(network, target).exists()
+        self.text(network, target).is_some()
     }
 
     /// Forgets an attachment; one that is not known is forgotten.
@@ -139,6 +139,9 @@ impl Cache {
     pub fn remove(&self, network: &NetworkName, target: &Target) -> Result<()> {
         let file = self.file(network, target);
         let _ = fs::remove_file(self.draft(network, target));
+        if self.is_of_another(network, target) {
+            return Ok(());
+        }
         match fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(Error::os(format!("removing {}", file.display()), error))
@@ -172,7 +175,23 @@ impl Cache {
 
     /// What was told when the attachment was made.
     pub fn recall(&self, network: &NetworkName, target: &Target) -> Option<CachedAttachment> {
-        parse(&read(&self.file(network, target)).ok()?)
+        parse(&self.text(network, target)?)
+    }
+
+    /// What the attachment's file says, whatever that is.
+    fn text(&self, network: &NetworkName, target: &Target) -> Option<Vec<u8>> {
+        let there = read(&self.file(network, target)).ok()?;
+        (!self.is_of_another(network, target)).then_some(there)
+    }
+
+    /// Whether the file is another attachment's: libcni's names do not say where one part of them
+    /// ends, `a-b` and `c` is `a` and `b-c`.
+    fn is_of_another(&self, network: &NetworkName, target: &Target) -> bool {
+        let known = read(&self.file(network, target)).ok().and_then(|text| parse(&text));
+        let is_its = |it: &CachedAttachment| {
+            it.network == *network && it.target.container == target.container
+        };
+        known.is_some_and(|known| !is_its(&known))
     }
 
     /// A turn to attach or detach, as others may at the same time.
@@ -316,5 +335,21 @@ mod tests {
             put(bad);
             assert!(cache.result(&name, &target(), Version::V100).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_is_another_attachments() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::new(root.path());
+        let list = NetworkList::parse(LIST).unwrap();
+        let named = |container: &str| Target { container: container.parse().unwrap(), ..target() };
+        let (its, other) = (named("b-c"), named("c"));
+        cache.put(&list, &its, &json!({"cniVersion": "1.0.0"})).unwrap();
+        let network: NetworkName = "n-b".parse().unwrap();
+        assert!(cache.knows(&list.name, &its) && !cache.knows(&network, &other));
+        assert!(cache.recall(&network, &other).is_none());
+        assert_eq!(cache.result(&network, &other, Version::V100).unwrap(), None);
+        cache.remove(&network, &other).unwrap();
+        assert!(cache.knows(&list.name, &its));
     }
 }

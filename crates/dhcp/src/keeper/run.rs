@@ -119,7 +119,7 @@ impl Run {
 
     fn allocate(&mut self, subject: Subject, answer: Sender<Result<Terms>>) {
         let id = subject.id.clone();
-        let known = self.tasks.get_mut(&id).filter(|task| !task.is_lost());
+        let known = self.tasks.get_mut(&id).filter(|task| !task.is_lost() && task.is_of(&subject));
         if let Some(task) = known {
             // The container may have another namespace by now.
             task.subject.netns.clone_from(&subject.netns);

@@ -21,6 +21,8 @@ const PROBE: Duration = Duration::from_millis(100);
 /// How often a link that was just set up is looked at, and for how long before it is used as it is.
 const GLANCE: Duration = Duration::from_millis(10);
 const CARRIER: Duration = Duration::from_secs(3);
+/// How many messages one lease hears before it is another's turn.
+const MESSAGES: usize = 32;
 
 /// A question about an address, on its way.
 struct Probe {
@@ -156,8 +158,17 @@ impl Task {
         }
     }
 
+    /// Whether it is for the interface that is meant: another one of the same name and container
+    /// has another hardware address.
+    pub(super) fn is_of(&self, subject: &Subject) -> bool {
+        subject.mac.is_none_or(|mac| mac == self.mac)
+    }
+
     fn listen(&mut self, now: Time, shelf: &Shelf, world: &World) -> Result<()> {
-        while let Some((ear, _)) = &self.ear {
+        // A neighbour that sends without pause must not keep the other leases waiting: what is left
+        // is heard in the next round.
+        for _ in 0..MESSAGES {
+            let Some((ear, _)) = &self.ear else { break };
             let Some((message, station)) = ear.hear()? else { break };
             let steps = self.client.hear(&message, station, now);
             if !self.client.listens() {
