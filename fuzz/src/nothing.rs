@@ -28,6 +28,10 @@ impl Driver for Nothing {
         })
     }
 
+    fn connect(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
     fn detach(&self, _: &Attachment) -> Result<()> {
         Ok(())
     }
