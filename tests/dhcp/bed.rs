@@ -53,7 +53,7 @@ impl Bed {
         let name = format!("spoke-dhcp-{}-{}", process::id(), server.0.id());
         let directory = env::temp_dir().join(name);
         fs::create_dir_all(&directory).unwrap();
-        let ours = env::var_os("SPOKE_BIN").expect("SPOKE_BIN names the program");
+        let ours = tests::program();
         std::os::unix::fs::symlink(ours, directory.join("dhcp")).unwrap();
         let at = |file: &str| directory.join(file).display().to_string();
         let config = format!(

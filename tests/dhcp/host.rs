@@ -26,7 +26,7 @@ impl Host {
         let name = format!("spoke-serve-dhcp-{}-{}", process::id(), server.0.id());
         let directory = env::temp_dir().join(name);
         fs::create_dir_all(&directory).unwrap();
-        let ours = env::var_os("SPOKE_BIN").expect("SPOKE_BIN names the program");
+        let ours = tests::program();
         for name in ["spoke", "macvlan", "dhcp"] {
             symlink(&ours, directory.join(name)).unwrap();
         }

@@ -228,7 +228,7 @@ fn wrong_options() {
         ("-o ports=both", vec!["ports=both", "spoke or docker"]),
         ("-o bridge=a/b", vec!["bridge=a/b"]),
         ("-o bridge=sp0", vec!["sp0", "docker-10.71.20.0-24", "--ipam-opt network="]),
-        ("-o parent=eth0", vec!["parent"]),
+        ("-o parent=nosuch0", vec!["nosuch0", "not found"]),
         ("-o mtu=1400 -o com.docker.network.driver.mtu=1300", vec!["1400", "1300", "contradict"]),
         ("-o com.docker.network.bridge.gateway_mode_ipv4=isolated", vec!["--internal"]),
         ("--ipam-opt sticki=mac", vec!["sticki", "sticky"]),

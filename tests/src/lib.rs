@@ -35,7 +35,7 @@ pub use docker::{Engine, Events, Release};
 pub use host::{Host, Traces};
 pub use kernel::Feature;
 pub use names::Names;
-pub use plugins::Plugins;
+pub use plugins::{Plugins, program};
 pub use podman::Podman;
 pub use podman5::{Podman5, PodmanRelease};
 pub use remains::Remains;

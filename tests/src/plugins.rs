@@ -79,10 +79,7 @@ impl Plugins {
     fn ours() -> Self {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _alone = ONE_AT_A_TIME.lock();
-        let binary = match env::var_os("SPOKE_BIN") {
-            Some(path) => PathBuf::from(path),
-            None => target().join("release/spoke"),
-        };
+        let binary = program();
         let meta = fs::metadata(&binary)
             .unwrap_or_else(|error| panic!("{}: {error} (make build)", binary.display()));
         let dir = target().join(format!("plugins/{}-{}", meta.mtime(), meta.len()));
@@ -103,6 +100,14 @@ fn link(binary: &Path, dir: &Path) {
     fs::copy(binary, dir.join("spoke")).expect("the binary is copied");
     for name in Plugins::NAMES.iter().filter(|name| **name != "spoke") {
         std::os::unix::fs::symlink("spoke", dir.join(name)).expect("a link");
+    }
+}
+
+/// The program: what `SPOKE_BIN` names, or else the release build.
+pub fn program() -> PathBuf {
+    match env::var_os("SPOKE_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => target().join("release/spoke"),
     }
 }
 

@@ -166,6 +166,16 @@ fn deleted(row: Row, plugin: &str, way: &str) -> Row {
         ("sbr", "of nothing" | "twice" | "without netns" | "after netns") => {
             row.differs(SBR_DEL, SBR_DEL_LINES)
         }
+        ("host-device", "of nothing" | "twice" | "after netns") => {
+            row.differs(DEVICE_DEL, DEVICE_DEL_LINES).differs(bridge::MADE_NOTHING, bridge::LOCK)
+        }
+        ("host-device", "without netns") => {
+            row.differs(DEVICE_DEL, DEVICE_DEL_LINES).without_netns()
+        }
+        ("macvlan", "without netns") => row.differs(GOES, GOES_LINES).without_netns(),
+        ("bandwidth", "without netns") => {
+            row.differs(GOES, &["2 DelWithoutNetns: - host qdisc "]).without_netns()
+        }
         (_, "of nothing") => row.differs(bridge::MADE_NOTHING, bridge::LOCK),
         ("tuning", "without netns") => row.differs(BACKUP, BACKUP_LINES).without_netns(),
         (_, "without netns") => row.without_netns(),
@@ -177,6 +187,22 @@ fn deleted(row: Row, plugin: &str, way: &str) -> Row {
         _ => row,
     }
 }
+
+const GOES: &str = "the record knows the namespace, so that the interface goes with what is on it";
+const GOES_LINES: &[&str] = &["2 DelWithoutNetns: - host link ", "2 DelWithoutNetns: + host link "];
+
+const DEVICE_DEL: &str = "DEL of the reference's host-device fails where the interface or its namespace \
+                          is gone, and keeps address and device where no namespace is named";
+const DEVICE_DEL_LINES: &[&str] = &[
+    "1 Del: - answer ",
+    "1 Del: + answer ",
+    "3 Del: - answer ",
+    "3 Del: + answer ",
+    "Netns: - answer ",
+    "Netns: + answer ",
+    "Netns: - file /var/lib/cni/networks/net/",
+    "Netns: + host link ",
+];
 
 const SBR_DEL: &str = "DEL of the reference's sbr fails where the interface or its namespace is gone, so \
                        that the list's DEL ends there; in a namespace's place it makes a file";

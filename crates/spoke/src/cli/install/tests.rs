@@ -102,7 +102,8 @@ fn takes_over_and_puts_back_exactly() {
     let host = Host::new();
     host.foreign("bridge", "theirs");
     host.foreign("spoke", "a wheel");
-    host.foreign("dhcp", "not ours to touch");
+    host.foreign("dhcp", "theirs too");
+    host.foreign("whereabouts", "not ours to touch");
     symlink("/usr/lib/cni/ptp", host.bin().join("ptp")).unwrap();
     let before = snapshot(&host.bin());
     host.install(true).unwrap();
@@ -110,7 +111,7 @@ fn takes_over_and_puts_back_exactly() {
     assert_eq!(fs::read(host.bin().join("ptp")).unwrap(), b"ours");
     let states = states(&host.bin(), &host.root.path().join("program")).unwrap();
     assert!(states.iter().all(|plugin| plugin.state == "spoke"), "{states:?}");
-    assert_eq!(states.iter().filter(|plugin| plugin.replaced).count(), 3);
+    assert_eq!(states.iter().filter(|plugin| plugin.replaced).count(), 4);
     uninstall(&host.directory()).unwrap();
     assert_eq!(snapshot(&host.bin()), before);
 }
