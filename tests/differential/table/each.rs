@@ -166,9 +166,10 @@ fn deleted(row: Row, plugin: &str, way: &str) -> Row {
         ("sbr", "of nothing" | "twice" | "without netns" | "after netns") => {
             row.differs(SBR_DEL, SBR_DEL_LINES)
         }
-        ("host-device", "of nothing" | "twice" | "after netns") => {
+        ("host-device", "of nothing") => {
             row.differs(DEVICE_DEL, DEVICE_DEL_LINES).differs(bridge::MADE_NOTHING, bridge::LOCK)
         }
+        ("host-device", "twice" | "after netns") => row.differs(DEVICE_DEL, DEVICE_DEL_LINES),
         ("host-device", "without netns") => {
             row.differs(DEVICE_DEL, DEVICE_DEL_LINES).without_netns()
         }
