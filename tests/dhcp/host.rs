@@ -121,7 +121,7 @@ impl Host {
 
     /// Another daemon at the socket of ours.
     pub(crate) fn start_other(&self) -> Process {
-        let mut command = Command::new("/usr/lib/cni/dhcp");
+        let mut command = Command::new(crate::REFERENCE);
         command.args(["daemon", "-socketpath"]).arg(self.at("dhcp.sock"));
         let other = Process::start(&mut command);
         wait(|| UnixStream::connect(self.at("dhcp.sock")).is_ok());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bed::Bed;
 
-const REFERENCE: &str = "/usr/lib/cni/dhcp";
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/peers/cni-1.1/dhcp");
 
 /// A newer reference, where it was unpacked (scripts/peers).
 fn newer() -> Option<PathBuf> {

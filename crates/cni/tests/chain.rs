@@ -25,8 +25,8 @@ use nix::sched::{CloneFlags, unshare};
 use rig::Me;
 use store::Memory;
 
-/// The reference plugins of Debian's containernetworking-plugins.
-const PLUGINS: &str = "/usr/lib/cni";
+/// The reference plugins of Debian 12, unpacked by `scripts/peers`.
+const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers/cni-1.1");
 
 /// What was told to a person by any of the tests.
 static TOLD: Mutex<String> = Mutex::new(String::new());
@@ -377,7 +377,7 @@ fn a_parking_without_a_record() {
 #[test]
 fn plugins_that_are_gone() {
     isolated(|bench| {
-        sh("mkdir /run/bin && cp /usr/lib/cni/{ptp,host-local,tuning} /run/bin");
+        sh(&format!("mkdir /run/bin && cp {PLUGINS}/{{ptp,host-local,tuning}} /run/bin"));
         let mut network = bench.network("a", KINDS[1]);
         if let Some(Link { kind: LinkKind::Chain(chain), .. }) = &mut network.wiring.link {
             chain.path = vec![PathBuf::from("/run/bin")];
