@@ -160,15 +160,7 @@ fn published(backend: Backend) -> Publish {
     let port = NonZeroU16::new(53).unwrap();
     let map =
         PortMap { host: None, host_port: port, container_port: port, protocol: Protocol::Udp };
-    Publish {
-        backend,
-        ports: vec![map],
-        reach: model::Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
-    }
+    Publish { ports: vec![map], ..Publish::new(backend) }
 }
 
 fn firewall() -> Firewall {

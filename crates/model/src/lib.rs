@@ -16,6 +16,7 @@ mod network;
 mod policy;
 mod pool;
 mod port;
+pub mod text;
 
 pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};

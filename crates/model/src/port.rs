@@ -100,6 +100,21 @@ pub struct Publish {
     pub iptables: IptablesPublish,
 }
 
+impl Publish {
+    /// What nobody asked anything particular of: no ports yet, for everybody.
+    pub fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            ports: Vec::new(),
+            reach: Reach::default(),
+            snat: true,
+            masquerade_all: false,
+            behind: None,
+            iptables: IptablesPublish::default(),
+        }
+    }
+}
+
 /// From where a published port is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -52,7 +52,7 @@ fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result
         bridge: Some(bridge),
         admin_chain: None,
     });
-    let publish = Publish { reach: wish.reach, ..publish(backend) };
+    let publish = Publish { reach: wish.reach, ..Publish::new(backend) };
     Ok(Wiring {
         link: Some(Link { kind, name: None, mac: None, mtu: wish.mtu }),
         masquerade: masquerades.then_some(Masquerade { backend }),
@@ -60,19 +60,6 @@ fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result
         firewall,
         ..Wiring::default()
     })
-}
-
-/// How ports are published, before it is said which.
-pub(crate) fn publish(backend: Backend) -> Publish {
-    Publish {
-        backend,
-        ports: Vec::new(),
-        reach: Reach::default(),
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: model::IptablesPublish::default(),
-    }
 }
 
 fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {

@@ -5,13 +5,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use model::text::choice;
 use model::{
     Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NetworkName, Parent, Place, Reach,
     Result, VlanId,
 };
 
 use crate::DRIVER;
-use crate::text::{Texts, choice};
+use crate::text::Texts;
 use crate::wire::NetworkConfig;
 
 const BRIDGE: &str = "bridge";

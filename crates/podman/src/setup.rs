@@ -119,7 +119,7 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
         link.mac = exec.mac()?;
     }
     let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
-    let template = wiring.publish.take().unwrap_or(describe::publish(context.backend));
+    let template = wiring.publish.take().unwrap_or(model::Publish::new(context.backend));
     // Where no bridge of this host is, and on internal networks, containers are not published.
     wiring.publish = match bridge {
         Some(bridge) if !is_internal(network) => {

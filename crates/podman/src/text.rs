@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use model::text::{shown, truth};
 use model::{Error, Result};
-
-/// An error shows no more of a value than this, in characters.
-const SHOWN: usize = 60;
 
 /// The options of a network (`-o KEY=VALUE`).
 pub(crate) struct Texts<'a> {
@@ -68,26 +66,4 @@ impl<'a> Texts<'a> {
     fn text(&self, key: &str) -> Option<&'a str> {
         self.map.get(key).map(String::as_str).filter(|text| !text.is_empty())
     }
-}
-
-/// A parser of a few words.
-pub(crate) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
-    move |text| words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning)
-}
-
-fn truth(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// Options are hostile: neither long nor unprintable ones get into a message.
-fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
 }

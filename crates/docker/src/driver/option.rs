@@ -3,12 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use model::text::{choice, truth};
 use model::{
     EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NetworkName, Publisher,
     Reach, Result,
 };
 
-use super::text::{Texts, choice, truth};
+use super::text::Texts;
 use crate::wire;
 
 mod kind;

@@ -9,7 +9,7 @@ use model::{Backend, EgressPolicy, Network, PortMap, Publish, Publisher, Result}
 
 use super::endpoint::{find, identity};
 use super::network::alias_of;
-use super::template::{self, bridge_of};
+use super::template::bridge_of;
 use crate::wire::{self, Answer, EndpointRef, HostPorts, PortBinding};
 
 /// ProgramExternalConnectivity. The ports are those of the sandbox; the last call counts.
@@ -60,7 +60,7 @@ fn publish(network: &Network, backend: Backend) -> Result<Publish> {
     let reach = network.wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
     let backend = network.wiring.firewall.as_ref().map_or(backend, |firewall| firewall.backend);
     let behind = bridge_of(network).map(|bridge| bridge.name.clone());
-    Ok(Publish { reach, behind, ..template::publish(backend) })
+    Ok(Publish { reach, behind, ..Publish::new(backend) })
 }
 
 fn is_internal(network: &Network) -> bool {

@@ -117,7 +117,7 @@ fn through_bridge(
         publish: wish
             .reach
             .filter(|reach| *reach != Reach::default())
-            .map(|reach| Publish { reach, ..publish(backend) }),
+            .map(|reach| Publish { reach, ..Publish::new(backend) }),
         firewall: Some(Firewall {
             backend,
             ingress: wish.ingress.unwrap_or(INGRESS),
@@ -127,19 +127,6 @@ fn through_bridge(
         }),
         ..Wiring::default()
     })
-}
-
-/// How ports are published, before it is said which.
-pub(crate) fn publish(backend: Backend) -> Publish {
-    Publish {
-        backend,
-        ports: Vec::new(),
-        reach: Reach::default(),
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: model::IptablesPublish::default(),
-    }
 }
 
 /// The name of a network that nobody named: `docker-10.1.0.0-16`.

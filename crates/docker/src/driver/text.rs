@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use model::text::shown;
 use model::{Error, Result};
-
-/// An error shows no more of a value than this, in characters.
-const SHOWN: usize = 60;
 
 /// A map of options, and how it is given on the command line.
 pub(crate) struct Texts<'a> {
@@ -97,27 +95,4 @@ impl Texts<'_> {
             value(other)
         ))
     }
-}
-
-/// A parser of a few words.
-pub(crate) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
-    move |text| words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning)
-}
-
-/// A truth value as Docker reads one (Go's `strconv.ParseBool`).
-pub(crate) fn truth(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// Options are hostile: neither long nor unprintable ones get into a log.
-fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
 }

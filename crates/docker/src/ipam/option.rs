@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use model::text::{choice, truth};
 use model::{NetworkName, Order, Result, Sticky};
 
-use crate::driver::text::{Texts, choice, truth};
+use crate::driver::text::Texts;
 
 const NETWORK: &[&str] = &["network"];
 const STICKY: &[&str] = &["sticky"];

@@ -384,15 +384,7 @@ pub(crate) fn map(host: Option<&str>, host_port: u16) -> PortMap {
 }
 
 pub(crate) fn publishing(ports: Vec<PortMap>, siblings: Siblings) -> Publishing {
-    let publish = Publish {
-        backend: Backend::Nftables,
-        ports,
-        reach: Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
-    };
+    let publish = Publish { ports, ..Publish::new(Backend::Nftables) };
     Publishing { publish, open: Vec::new(), siblings }
 }
 

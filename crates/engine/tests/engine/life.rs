@@ -194,18 +194,13 @@ fn addresses_held_outside_the_book_are_passed_over() {
 fn publish(port: u16, host: Option<&str>) -> Publish {
     let number = NonZeroU16::new(port).unwrap();
     Publish {
-        backend: Backend::Nftables,
         ports: vec![PortMap {
             host: host.map(|host| host.parse().unwrap()),
             host_port: number,
             container_port: number,
             protocol: Protocol::Tcp,
         }],
-        reach: model::Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
+        ..Publish::new(Backend::Nftables)
     }
 }
 

@@ -21,18 +21,13 @@ fn published(network: &Network, port: u16) -> Request {
     let mut request = request(network, "a");
     let number = std::num::NonZeroU16::new(port).unwrap();
     request.wiring.publish = Some(Publish {
-        backend: Backend::Nftables,
         ports: vec![PortMap {
             host: None,
             host_port: number,
             container_port: number,
             protocol: Protocol::Tcp,
         }],
-        reach: model::Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
+        ..Publish::new(Backend::Nftables)
     });
     request
 }

@@ -1,9 +1,8 @@
 //! The plans, without a kernel.
 
 use model::{
-    Attachment, AttachmentId, Backend, Family, Firewall, IngressPolicy, InterfaceAddress,
-    IptablesPublish, Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime,
-    Timestamp,
+    Attachment, AttachmentId, Backend, Family, Firewall, IngressPolicy, InterfaceAddress, Layer,
+    Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
 };
 
 use super::change;
@@ -43,15 +42,7 @@ fn port(host: Option<&str>, host_port: u16, container_port: u16, protocol: Proto
 }
 
 fn publish(ports: Vec<PortMap>) -> Publish {
-    Publish {
-        backend: Backend::Iptables,
-        ports,
-        reach: model::Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
-    }
+    Publish { ports, ..Publish::new(Backend::Iptables) }
 }
 
 fn firewall(ingress: IngressPolicy) -> Firewall {

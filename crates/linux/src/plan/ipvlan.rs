@@ -7,12 +7,7 @@ use super::single::{Bearing, Birth};
 
 pub(super) fn birth(bearing: &Bearing<'_>, ipvlan: &Ipvlan) -> Result<Birth> {
     let parent = &ipvlan.parent;
-    let (there, mut host) = super::parent::ensured(
-        &bearing.attachment.id.network,
-        parent,
-        bearing.facts.parent.as_ref(),
-    )?;
-    super::parent::fits(bearing.link, there)?;
+    let (there, mut host) = bearing.above(parent)?;
     let at = super::parent::at(parent, there);
     let born = bearing.born(DeviceKind::Ipvlan(ipvlan.mode), Some(at), None);
     host.extend(born.host);

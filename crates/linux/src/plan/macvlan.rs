@@ -12,12 +12,7 @@ use crate::identity::{GROUP, shim_link, shim_mac};
 pub(super) fn birth(bearing: &Bearing<'_>, macvlan: &Macvlan) -> Result<Birth> {
     let network = &bearing.attachment.id.network;
     let parent = &macvlan.parent;
-    let (there, mut host) = super::parent::ensured(
-        &bearing.attachment.id.network,
-        parent,
-        bearing.facts.parent.as_ref(),
-    )?;
-    super::parent::fits(bearing.link, there)?;
+    let (there, mut host) = bearing.above(parent)?;
     host.extend(shim(network, macvlan, there, bearing.facts)?);
     let (mode, broadcast_queue) = (macvlan.mode, macvlan.broadcast_queue);
     let mac = match mode {

@@ -2,10 +2,11 @@
 //! the same for all.
 
 use model::{
-    Attached, Attachment, Error, Interface, InterfaceAddress, Link, LinkKind, Mac, Place, Result,
+    Attached, Attachment, Error, Interface, InterfaceAddress, Link, LinkKind, Mac, Parent, Place,
+    Result,
 };
 
-use super::{Connected, Facts, Plan, Seat, Step, Tap};
+use super::{Connected, Facts, ParentFacts, Plan, Seat, Step, Tap};
 use crate::identity::Identity;
 
 /// Where the container's interface stands in the result.
@@ -73,18 +74,13 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
 }
 
 fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Result<Birth> {
+    let bearing = Bearing { attachment, link, seat, facts };
     match &link.kind {
-        LinkKind::Macvlan(macvlan) => {
-            super::macvlan::birth(&Bearing { attachment, link, seat, facts }, macvlan)
-        }
-        LinkKind::Ipvlan(ipvlan) => {
-            super::ipvlan::birth(&Bearing { attachment, link, seat, facts }, ipvlan)
-        }
-        LinkKind::Vlan(vlan) => {
-            super::vlan::birth(&Bearing { attachment, link, seat, facts }, vlan)
-        }
+        LinkKind::Macvlan(macvlan) => super::macvlan::birth(&bearing, macvlan),
+        LinkKind::Ipvlan(ipvlan) => super::ipvlan::birth(&bearing, ipvlan),
+        LinkKind::Vlan(vlan) => super::vlan::birth(&bearing, vlan),
         LinkKind::Device(device) => super::device::birth(attachment, device, seat, facts),
-        LinkKind::Dummy => Ok(super::dummy::birth(&Bearing { attachment, link, seat, facts })),
+        LinkKind::Dummy => Ok(super::dummy::birth(&bearing)),
         LinkKind::Tap(tap) => {
             let mac = super::container_mac(attachment, link);
             let new = Tap {
@@ -110,7 +106,15 @@ pub(super) struct Bearing<'a> {
     pub(super) facts: &'a Facts,
 }
 
-impl Bearing<'_> {
+impl<'a> Bearing<'a> {
+    /// The parent as it is, or as the steps make it, if the link can be made on it.
+    pub(super) fn above(&self, parent: &Parent) -> Result<(&'a ParentFacts, Vec<Step>)> {
+        let network = &self.attachment.id.network;
+        let (there, host) = super::parent::ensured(network, parent, self.facts.parent.as_ref())?;
+        super::parent::fits(self.link, there)?;
+        Ok((there, host))
+    }
+
     /// The hardware address, where the kind lets everybody have one of their own.
     pub(super) fn own_mac(&self) -> Mac {
         super::container_mac(self.attachment, self.link)

@@ -7,12 +7,7 @@ use super::single::{Bearing, Birth};
 
 pub(super) fn birth(bearing: &Bearing<'_>, vlan: &Vlan) -> Result<Birth> {
     let parent = &vlan.parent;
-    let (there, mut host) = super::parent::ensured(
-        &bearing.attachment.id.network,
-        parent,
-        bearing.facts.parent.as_ref(),
-    )?;
-    super::parent::fits(bearing.link, there)?;
+    let (there, mut host) = bearing.above(parent)?;
     let at = super::parent::at(parent, there);
     let born = bearing.born(DeviceKind::Vlan(vlan.id), Some(at), bearing.link.mac);
     host.extend(born.host);

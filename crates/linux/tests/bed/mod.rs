@@ -174,13 +174,5 @@ pub(crate) fn published(host_port: u16) -> Publish {
         container_port: NonZeroU16::new(80).unwrap(),
         protocol: Protocol::Tcp,
     };
-    Publish {
-        backend: Backend::Nftables,
-        ports: vec![map],
-        reach: Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
-    }
+    Publish { ports: vec![map], ..Publish::new(Backend::Nftables) }
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use linux::iptables::{Iptables, Variant};
 use model::{
-    Attachment, AttachmentId, Backend, Firewall, IngressPolicy, InterfaceAddress, IptablesPublish,
-    Layer, Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
+    Attachment, AttachmentId, Backend, Firewall, IngressPolicy, InterfaceAddress, Layer,
+    Masquerade, Phase, PortMap, Process, Protocol, Publish, Runtime, Timestamp,
 };
 
 const CASE: &str = "IPTABLES_TEST_CASE";
@@ -146,15 +146,7 @@ fn port(host: Option<&str>, host_port: u16, container_port: u16, protocol: Proto
 }
 
 fn publish(ports: Vec<PortMap>) -> Publish {
-    Publish {
-        backend: Backend::Iptables,
-        ports,
-        reach: model::Reach::Any,
-        snat: true,
-        masquerade_all: false,
-        behind: None,
-        iptables: IptablesPublish::default(),
-    }
+    Publish { ports, ..Publish::new(Backend::Iptables) }
 }
 
 fn firewall(ingress: IngressPolicy) -> Firewall {

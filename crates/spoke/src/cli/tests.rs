@@ -156,18 +156,13 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
     if owner == Some("web") {
         let port = |port: u16| port.try_into().unwrap();
         wiring.publish = Some(Publish {
-            backend: Backend::Nftables,
             ports: vec![PortMap {
                 host: Some([0, 0, 0, 0].into()),
                 host_port: port(8080),
                 container_port: port(80),
                 protocol: model::Protocol::Tcp,
             }],
-            reach: model::Reach::Any,
-            snat: true,
-            masquerade_all: false,
-            behind: None,
-            iptables: model::IptablesPublish::default(),
+            ..Publish::new(Backend::Nftables)
         });
     }
     Request {

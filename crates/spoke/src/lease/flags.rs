@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dhcp::Pace;
+use model::text::truth;
 use model::{Error, Result};
 
 pub(super) const USAGE: &str = "Usage of daemon:
@@ -65,9 +66,8 @@ impl Flags {
     fn set(&mut self, name: &str, value: Option<String>) -> Result<()> {
         if name == "broadcast" {
             self.pace.broadcast = match value.as_deref() {
-                None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
-                Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
-                Some(other) => return Err(refused(name, other)),
+                None => true,
+                Some(said) => truth(said).ok_or_else(|| refused(name, said))?,
             };
             return Ok(());
         }

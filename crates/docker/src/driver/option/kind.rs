@@ -3,11 +3,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use model::text::{choice, truth};
 use model::{
     Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Place, Result, VlanId,
 };
 
-use super::super::text::{Texts, choice, truth};
+use super::super::text::Texts;
 
 pub(super) const DRIVER: &[&str] = &["driver"];
 pub(super) const PARENT: &[&str] = &["parent"];

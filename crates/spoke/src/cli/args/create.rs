@@ -71,15 +71,7 @@ impl CreateArgs {
             PublishTo::Lan => Reach::Lan,
             PublishTo::Local => Reach::Local,
         };
-        Some(Publish {
-            backend,
-            ports: Vec::new(),
-            reach,
-            snat: true,
-            masquerade_all: false,
-            behind: None,
-            iptables: model::IptablesPublish::default(),
-        })
+        Some(Publish { reach, ..Publish::new(backend) })
     }
 }
 

@@ -1,0 +1,27 @@
+//! What people write as the value of an option, in whichever runtime.
+
+/// A message shows no more of a value than this, in characters.
+const SHOWN: usize = 60;
+
+/// A parser of a few words.
+pub fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
+    move |text| words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning)
+}
+
+/// A truth value as programs written in Go read one (`strconv.ParseBool`).
+pub fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// A value for a message. Options are hostile: neither long nor unprintable ones get into a log.
+pub fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
