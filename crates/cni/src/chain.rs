@@ -75,6 +75,7 @@ impl Chain {
             addresses: success.addresses_of(&attachment.id.ifname),
             routes: success.routes,
             dns: success.dns,
+            link: None,
         })
     }
 

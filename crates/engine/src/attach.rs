@@ -123,6 +123,7 @@ impl Engine<'_> {
         }
         told.addresses = offer.addresses;
         told.routes = offer.routes;
+        told.wiring.link = offer.link.or(told.wiring.link);
         told.drop_routed();
         if told.dns == model::Dns::default() {
             told.dns = offer.dns;
@@ -151,7 +152,9 @@ impl Engine<'_> {
             )));
         }
         let mut fresh = Vec::new();
-        for lease in offer.addresses.iter().map(lease_of) {
+        let space = told.wiring.space(&told.id.network);
+        for held in &offer.addresses {
+            let lease = lease_of(held, space.clone());
             let address = lease.address.addr();
             let holder = self.holder_of(&lease.space, address)?;
             let is_inner =
@@ -232,8 +235,8 @@ impl Engine<'_> {
     }
 }
 
-fn lease_of(held: &InterfaceAddress) -> Lease {
-    Lease { space: Space::Host, pool: None, address: held.address, gateway: held.gateway }
+fn lease_of(held: &InterfaceAddress, space: Space) -> Lease {
+    Lease { space, pool: None, address: held.address, gateway: held.gateway }
 }
 
 pub(crate) fn lost(attachment: &Attachment) -> Error {

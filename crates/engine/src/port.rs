@@ -1,10 +1,15 @@
 //! What the engine asks of the outside world.
 
+mod cloud;
 mod driver;
 mod host;
 mod ipam;
 mod store;
 
+pub use cloud::{
+    AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+    SubnetPlan,
+};
 pub use driver::{Driver, Presence, Stray};
 pub use host::{Host, Occupied, Turn};
 pub use ipam::{Granted, Ipam, Offer};

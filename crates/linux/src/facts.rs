@@ -58,7 +58,9 @@ pub(crate) fn of_network(
         | LinkKind::Device(_)
         | LinkKind::Dummy
         | LinkKind::Tap(_)
-        | LinkKind::Chain(_) => {}
+        | LinkKind::Chain(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Plug(_) => {}
     }
     Ok(known)
 }

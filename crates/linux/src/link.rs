@@ -154,7 +154,7 @@ pub(crate) fn remove(
             Some(sandbox) => loopback_down(sandbox),
             None => Ok(()),
         },
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) => {
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => {
             delete(&[Identity::of(&attachment.id).host_link()?])?;
             match sandbox.filter(|_| attachment.runtime == Runtime::Reference) {
                 Some(sandbox) => {
@@ -170,7 +170,7 @@ pub(crate) fn remove(
         | LinkKind::Dummy
         | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
         LinkKind::Device(_) => device::take_back(attachment, sandbox),
-        LinkKind::Chain(_) => delete(&[]),
+        LinkKind::Chain(_) | LinkKind::Neutron(_) => delete(&[]),
     }
 }
 
@@ -219,8 +219,10 @@ fn driver(kind: &LinkKind) -> Option<&'static str> {
         LinkKind::Vlan(_) => Some("vlan"),
         LinkKind::Dummy => Some("dummy"),
         LinkKind::Tap(_) => Some("tun"),
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) => Some("veth"),
-        LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Chain(_) => None,
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => Some("veth"),
+        LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Chain(_) | LinkKind::Neutron(_) => {
+            None
+        }
     }
 }
 

@@ -167,10 +167,12 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
         | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
             single::plan(attachment, link, facts)
         }
-        (LinkKind::Chain(_), _) => Err(Error::unsupported(format!(
-            "{}: plugins of somebody else make its link",
-            attachment.id
-        ))),
+        (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Plug(_), _) => {
+            Err(Error::unsupported(format!(
+                "{}: plugins of somebody else make its link",
+                attachment.id
+            )))
+        }
         (
             LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
             Handoff::Caller,
@@ -263,7 +265,7 @@ pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
         | LinkKind::Macvlan(_)
         | LinkKind::Dummy
         | LinkKind::Tap(_) => Some(container_mac(attachment, link)),
-        LinkKind::Vlan(_) => link.mac,
+        LinkKind::Vlan(_) | LinkKind::Neutron(_) | LinkKind::Plug(_) => link.mac,
         LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
     }
 }

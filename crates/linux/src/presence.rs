@@ -15,7 +15,9 @@ pub(crate) fn of(attachment: &Attachment) -> Presence {
     }
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
         Some(kind) if kind.is_pair() => of_pair(attachment),
-        Some(LinkKind::Loopback | LinkKind::Chain(_)) | None => of_sandbox(attachment),
+        Some(LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Neutron(_)) | None => {
+            of_sandbox(attachment)
+        }
         Some(LinkKind::Device(_)) if is_hidden(attachment) => of_sandbox(attachment),
         Some(_) => of_single(attachment),
     }

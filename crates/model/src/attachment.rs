@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, IfName, InterfaceAddress,
     Ipam, Lease, Link, LinkKind, Masquerade, NetworkName, OwnerName, Publish, Route, SourceRouting,
-    Sysctl, Tuning, Vrf,
+    Space, Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -110,9 +110,21 @@ pub struct Wiring {
 }
 
 impl Wiring {
+    /// Where the addresses must be unique that whoever makes the link chooses: a cloud's network is
+    /// not routed by this host, and another one may have the same subnet.
+    pub fn space(&self, network: &NetworkName) -> Space {
+        match self.link.as_ref().map(|link| &link.kind) {
+            Some(LinkKind::Neutron(_)) => Space::Network(network.clone()),
+            _ => Space::Host,
+        }
+    }
+
     /// Whether whoever makes the link chooses its addresses too, and tells them when it is made.
     pub fn chooses_addresses(&self) -> bool {
-        matches!(self.link.as_ref().map(|link| &link.kind), Some(LinkKind::Chain(_)))
+        matches!(
+            self.link.as_ref().map(|link| &link.kind),
+            Some(LinkKind::Chain(_) | LinkKind::Neutron(_))
+        )
     }
 }
 

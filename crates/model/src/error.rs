@@ -35,12 +35,13 @@ pub struct Error {
     kind: Kind,
     what: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    status: Option<u16>,
 }
 
 impl Error {
     /// An error of `kind` with its sentence.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), source: None }
+        Self { kind, what: what.into(), source: None, status: None }
     }
 
     /// [`Kind::Invalid`].
@@ -85,7 +86,7 @@ impl Error {
             std::io::ErrorKind::PermissionDenied => Kind::Denied,
             _ => Kind::Kernel,
         };
-        Self { kind, what: what.into(), source: Some(Box::new(source)) }
+        Self { kind, what: what.into(), source: Some(Box::new(source)), status: None }
     }
 
     /// Adds the cause; it is shown after the sentence.
@@ -100,6 +101,18 @@ impl Error {
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.what = format!("{doing}: {}", self.what);
         self
+    }
+
+    /// Remembers the HTTP status with which a service that we called refused.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// The HTTP status with which a service that we called refused, if one did.
+    pub fn status(&self) -> Option<u16> {
+        self.status
     }
 
     /// What to branch on.

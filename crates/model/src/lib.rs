@@ -29,9 +29,10 @@ pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{
-    Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan, IpvlanMode, Link,
-    LinkKind, Macvlan, MacvlanMode, Mtu, Parent, PluginChain, Ptp, Tap, Vlan, VlanId, VlanRange,
-    Vlans, bridge_name,
+    AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
+    IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, Nesting, NeutronLink, Parent, Plug,
+    PluginChain, PortWish, Ptp, ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Tenure,
+    Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
 };
 pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
 pub use network::{Alias, Network, Publisher};

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod device;
+mod neutron;
 mod parent;
 
 use std::fmt;
@@ -13,6 +14,10 @@ use crate::{Error, IfName, Mac, NetworkName, Result};
 
 pub use bridge::{Bridge, BridgePort, Gateway, VlanId, VlanRange, Vlans};
 pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
+pub use neutron::{
+    AddressPair, Binding, Nesting, NeutronLink, Plug, PortWish, ResourceId, ResourceName,
+    ResourceRef, ScriptName, Tenure, Vif,
+};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
@@ -75,6 +80,10 @@ pub enum LinkKind {
     Tap(Tap),
     /// Whatever plugins of somebody else connect it to.
     Chain(PluginChain),
+    /// A network of OpenStack Neutron.
+    Neutron(Box<NeutronLink>),
+    /// Whatever somebody else connects the host's end to.
+    Plug(Plug),
 }
 
 impl LinkKind {
@@ -90,7 +99,9 @@ impl LinkKind {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Chain(_) => None,
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_)
+            | LinkKind::Plug(_) => None,
         }
     }
 
@@ -106,14 +117,16 @@ impl LinkKind {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Chain(_) => None,
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_)
+            | LinkKind::Plug(_) => None,
         }
     }
 
     /// Whether the link is a pair, with one end in the host's namespace.
     pub fn is_pair(&self) -> bool {
         match self {
-            LinkKind::Bridge(_) | LinkKind::Ptp(_) => true,
+            LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => true,
             LinkKind::Loopback
             | LinkKind::Macvlan(_)
             | LinkKind::Ipvlan(_)
@@ -121,7 +134,8 @@ impl LinkKind {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Chain(_) => false,
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_) => false,
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
     for route in &mut routes {
         route.priority = route.priority.or(dhcp.priority);
     }
-    Ok(Offer { addresses, routes, dns })
+    Ok(Offer { addresses, routes, dns, link: None })
 }
 
 /// Gives the address back. Without a daemon nobody keeps it, and it goes when its time is over.

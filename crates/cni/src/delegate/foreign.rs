@@ -29,7 +29,7 @@ pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> 
     if has_gateway(attachment) {
         addresses.iter_mut().for_each(name_gateway);
     }
-    Ok(Offer { addresses, routes: success.routes, dns: success.dns })
+    Ok(Offer { addresses, routes: success.routes, dns: success.dns, link: None })
 }
 
 /// Gives back what the plugin gave.

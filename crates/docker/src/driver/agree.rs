@@ -61,12 +61,14 @@ fn named(kind: &LinkKind) -> &'static str {
         LinkKind::Macvlan(_) => "another macvlan",
         LinkKind::Ipvlan(_) => "another ipvlan",
         LinkKind::Chain(_) => "plugins of its own",
+        LinkKind::Neutron(_) => "a network of Neutron",
         LinkKind::Ptp(_)
         | LinkKind::Loopback
         | LinkKind::Vlan(_)
         | LinkKind::Device(_)
         | LinkKind::Dummy
-        | LinkKind::Tap(_) => "another kind of link",
+        | LinkKind::Tap(_)
+        | LinkKind::Plug(_) => "another kind of link",
     }
 }
 

@@ -159,7 +159,8 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             kind @ (LinkKind::Bridge(_)
             | LinkKind::Macvlan(_)
             | LinkKind::Ipvlan(_)
-            | LinkKind::Chain(_)),
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_)),
         ) => Ok(kind),
         Some(
             LinkKind::Ptp(_)
@@ -167,10 +168,12 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Vlan(_)
             | LinkKind::Device(_)
             | LinkKind::Dummy
-            | LinkKind::Tap(_),
+            | LinkKind::Tap(_)
+            | LinkKind::Plug(_),
         )
         | None => Err(Error::unsupported(format!(
-            "network {}: Docker can be on bridges, macvlans, ipvlans and what CNI plugins make",
+            "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what CNI plugins \
+             make",
             network.name
         ))),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Attachment, Dns, InterfaceAddress, Network, Result, Route};
+use model::{Attachment, Dns, InterfaceAddress, Link, Network, Result, Route};
 
 use crate::Members;
 
@@ -16,6 +16,8 @@ pub struct Offer {
     pub routes: Vec<Route>,
     /// The resolver's configuration.
     pub dns: Dns,
+    /// What the link came to be, where whoever made it decides more of it than its addresses.
+    pub link: Option<Link>,
 }
 
 /// The answer to [`Ipam::lease`].

@@ -92,7 +92,12 @@ fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Re
             };
             Ok(Birth { sandbox: vec![Step::Tap(new)], mac: Some(mac), ..Birth::default() })
         }
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Chain(_) => {
+        LinkKind::Bridge(_)
+        | LinkKind::Ptp(_)
+        | LinkKind::Loopback
+        | LinkKind::Chain(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Plug(_) => {
             Err(Error::bug(format!("{}: its link has an end in the host", attachment.id)))
         }
     }

@@ -163,7 +163,9 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Chain(_) => Ok(None),
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_)
+            | LinkKind::Plug(_) => Ok(None),
         };
     }
     match (told(attachment), published(attachment).next()) {

@@ -149,6 +149,7 @@ pub(super) fn driver(kind: &LinkKind) -> &'static str {
         LinkKind::Dummy => "dummy",
         LinkKind::Tap(_) => "tap",
         LinkKind::Chain(_) => "cni",
+        LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
     }
 }
 

@@ -69,7 +69,9 @@ impl Driver {
             LinkKind::Device(_) => Driver::Device,
             LinkKind::Dummy => Driver::Dummy,
             LinkKind::Tap(_) => Driver::Tap,
-            LinkKind::Loopback | LinkKind::Chain(_) => return None,
+            LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Plug(_) => {
+                return None;
+            }
         })
     }
 

@@ -67,7 +67,12 @@ fn own_mac(call: &Call<'_>, wiring: &mut Wiring) -> Result<()> {
 pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
     let Some(link) = &mut wiring.link else { return Ok(()) };
     match &link.kind {
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Macvlan(_) | LinkKind::Tap(_) => {
+        LinkKind::Bridge(_)
+        | LinkKind::Ptp(_)
+        | LinkKind::Macvlan(_)
+        | LinkKind::Tap(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Plug(_) => {
             link.mac = Some(mac);
         }
         LinkKind::Vlan(_) | LinkKind::Device(_) | LinkKind::Dummy => {

@@ -52,7 +52,9 @@ impl Lan {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Chain(_) => shown,
+            | LinkKind::Chain(_)
+            | LinkKind::Neutron(_)
+            | LinkKind::Plug(_) => shown,
         }
     }
 }

@@ -1,0 +1,152 @@
+//! The port to a cloud that owns networks, subnets and addresses itself.
+//!
+//! An attachment on a cloud's network goes through [`super::Driver`] as every other one does. What is
+//! here is what a runtime asks for before there is an attachment, or beside it, where the cloud and not
+//! the book answers (libnetwork's IPAM driver and networks; kuryr-libnetwork).
+
+use std::net::IpAddr;
+
+use std::num::NonZeroU16;
+
+use model::{
+    AliasId, Attachment, Family, IpNet, Mac, Network, Protocol, ResourceId, ResourceRef, Result,
+};
+
+/// Which addresses a runtime wants to hand out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolWish {
+    /// The subnet; one of the cloud's default pool where none is named.
+    pub net: Option<IpNet>,
+    /// The part of it from which any address is chosen.
+    pub part: Option<IpNet>,
+    /// Of this family, where no subnet is named.
+    pub family: Family,
+    /// An existing subnet.
+    pub subnet: Option<ResourceRef>,
+    /// An existing subnet pool.
+    pub pool: Option<ResourceRef>,
+    /// The address scope of a pool that is made.
+    pub address_scope: Option<ResourceRef>,
+    /// Whether a pool that is made is seen by other projects.
+    pub shared: Option<bool>,
+}
+
+/// A pool that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudPool {
+    /// What later calls call it.
+    pub id: ResourceId,
+    /// Its addresses.
+    pub net: IpNet,
+}
+
+/// What an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressUse {
+    /// The network's gateway.
+    Gateway,
+    /// A device outside of any container: never handed out.
+    Auxiliary,
+    /// A container.
+    Container,
+}
+
+/// Which address is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressWish {
+    /// Of which pool.
+    pub pool: ResourceId,
+    /// This one; any where none is named.
+    pub address: Option<IpAddr>,
+    /// The hardware address of the interface that will have it, where it is known.
+    pub mac: Option<Mac>,
+    /// What it is for.
+    pub purpose: AddressUse,
+}
+
+/// One family's part of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubnetPlan {
+    /// The whole subnet.
+    pub net: IpNet,
+    /// Its gateway.
+    pub gateway: Option<IpAddr>,
+    /// Addresses that nobody gets.
+    pub auxiliary: Vec<IpAddr>,
+    /// An existing subnet.
+    pub subnet: Option<ResourceRef>,
+    /// An existing subnet pool.
+    pub pool: Option<ResourceRef>,
+}
+
+/// A network that a runtime creates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudNetwork {
+    /// What the runtime calls it.
+    pub id: AliasId,
+    /// An existing network of the cloud.
+    pub existing: Option<ResourceRef>,
+    /// Whether it is seen by other projects; must agree with an existing one.
+    pub shared: Option<bool>,
+    /// Its subnets, at most one of a family.
+    pub subnets: Vec<SubnetPlan>,
+    /// Whether addresses are handed out by the runtime's own IPAM, and not by
+    /// [`Cloud::request_address`].
+    pub foreign_addresses: bool,
+    /// What is asked of the ports of its containers.
+    pub ports: model::PortWish,
+}
+
+/// A port of a container that others may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExposedPort {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// In the container.
+    pub port: NonZeroU16,
+}
+
+/// Whether a port passes traffic, in the cloud's own word (`ACTIVE`, `DOWN`, …).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortStatus(pub String);
+
+/// What stands behind a plugin whose networks are a cloud's. Calls come on several threads at once.
+/// Every method may be repeated after a failure, also after a failure of which nobody knows what it
+/// did; none deletes or unbinds what somebody else made.
+pub trait Cloud {
+    /// Hands out a pool.
+    fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool>;
+
+    /// Takes one use of a pool back; what this host made goes with its last use, on whatever host
+    /// that is. One that is not there is no error.
+    fn release_pool(&self, pool: &ResourceId) -> Result<()>;
+
+    /// Hands out an address, with the prefix length of its subnet. Fails with
+    /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
+    fn request_address(&self, wish: &AddressWish) -> Result<IpNet>;
+
+    /// Takes an address back: the port that was made for it goes. One that is not handed out, or is
+    /// somebody else's, is no error and stays.
+    fn release_address(&self, pool: &ResourceId, address: IpAddr) -> Result<()>;
+
+    /// Makes a network, or joins one, and tells the template of its attachments. Repeating it is no
+    /// error.
+    fn create_network(&self, network: &CloudNetwork) -> Result<Network>;
+
+    /// Gives a network up: what was made for it goes, unless others use it. One that is not known
+    /// is no error.
+    fn delete_network(&self, id: &AliasId) -> Result<()>;
+
+    /// The network that some earlier life, or another program of the same contract, made or joined
+    /// under this id.
+    fn network(&self, id: &AliasId) -> Result<Option<Network>>;
+
+    /// Whether the attachment's port passes traffic.
+    fn port_status(&self, attachment: &Attachment) -> Result<PortStatus>;
+
+    /// Lets traffic to these ports of the attachment's container in (a security group of its own).
+    fn expose(&self, attachment: &Attachment, ports: &[ExposedPort]) -> Result<()>;
+
+    /// The opposite; what is not exposed is done.
+    fn conceal(&self, attachment: &Attachment) -> Result<()>;
+}

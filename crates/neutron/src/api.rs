@@ -1,0 +1,96 @@
+//! Neutron's API (v2.0), as far as it is needed: typed resources, typed calls.
+//!
+//! Who carries a request to the server, with which token and how often, is the [`Transport`]'s.
+
+mod call;
+mod group;
+mod network;
+mod port;
+mod trunk;
+
+use model::{ResourceId, Result};
+use serde_json::Value;
+
+pub use call::Api;
+pub use group::{Direction, FloatingIp, NewFloatingIp, NewGroup, NewRule, SecurityGroup};
+pub use network::{
+    AllocationPool, HostRoute, NetworkResource, NewNetwork, NewPool, NewSubnet, SubnetPool,
+    SubnetResource,
+};
+pub use port::{FixedIp, NewPort, Pair, PortChange, PortResource, Profile};
+pub use trunk::{SubPort, Trunk};
+
+/// How a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Reads; may be repeated by the transport.
+    Get,
+    /// Makes; never repeated by the transport once it may have arrived.
+    Post,
+    /// Changes; may be repeated by the transport.
+    Put,
+    /// Removes; may be repeated by the transport, which takes "not found" for an answer.
+    Delete,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request<'a> {
+    /// How.
+    pub verb: Verb,
+    /// Below the endpoint, without a slash in front: `v2.0/ports/ID`.
+    pub path: &'a str,
+    /// Keys and values, not escaped yet.
+    pub query: &'a [(&'a str, String)],
+    /// The body.
+    pub body: Option<Value>,
+    /// Only while the resource has this revision (`If-Match`).
+    pub revision: Option<u64>,
+}
+
+/// Who carries requests to Neutron.
+///
+/// # Errors
+/// A refusal has the kind that its status stands for, the status itself ([`model::Error::status`])
+/// and Neutron's request id in its sentence: 400 `Invalid`, 401 and 403 `Denied`, 404 `NotFound`, 409
+/// `Conflict` (an exhausted pool or quota: `Exhausted`), 412 and 429 and 5xx `TryAgain`. Where nobody
+/// answers, `TryAgain` with what was tried.
+pub trait Transport: Send + Sync {
+    /// Carries it there; the answer's body, `null` where it has none.
+    fn carry(&self, request: &Request<'_>) -> Result<Value>;
+}
+
+/// What can have tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tagged {
+    /// `networks`
+    Networks,
+    /// `subnets`
+    Subnets,
+    /// `subnetpools`
+    Pools,
+    /// `ports`
+    Ports,
+    /// `security-groups`
+    Groups,
+}
+
+impl Tagged {
+    /// The collection's name in a path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Tagged::Networks => "networks",
+            Tagged::Subnets => "subnets",
+            Tagged::Pools => "subnetpools",
+            Tagged::Ports => "ports",
+            Tagged::Groups => "security-groups",
+        }
+    }
+}
+
+/// A filter of a list: `("name", "front")`. Several are all to hold; `tags` takes several tags with
+/// commas between them.
+pub type Filter<'a> = &'a [(&'a str, String)];
+
+/// Of which resource a change is.
+pub type Of<'a> = &'a ResourceId;

@@ -1,0 +1,209 @@
+//! What kuryr-libnetwork 18 calls things, and how what is ours is told from what is not.
+//!
+//! An upgraded host must find its old resources, and the other way round: these names and tags are
+//! the contract. Ours beside them is the mark in the description, set by the request that makes
+//! something, so that there is never a thing of ours without one.
+
+use std::fmt;
+
+use ipnet::IpNet;
+use model::{AttachmentId, Error, Result};
+use sha2::{Digest, Sha256};
+
+/// Neutron's `device_owner` of every container's port, and a tag of those that kuryr made.
+pub const OWNER: &str = "compute:kuryr";
+
+/// The name of a port that no container has yet; it keeps it.
+pub const PORT_NAME: &str = "kuryr-unbound-port";
+
+/// The tag of a port that was there before.
+pub const EXISTING_PORT: &str = "kuryr.port.existing";
+
+/// The tag of a subnet pool that was there before.
+pub const EXISTING_POOL: &str = "kuryr.subnetpool.existing";
+
+/// The prefix of the tag of a network that was there before; twelve digits of its Docker id follow.
+pub const EXISTING_NETWORK: &str = "kuryr.net.existing:";
+
+/// The prefixes of the tags that hold the first and the second half of a Docker id, of networks and
+/// of ports.
+const HALVES: [&str; 2] = ["kuryr.net.uuid.lh:", "kuryr.net.uuid.uh:"];
+
+/// How long half an id is.
+const HALF: usize = 32;
+
+/// The default pools of kuryr's configuration, of either family.
+pub const DEFAULT_POOLS: [&str; 2] = ["kuryr", "kuryr6"];
+
+/// The default prefix of the names of pools.
+pub const POOL_PREFIX: &str = "kuryrPool";
+
+/// The prefix of the tags that count who uses something that several may use.
+const USE: &str = "spoke.use:";
+
+/// The tags that a network or port has for a Docker id. A short id, such as swarm's, gives one.
+pub fn id_tags(id: &str) -> Vec<String> {
+    let (lower, upper) = id.split_at_checked(HALF).unwrap_or((id, ""));
+    let halves = HALVES.iter().zip([lower, upper.get(..HALF).unwrap_or(upper)]);
+    halves.filter(|(_, half)| !half.is_empty()).map(|(tag, half)| format!("{tag}{half}")).collect()
+}
+
+/// The Docker id that tags speak of.
+pub fn id_of_tags<'a>(tags: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut halves = [None, None];
+    for tag in tags {
+        for (half, prefix) in halves.iter_mut().zip(HALVES) {
+            *half = half.or(tag.strip_prefix(prefix));
+        }
+    }
+    halves[0].map(|lower| format!("{lower}{}", halves[1].unwrap_or_default()))
+}
+
+/// What a network that we make is called: `kuryr-net-` and eight digits of its Docker id.
+pub fn network_name(id: &str) -> String {
+    format!("kuryr-net-{}", id.get(..8).unwrap_or(id))
+}
+
+/// What a subnet that we make is called.
+pub fn subnet_name(net: &IpNet) -> String {
+    format!("{SUBNET}{net}")
+}
+
+/// What the names of subnets begin with that kuryr made.
+pub const SUBNET: &str = "kuryr-subnet-";
+
+/// What a pool that we make is called.
+pub fn pool_name(prefix: &str, net: &IpNet) -> String {
+    format!("{prefix}-{net}")
+}
+
+/// The name of the security group of a port's exposed ports.
+pub fn exposed_group_name(port: &str) -> String {
+    format!("{port}-exposed_ports")
+}
+
+/// Neutron's `device_id` of an attachment: the endpoint's id, where the runtime has such; else a
+/// digest of who it is. 64 hexadecimal digits either way.
+pub fn device_id(id: &AttachmentId) -> String {
+    let container = id.container.as_str();
+    if container.len() == 2 * HALF && container.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return container.to_owned();
+    }
+    hex(&Sha256::digest(format!("{}/{}/{}", id.network, id.container, id.ifname).as_bytes()))
+}
+
+/// A host, as Neutron knows it (`binding:host_id`): 1 to 255 printable characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostId(String);
+
+impl HostId {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Eight hexadecimal digits of it, for tags, which are short.
+    pub fn digest(&self) -> String {
+        hex(&Sha256::digest(self.0.as_bytes())[..4])
+    }
+}
+
+impl TryFrom<String> for HostId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
+        match (1..=255).contains(&text.len()) && text.chars().all(is_plain) {
+            true => Ok(Self(text)),
+            false => Err(Error::invalid(format!("{text:?} is no name of a host for Neutron"))),
+        }
+    }
+}
+
+impl fmt::Display for HostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The mark in the description of everything that we make: `spoke:HOST:WHAT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which host made it.
+    pub host: String,
+    /// What it was made for: unique among what this host makes, so that whoever got no answer finds
+    /// what was made.
+    pub what: String,
+}
+
+impl Mark {
+    const PREFIX: &'static str = "spoke:";
+
+    /// For something that this host makes.
+    pub fn new(host: &HostId, what: impl Into<String>) -> Self {
+        Self { host: host.as_str().to_owned(), what: what.into() }
+    }
+
+    /// The mark in a description; none where it is not ours.
+    pub fn read(description: &str) -> Option<Self> {
+        let (host, what) = description.strip_prefix(Self::PREFIX)?.rsplit_once(':')?;
+        Some(Self { host: host.to_owned(), what: what.to_owned() })
+    }
+
+    /// Whether this host made it.
+    pub fn is_of(&self, host: &HostId) -> bool {
+        self.host == host.as_str()
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}:{}", Self::PREFIX, self.host, self.what)
+    }
+}
+
+/// A tag that says that this host uses something, once.
+pub fn use_tag(host: &HostId, nonce: u32) -> String {
+    format!("{USE}{}:{nonce:08x}", host.digest())
+}
+
+/// Whether a tag says that somebody uses something.
+pub fn is_use(tag: &str) -> bool {
+    tag.starts_with(USE)
+}
+
+/// Whether a tag says that this host uses something.
+pub fn is_use_of(tag: &str, host: &HostId) -> bool {
+    tag.strip_prefix(USE).is_some_and(|rest| rest.starts_with(&host.digest()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_become_tags_and_tags_ids() {
+        let id = "286eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
+        let tags = id_tags(id);
+        assert_eq!(tags[0], "kuryr.net.uuid.lh:286eddb51ebca09339cb17aaec05e48f");
+        assert_eq!(tags[1], "kuryr.net.uuid.uh:fe60659ced6f3fc41b020b0eb506d364");
+        assert_eq!(id_of_tags(tags.iter().rev().map(String::as_str)).unwrap(), id);
+        let swarm = "x4b2k9s0dj3k2l1m5n6o7p8q9";
+        assert_eq!(id_tags(swarm), [format!("kuryr.net.uuid.lh:{swarm}")]);
+        assert_eq!(id_of_tags(["compute:kuryr"]), None);
+    }
+
+    #[test]
+    fn marks_are_read_back() {
+        let host = HostId::try_from("node:1".to_owned()).unwrap();
+        let mark = Mark::new(&host, "4f");
+        assert_eq!(Mark::read(&mark.to_string()), Some(mark.clone()));
+        assert!(mark.is_of(&host) && Mark::read("my own").is_none());
+        let tag = use_tag(&host, 7);
+        assert!(is_use(&tag) && is_use_of(&tag, &host) && tag.len() <= 60);
+    }
+}

@@ -1,0 +1,4 @@
+//! OpenStack Neutron behind the engine's ports: containers are ports of its networks.
+
+pub mod api;
+pub mod contract;
