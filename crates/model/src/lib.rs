@@ -30,9 +30,9 @@ pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
-    IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, Nesting, NeutronLink, Parent, Plug,
-    PluginChain, PortWish, Ptp, ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Tenure,
-    Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
+    IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, NEUTRON_KEYS, NEUTRON_PREFIX, Nesting,
+    NeutronLink, NeutronSaid, Parent, Plug, PluginChain, PortWish, Ptp, ResourceId, ResourceName,
+    ResourceRef, ScriptName, Tap, Tenure, Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
 };
 pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
 pub use network::{Alias, Network, Publisher};

@@ -3,6 +3,7 @@
 mod bridge;
 mod device;
 mod neutron;
+mod neutron_option;
 mod parent;
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub use neutron::{
     AddressPair, Binding, Nesting, NeutronLink, Plug, PortWish, ResourceId, ResourceName,
     ResourceRef, ScriptName, Tenure, Vif,
 };
+pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronSaid};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
