@@ -13,7 +13,7 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours B
   --quick     fewer rounds and smaller crowds: under a minute
   --rounds N  rounds of each pair (default 40, with --quick 8)
   --json FILE also writes everything that was measured as JSON
-  --only LIST of: docker20, docker28, protocol, memory,
+  --only LIST of: docker20, docker28, protocol, memory, neutron,
               counts, pairs, addresses, ports, crowd, together
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 

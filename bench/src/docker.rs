@@ -8,6 +8,7 @@ mod daemon;
 mod engines;
 mod line;
 mod memory;
+mod neutron;
 mod protocol;
 mod targets;
 
@@ -38,12 +39,14 @@ pub(crate) enum Part {
     Protocol,
     /// How large the daemon is and becomes.
     Memory,
+    /// Neutron's ports, beside kuryr-libnetwork.
+    Neutron,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Docker20, Self::Docker28, Self::Protocol, Self::Memory];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Docker20, Self::Docker28, Self::Protocol, Self::Memory, Self::Neutron];
 
     /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Part {
             Self::Docker28 => "docker28",
             Self::Protocol => "protocol",
             Self::Memory => "memory",
+            Self::Neutron => "neutron",
         }
     }
 
@@ -67,6 +71,7 @@ impl Part {
             Self::Docker28 => engines::run(Release::V28_5, args),
             Self::Protocol => protocol::run(args),
             Self::Memory => memory::run(args),
+            Self::Neutron => neutron::run(args),
         };
         done.or_else(|error| line::fault(&error.context(self.name())))
     }

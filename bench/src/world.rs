@@ -67,6 +67,14 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Error::os(format!("writing {}", path.display()), error))
 }
 
+/// Makes the calling thread's namespace reach itself.
+pub(crate) fn raise_loopback() -> Result<()> {
+    let lo = "lo".parse()?;
+    let mut batch = Batch::new();
+    batch.change_link(At::Name(&lo), &[Change::Up(true)]);
+    Socket::route()?.send(&mut batch)?.into_result()
+}
+
 /// A new network namespace with a name.
 pub(crate) fn namespace(name: &str) -> Result<PathBuf> {
     let path = Path::new("/run/netns").join(name);
@@ -100,12 +108,7 @@ impl Host {
         write(&dir.join("config.toml"), &config)?;
         let netns = Netns::open(&namespace(&format!("host-{name}"))?)?;
         let host = Self { dir, netns };
-        host.within(|| {
-            let lo = "lo".parse()?;
-            let mut batch = Batch::new();
-            batch.change_link(At::Name(&lo), &[Change::Up(true)]);
-            Socket::route()?.send(&mut batch)?.into_result()
-        })?;
+        host.within(raise_loopback)?;
         Ok(host)
     }
 

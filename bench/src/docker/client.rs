@@ -2,6 +2,7 @@
 //! type. The daemon answers one on each connection.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,16 +13,30 @@ use serde_json::Value;
 /// No call takes that long unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where a plugin listens.
+#[derive(Clone, Debug)]
+pub(super) enum At {
+    /// At a socket.
+    Unix(PathBuf),
+    /// At a port of this host.
+    Tcp(SocketAddr),
+}
+
 /// A caller of a plugin.
 pub(super) struct Client {
-    socket: PathBuf,
+    at: At,
     buffer: Vec<u8>,
 }
 
 impl Client {
     /// Of the plugin at this socket.
     pub(super) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_owned(), buffer: Vec::with_capacity(4096) }
+        Self::at(At::Unix(socket.to_owned()))
+    }
+
+    /// Of the plugin there.
+    pub(super) fn at(at: At) -> Self {
+        Self { at, buffer: Vec::with_capacity(4096) }
     }
 
     /// Calls, and gives the answer's body and how long it took.
@@ -51,8 +66,25 @@ impl Client {
 
     /// Sends a request and reads the answer into the buffer; its status, and where its body begins.
     pub(super) fn exchange(&mut self, request: &[u8]) -> std::io::Result<(u16, usize)> {
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        match &self.at {
+            At::Unix(socket) => {
+                let stream = UnixStream::connect(socket)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                self.over(stream, request)
+            }
+            At::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                self.over(stream, request)
+            }
+        }
+    }
+
+    fn over(
+        &mut self,
+        mut stream: impl Read + Write,
+        request: &[u8],
+    ) -> std::io::Result<(u16, usize)> {
         stream.write_all(request)?;
         self.buffer.clear();
         let mut part = [0; 4096];

@@ -3,7 +3,7 @@
 use tests::Release;
 
 use super::daemon::Engine;
-use super::{engines, memory, protocol};
+use super::{engines, memory, neutron, protocol};
 use crate::stats::{Book, Summary};
 use crate::targets::{Side, Verdict, at_most};
 
@@ -12,7 +12,7 @@ const NOISE: f64 = 256.0;
 
 /// All of them.
 pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
-    [networks(book), calls(book), size(book)].into_iter().flatten().collect()
+    [networks(book), calls(book), size(book), ports(book)].into_iter().flatten().collect()
 }
 
 /// Ratios to Docker's own bridge.
@@ -84,5 +84,45 @@ fn size(book: &Book) -> Vec<Verdict> {
         let what = format!("{}, growth of its second half: {verb}", memory::LIVES);
         verdicts.push(at_most(what, target, growth(verb)));
     }
+    verdicts
+}
+
+/// Neutron's ports, beside kuryr-libnetwork's.
+fn ports(book: &Book) -> Vec<Verdict> {
+    use neutron::{
+        CHAIN, CPU, CROWD, FAILED, FIRST, KURYR, LIVES, OURS, RATE, SIZE, STOCK, UP, WHOLE,
+    };
+    let of = |case: &str, verb: &str, who| book.sampled(case, verb, who);
+    let ratio = |case, verb, who| {
+        crate::stats::quotient(&of(case, verb, who)?.values, &of(case, verb, KURYR)?.values)
+    };
+    let alone = |case, verb, who| of(case, verb, who)?.summary();
+    let mut verdicts = Vec::new();
+    let mut at_most_of = |what: String, target, measured| {
+        verdicts.push(at_most(what, target, measured));
+    };
+    for (call, target) in
+        [("NetworkDriver.CreateEndpoint", 1.0 / 30.0), ("IpamDriver.RequestAddress", 1.0 / 10.0)]
+    {
+        at_most_of(format!("{CPU}, {OURS} / {KURYR}: {call}"), target, ratio(CPU, call, OURS));
+    }
+    for (who, target) in [(OURS, 1.0 / 4.0), (STOCK, 1.0 / 10.0)] {
+        at_most_of(format!("{CHAIN}, {who} / {KURYR}"), target, ratio(CHAIN, WHOLE, who));
+    }
+    at_most_of(format!("{CROWD}, {OURS}: {FAILED}"), 0.0, alone(CROWD, FAILED, OURS));
+    at_most_of(format!("{SIZE}, {OURS}: {FIRST}, KiB"), 25.0 * 1024.0, alone(SIZE, FIRST, OURS));
+    at_most_of(format!("{UP}, {OURS}: ms"), 50.0, alone(UP, WHOLE, OURS));
+    let grown = of(SIZE, LIVES, OURS).and_then(|lives| {
+        let at = |tenth| lives.values.get(&tenth).copied();
+        let growth = at(neutron::TENTHS - 1)? - at(neutron::TENTHS / 2)?;
+        Some(Summary { median: growth, low: growth, high: growth })
+    });
+    at_most_of(format!("{SIZE}, {OURS}: growth of the second half, KiB"), NOISE, grown);
+    verdicts.push(Verdict {
+        what: format!("{CROWD}, {OURS} / {KURYR}: {RATE} per second"),
+        side: Side::AtLeast,
+        target: 20.0,
+        measured: ratio(CROWD, RATE, OURS),
+    });
     verdicts
 }
