@@ -121,6 +121,14 @@ impl Engine<'_> {
             txn = self.take(&told, &fresh, txn);
             told.leases.extend(fresh);
         }
+        // Whoever wanted an address did not know its subnet.
+        for lease in &mut told.leases {
+            let mut given = offer.addresses.iter();
+            if let Some(held) = given.find(|held| held.address.addr() == lease.address.addr()) {
+                lease.address = held.address;
+                lease.gateway = lease.gateway.or(held.gateway);
+            }
+        }
         told.addresses = offer.addresses;
         told.routes = offer.routes;
         told.wiring.link = offer.link.or(told.wiring.link);

@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Cursor, Error, Holder, Kind, Lease, NetworkName, Order, OwnerName, Pool,
-    Reservation, Result, Space, Tenant,
+    Attachment, Cursor, Error, Holder, Kind, Lease, LinkKind, NetworkName, Order, OwnerName, Pool,
+    Reservation, Result, Space, Tenant, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -38,6 +38,16 @@ impl Engine<'_> {
         if let model::Ipam::Fixed { leases } = &request.ipam {
             choice.leases.extend(leases.iter().cloned());
             wanted.retain(|address| leases.iter().all(|lease| lease.address.addr() != *address));
+        }
+        if let Some(LinkKind::Neutron(_)) = request.wiring.link.as_ref().map(|link| &link.kind) {
+            // The cloud says whether it has them, and how long their prefixes are.
+            let space = request.wiring.space(&request.network.name);
+            choice.leases.extend(wanted.drain(..).map(|address| Lease {
+                space: space.clone(),
+                pool: None,
+                address: host_net(address),
+                gateway: None,
+            }));
         }
         match wanted.first() {
             Some(address) if !request.ipam.asks_over_link() => Err(Error::invalid(format!(

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::neutron::{AddressPair, Nesting, NeutronLink, PortWish, ResourceId, ResourceRef};
 use super::{IpvlanMode, MacvlanMode};
 use crate::text::{choice, shown, truth};
-use crate::{Error, IfName, Result};
+use crate::{Error, IfName, Result, host_net};
 
 /// The keys, in the order in which an error names them. Those with `uuid` and `name` are
 /// kuryr-libnetwork's.
@@ -155,7 +155,7 @@ impl FromStr for AddressPair {
             Some((net, mac)) => (net, Some(mac.parse()?)),
             None => (text, None),
         };
-        let one = || net.parse::<IpAddr>().ok().map(IpNet::from);
+        let one = || net.parse::<IpAddr>().ok().map(host_net);
         let net = net.parse::<IpNet>().ok().or_else(one).ok_or_else(|| {
             Error::invalid(format!("{:?} is neither an IP address nor a prefix", shown(net)))
         })?;
