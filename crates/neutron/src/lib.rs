@@ -4,5 +4,6 @@ pub mod api;
 pub mod config;
 pub mod contract;
 mod neutron;
+pub mod stock;
 
 pub use neutron::Neutron;

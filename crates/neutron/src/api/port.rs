@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A port.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortResource {
     /// Its id.
     pub id: ResourceId,
@@ -64,6 +64,15 @@ pub struct PortResource {
     /// What the host's side told.
     #[serde(default, rename = "binding:profile")]
     pub profile: Option<Profile>,
+    /// Whether senders are checked; `None` where Neutron does not say.
+    #[serde(default)]
+    pub port_security_enabled: Option<bool>,
+    /// Its QoS policy.
+    #[serde(default)]
+    pub qos_policy_id: Option<ResourceId>,
+    /// Its name in Neutron's DNS; empty where it has none.
+    #[serde(default)]
+    pub dns_name: Option<String>,
     /// Its revision.
     #[serde(default)]
     pub revision_number: Option<u64>,

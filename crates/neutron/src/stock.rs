@@ -1,0 +1,92 @@
+//! The stock: ports that are made ahead of need, so that a container does not wait for Neutron.
+//!
+//! A ready port is a file, and whoever moves the file has the port: threads of the daemon as well as
+//! plugins. Only the daemon makes ports, and makes those like new that come back.
+
+mod drain;
+mod key;
+mod shelf;
+
+use model::{ResourceId, Result};
+
+use crate::Neutron;
+use crate::api::PortResource;
+use crate::config::Identity;
+pub(crate) use key::KeyDigest;
+pub use key::{Place, StockKey};
+pub(crate) use shelf::{Shelf, Stored, Wanted};
+
+impl Neutron {
+    /// What ports of the network are like that are made without any wish. Subnets, security groups
+    /// and more may be added.
+    pub fn stock_key(&self, place: Place, network: &ResourceId) -> StockKey {
+        StockKey {
+            host: self.settings.host.as_str().to_owned(),
+            place,
+            project: project(&self.settings.access.identity),
+            network: network.clone(),
+            subnets: Default::default(),
+            groups: None,
+            port_security: None,
+            qos_policy: None,
+        }
+    }
+
+    /// Takes a port like that, which is nobody else's then; none where none is ready, or no stock is
+    /// kept. Either way the daemon sees to it that there is one the next time. No request is made.
+    ///
+    /// The port is as [`StockKey`] says, bound (see [`Place`]), has `device_owner` and mark, no
+    /// `device_id` and at most the tag `compute:kuryr`.
+    pub fn take_from_stock(&self, key: &StockKey) -> Result<Option<PortResource>> {
+        if self.settings.stock.is_none() {
+            return Ok(None);
+        }
+        let shelf = self.shelf();
+        let port = shelf.claim(&key.digest()?)?;
+        // Only the next one would miss it.
+        let _ = shelf.want(key);
+        Ok(port)
+    }
+
+    /// Takes this very port, where it is one that is ready: somebody asked for its address.
+    pub fn take_port_from_stock(&self, port: &ResourceId) -> Result<Option<PortResource>> {
+        match self.settings.stock {
+            Some(_) => self.shelf().claim_port(port),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets a port that was made because none was ready come to the stock when it is given back. It
+    /// must be what the key says, and not yet be changed in any way.
+    pub fn lend_from_stock(&self, key: &StockKey, port: &PortResource) -> Result<()> {
+        match self.settings.stock {
+            Some(_) => self.shelf().lend(&Stored { key: key.digest()?, port: port.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a port back that was taken or lent. `false` where it is not of the stock, or nobody
+    /// would look after it: then it is the caller's to delete. No request is made; what was changed
+    /// of the port the daemon undoes, or deletes it.
+    pub fn return_to_stock(&self, port: &ResourceId) -> Result<bool> {
+        let shelf = self.shelf();
+        if self.settings.stock.is_none() || !shelf.is_filled() {
+            return Ok(false);
+        }
+        shelf.give_back(port)
+    }
+
+    pub(crate) fn shelf(&self) -> Shelf {
+        Shelf::at(&self.directory)
+    }
+}
+
+/// The project that things are made in, in the words that we know it by.
+fn project(identity: &Identity) -> String {
+    match identity {
+        Identity::None { project } => project.clone().unwrap_or_default(),
+        Identity::Password { project, .. } => format!("{project:?}"),
+        Identity::Application { credential, .. } => format!("{credential:?}"),
+        Identity::Token { project, .. } => format!("{project:?}"),
+    }
+}

@@ -1,0 +1,70 @@
+//! Emptying the stock of a network, which could not be deleted otherwise.
+
+use std::collections::BTreeSet;
+
+use model::{ResourceId, Result};
+
+use super::KeyDigest;
+use crate::Neutron;
+use crate::api::PortResource;
+use crate::contract::Mark;
+
+impl Neutron {
+    /// Deletes every port of the network that this host keeps ready, and makes no more of them
+    /// until somebody wants one; how many there were. To be called before the network, or one of
+    /// its subnets, is deleted. Repeating it is no error.
+    pub fn drain_stock(&self, network: &ResourceId) -> Result<usize> {
+        let shelf = self.shelf();
+        for wanted in shelf.wanted()?.into_iter().filter(|wanted| wanted.key.network == *network) {
+            shelf.forget(&wanted.digest)?;
+        }
+        // Whoever is making a port has it on the shelf afterwards, and sees that it is the last one.
+        for digest in shelf.kinds()? {
+            shelf.made(&digest)?;
+        }
+        let mut gone = BTreeSet::new();
+        for digest in shelf.kinds()? {
+            gone.extend(self.drain_kind(&digest, network)?);
+        }
+        for stored in shelf.returned()?.into_iter().filter(|of| of.port.network_id == *network) {
+            self.api().delete_port(&stored.port.id)?;
+            shelf.settle(&stored.port.id)?;
+            gone.insert(stored.port.id);
+        }
+        gone.extend(self.drain_unknown(network)?);
+        Ok(gone.len())
+    }
+
+    fn drain_kind(&self, digest: &KeyDigest, network: &ResourceId) -> Result<Vec<ResourceId>> {
+        let shelf = self.shelf();
+        let mut gone = Vec::new();
+        let is_of = |port: &PortResource| port.network_id == *network;
+        if !shelf.first(digest)?.is_some_and(|stored| is_of(&stored.port)) {
+            return Ok(gone);
+        }
+        while let Some(port) = shelf.claim(digest)? {
+            self.api().delete_port(&port.id)?;
+            shelf.drop_lent(&port.id)?;
+            gone.push(port.id);
+        }
+        shelf.tidy(digest);
+        Ok(gone)
+    }
+
+    /// Those whose files went with the boot.
+    fn drain_unknown(&self, network: &ResourceId) -> Result<Vec<ResourceId>> {
+        if self.settings.stock.is_none() {
+            return Ok(Vec::new());
+        }
+        let filter = [("network_id", network.to_string())];
+        let ports = self.api().ports(&filter)?;
+        let lent: BTreeSet<ResourceId> = self.shelf().lent_ports()?.into_iter().collect();
+        let is_stray = |port: &PortResource| {
+            let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
+            let is_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());
+            is_stock && port.device_id.is_empty() && !lent.contains(&port.id)
+        };
+        let strays = ports.into_iter().filter(is_stray).map(|port| port.id);
+        strays.map(|id| self.api().delete_port(&id).map(|()| id)).collect()
+    }
+}
