@@ -168,6 +168,9 @@ pub struct StockSettings {
     pub maximum: usize,
     /// How many are made at once.
     pub batch: usize,
+    /// Whether that is one request (`bulk`); it helps where Neutron's driver makes several ports
+    /// faster than one after the other.
+    pub bulk: bool,
 }
 
 impl std::fmt::Debug for Identity {
