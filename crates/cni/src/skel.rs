@@ -252,7 +252,8 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     let request = request(call, plan)?;
     // A result that this version cannot say must not be found out when all is made.
     let needs_address = version < Version::V030 && request.layer == Layer::Link;
-    if needs_address && request.ipam == model::Ipam::None && call.plugin != Plugin::Loopback {
+    let has_none = request.ipam == model::Ipam::None && !request.wiring.chooses_addresses();
+    if needs_address && has_none && call.plugin != Plugin::Loopback {
         return Err(Error::invalid(format!(
             "cannot convert: no valid IP addresses; a result of version {version} needs one, \
              and \"ipam\" gives none"

@@ -7,6 +7,7 @@ mod driver;
 mod extras;
 mod field;
 mod join;
+mod neutron;
 mod several;
 
 use model::{
@@ -43,6 +44,9 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
         bridge.gateway = gateway;
     }
     let mut source = source(call, driver.space(call, gateway))?;
+    if driver == Driver::Neutron {
+        source.wanted = source::wanted(call)?;
+    }
     driver::refuse_source(root, &kind, &source.ipam)?;
     name_routes(root, &kind, gateway, &mut source)?;
     let template = template(call, root, kind, gateway)?;

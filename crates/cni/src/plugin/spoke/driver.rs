@@ -5,6 +5,7 @@ use model::{
     Space, Vlan, VlanId,
 };
 
+use super::neutron;
 use crate::plugin::{Call, bridge, device, ipvlan, macvlan, parent, tap};
 use crate::wire::Object;
 
@@ -19,6 +20,7 @@ pub(super) enum Driver {
     Device,
     Dummy,
     Tap,
+    Neutron,
 }
 
 impl Driver {
@@ -31,6 +33,7 @@ impl Driver {
         Driver::Device,
         Driver::Dummy,
         Driver::Tap,
+        Driver::Neutron,
     ];
 
     /// As it is written.
@@ -44,6 +47,7 @@ impl Driver {
             Driver::Device => "host-device",
             Driver::Dummy => "dummy",
             Driver::Tap => "tap",
+            Driver::Neutron => "neutron",
         }
     }
 
@@ -69,9 +73,8 @@ impl Driver {
             LinkKind::Device(_) => Driver::Device,
             LinkKind::Dummy => Driver::Dummy,
             LinkKind::Tap(_) => Driver::Tap,
-            LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Plug(_) => {
-                return None;
-            }
+            LinkKind::Neutron(_) => Driver::Neutron,
+            LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Plug(_) => return None,
         })
     }
 
@@ -79,6 +82,11 @@ impl Driver {
     /// translated.
     pub(super) fn is_pair(self) -> bool {
         matches!(self, Driver::Bridge | Driver::Ptp)
+    }
+
+    /// Whether ports of the host may lead to its containers.
+    pub(super) fn publishes(self) -> bool {
+        self.is_pair() || self == Driver::Neutron
     }
 
     /// Whether what it connects to knows a way out.
@@ -89,7 +97,8 @@ impl Driver {
             | Driver::Macvlan
             | Driver::Ipvlan
             | Driver::Vlan
-            | Driver::Device => true,
+            | Driver::Device
+            | Driver::Neutron => true,
             Driver::Dummy | Driver::Tap => false,
         }
     }
@@ -99,7 +108,9 @@ impl Driver {
     pub(super) fn space(self, call: &Call<'_>, gateway: Gateway) -> Space {
         match self {
             Driver::Bridge => crate::plugin::link::space(call, gateway),
-            Driver::Dummy | Driver::Tap => Space::Network(call.config.name().clone()),
+            Driver::Dummy | Driver::Tap | Driver::Neutron => {
+                Space::Network(call.config.name().clone())
+            }
             Driver::Ptp | Driver::Macvlan | Driver::Ipvlan | Driver::Vlan | Driver::Device => {
                 Space::Host
             }
@@ -123,6 +134,7 @@ impl Driver {
             Driver::Device => LinkKind::Device(device::device(call)?),
             Driver::Dummy => LinkKind::Dummy,
             Driver::Tap => LinkKind::Tap(tap::tap(root)?),
+            Driver::Neutron => LinkKind::Neutron(Box::new(neutron::link(root)?)),
         })
     }
 }

@@ -43,10 +43,10 @@ pub(super) fn publish(call: &Call<'_>, template: &Wiring) -> Result<Option<model
     if publish.ports.is_empty() {
         return Ok(None);
     }
-    if driver(template).is_some_and(|driver| !driver.is_pair()) {
+    if driver(template).is_some_and(|driver| !driver.publishes()) {
         return Err(Error::invalid(
             "\"runtimeConfig.portMappings\" is not empty, but ports are published by drivers \
-             bridge and ptp only; elsewhere a container is reached at its own address",
+             bridge, ptp and neutron only; elsewhere a container is reached at its own address",
         ));
     }
     let bridge = template.link.as_ref().and_then(|link| link.kind.bridge());
@@ -129,6 +129,10 @@ pub(super) fn limits(asked: &Object<'_>, template: &Wiring) -> Result<Option<Ban
     }
     let limits = bandwidth::of(asked)?;
     match (driver(template), limits) {
+        (Some(Driver::Neutron), Some(_)) => Err(Error::invalid(
+            "\"bandwidth\" is for drivers bridge and ptp: what a port of Neutron's sends and \
+             receives is limited by its QoS policy, \"qosPolicy\" in \"neutron\"",
+        )),
         (Some(driver), Some(_)) if !driver.is_pair() => Err(Error::invalid(format!(
             "\"bandwidth\" is for drivers bridge and ptp: one of driver {} has no end in the host \
              whose packets could be limited",
@@ -161,7 +165,12 @@ fn routing(root: &Object<'_>) -> Result<Option<SourceRouting>> {
     source_routing::routing(&object).map(Some)
 }
 
-fn object_of<'a>(node: &Node<'a>, otherwise: &str, fields: &[&str]) -> Result<Object<'a>> {
+/// The object at `node`, which has none but these fields.
+pub(super) fn object_of<'a>(
+    node: &Node<'a>,
+    otherwise: &str,
+    fields: &[&str],
+) -> Result<Object<'a>> {
     let object = node.object().map_err(|_| node.wrong(otherwise))?;
     let known = |key: &str| fields.iter().any(|field| field.eq_ignore_ascii_case(key));
     if let Some((_, unknown)) = object.fields().find(|(key, _)| !known(key)) {

@@ -4,9 +4,10 @@
 use model::{Error, Result};
 
 use super::driver::Driver;
+use super::neutron;
 use crate::wire::{Node, Object};
 
-use Driver::{Bridge, Device, Dummy, Ipvlan, Macvlan, Ptp, Tap, Vlan};
+use Driver::{Bridge, Device, Dummy, Ipvlan, Macvlan, Neutron, Ptp, Tap, Vlan};
 
 /// A field that describes a network, and the drivers that have it.
 struct Field {
@@ -16,15 +17,19 @@ struct Field {
 
 const PAIRS: &[Driver] = &[Bridge, Ptp];
 const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
-const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
+const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
+const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron];
+/// Whose addresses, routes and MTU are said here, and not by a cloud.
+const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap];
+const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
 
 const fn field(name: &'static str, of: &'static [Driver]) -> Field {
     Field { name, of }
 }
 
 /// Sorted by name.
-const DESCRIBING: [Field; 46] = [
-    field("backend", PAIRS),
+const DESCRIBING: [Field; 47] = [
+    field("backend", PUBLISHING),
     field("bcqueuelen", &[Macvlan]),
     field("bridge", &[Bridge, Tap]),
     field("device", &[Device]),
@@ -39,17 +44,18 @@ const DESCRIBING: [Field; 46] = [
     field("hwaddr", &[Device]),
     field("ingressPolicy", PAIRS),
     field("ipMasq", PAIRS),
-    field("ipam", Driver::ALL),
-    field("isDefaultGateway", ROUTED),
+    field("ipam", OWN),
+    field("isDefaultGateway", OWN_ROUTES),
     field("isGateway", &[Bridge]),
     field("kernelpath", &[Device]),
     field("linkInContainer", PARENTS),
     field("macspoofchk", &[Bridge]),
-    field("masqAll", PAIRS),
+    field("masqAll", PUBLISHING),
     field("master", PARENTS),
     field("mode", &[Macvlan, Ipvlan]),
-    field("mtu", Driver::ALL),
+    field("mtu", OWN),
     field("multiQueue", &[Tap]),
+    field(neutron::FIELD, &[Neutron]),
     field("owner", &[Tap]),
     field("parent", PARENTS),
     field("pciBusID", &[Device]),
@@ -58,15 +64,15 @@ const DESCRIBING: [Field; 46] = [
     field("probe", &[Macvlan]),
     field("promiscMode", &[Bridge]),
     field("selinuxContext", &[Tap]),
-    field("snat", PAIRS),
-    field("sticky", Driver::ALL),
+    field("snat", PUBLISHING),
+    field("sticky", OWN),
     field("vlan", &[Bridge, Macvlan, Ipvlan, Vlan]),
     field("vlanId", &[Vlan]),
     field("vlanTrunk", &[Bridge]),
     // Of the container, but each makes sense for some links only.
     field("allmulti", Driver::ALL),
     field("bandwidth", PAIRS),
-    field("mac", &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap]),
+    field("mac", &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap, Neutron]),
     field("promisc", Driver::ALL),
     field("sourceRouting", ROUTED),
     field("txQLen", Driver::ALL),

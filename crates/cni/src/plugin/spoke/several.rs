@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{Error, IfName, Mac, Network, NetworkName, Result};
+use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
 use super::{extras, join};
 use crate::plugin::joined::described;
@@ -149,10 +149,13 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
         if entries.iter().any(|entry| entry.ips.contains(&address)) {
             continue;
         }
-        let has = |plan: &&mut Plan| {
+        let has = |plan: &&Plan| {
             plan.source.ipam.pools().iter().any(|pool| pool.range_of(address).is_some())
         };
-        match plans.iter_mut().find(has) {
+        let by_pool = plans.iter().position(|plan| has(&plan));
+        // What a cloud has is only known there.
+        let place = by_pool.or_else(|| plans.iter().position(|plan| is_of_cloud(&plan.template)));
+        match place.and_then(|place| plans.get_mut(place)) {
             Some(plan) => plan.source.wanted.push(address),
             None if call.command != Command::Add => {}
             None => {
@@ -167,10 +170,17 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
 
 /// A port of the host leads to one interface: that on the first network which can have any.
 fn publish(call: &Call<'_>, plans: &mut [Plan]) -> Result<()> {
-    let can = |plan: &Plan| plan.template.link.as_ref().is_some_and(|link| link.kind.is_pair());
+    let can = |plan: &Plan| {
+        let link = plan.template.link.as_ref();
+        link.is_some_and(|link| link.kind.is_pair()) || is_of_cloud(&plan.template)
+    };
     let place = plans.iter().position(can).unwrap_or_default();
     if let Some(plan) = plans.get_mut(place) {
         plan.wiring.publish = extras::publish(call, &plan.template)?;
     }
     Ok(())
+}
+
+fn is_of_cloud(template: &Wiring) -> bool {
+    matches!(template.link.as_ref().map(|link| &link.kind), Some(LinkKind::Neutron(_)))
 }

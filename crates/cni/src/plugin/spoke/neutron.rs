@@ -1,0 +1,184 @@
+//! Driver `neutron`: the field of that name, and the port that it describes.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use model::{AddressPair, Error, Nesting, NeutronLink, PortWish, Result};
+
+use super::extras::object_of;
+use crate::wire::{Node, Object};
+
+/// The field.
+pub(super) const FIELD: &str = "neutron";
+
+const FIELDS: [&str; 10] = [
+    "network",
+    "subnets",
+    "securityGroups",
+    "portSecurity",
+    "qosPolicy",
+    "dnsName",
+    "allowedAddressPairs",
+    "port",
+    "floatingIp",
+    "nesting",
+];
+
+/// A list is no longer than this.
+const LONGEST_LIST: usize = 64;
+
+/// The port of a network of Neutron that the configuration describes.
+pub(super) fn link(root: &Object<'_>) -> Result<NeutronLink> {
+    let node = root.get(FIELD).ok_or_else(|| {
+        Error::invalid(
+            "driver neutron needs \"neutron\", an object with at least \"network\": the id or \
+             name of one of Neutron's",
+        )
+    })?;
+    let said = object_of(&node, "which is not an object", &FIELDS)?;
+    let network = said.parse("network")?;
+    let wish = PortWish {
+        port: said.parse("port")?,
+        security_groups: list(&said, "securityGroups")?,
+        port_security: said.maybe("portSecurity")?,
+        qos_policy: said.parse("qosPolicy")?,
+        dns_name: said.parse("dnsName")?,
+        allowed_address_pairs: pairs(&said)?,
+        nesting: said.get("nesting").map(|node| nesting(&node)).transpose()?,
+        floating_ip: said.parse("floatingIp")?,
+    };
+    let security = said.get("portSecurity").unwrap_or_else(|| node.clone());
+    wish.agrees().map_err(|why| security.wrong(format!("but {why}")))?;
+    Ok(NeutronLink {
+        network: network.ok_or_else(|| {
+            node.wrong("which has no \"network\": the id or name of one of Neutron's")
+        })?,
+        subnets: list(&said, "subnets")?.unwrap_or_default(),
+        wish,
+        binding: None,
+    })
+}
+
+/// The items of a list; [`None`] where it is absent.
+fn list<T: FromStr<Err: Display>>(said: &Object<'_>, key: &str) -> Result<Option<Vec<T>>> {
+    let Some(node) = said.get(key) else { return Ok(None) };
+    items(&node)?.iter().map(Node::parse).collect::<Result<_>>().map(Some)
+}
+
+fn items<'a>(node: &Node<'a>) -> Result<Vec<Node<'a>>> {
+    let items = node.list()?;
+    match items.len() > LONGEST_LIST {
+        true => Err(node.wrong(format!("which has more than {LONGEST_LIST} items"))),
+        false => Ok(items),
+    }
+}
+
+fn pairs(said: &Object<'_>) -> Result<Vec<AddressPair>> {
+    let Some(node) = said.get("allowedAddressPairs") else { return Ok(Vec::new()) };
+    items(&node)?.iter().map(pair).collect()
+}
+
+/// An address or prefix, alone or in an object with a hardware address.
+fn pair(node: &Node<'_>) -> Result<AddressPair> {
+    if node.value().is_string() {
+        return node.parse();
+    }
+    let pair = object_of(node, "which is neither an address nor an object", &["ip", "mac"])?;
+    let ip = pair.get("ip").ok_or_else(|| node.wrong("which has no \"ip\""))?;
+    let told: AddressPair = ip.parse()?;
+    match told.mac {
+        None => Ok(AddressPair { mac: pair.parse("mac")?, ..told }),
+        Some(_) => Err(ip.wrong("which is not an IP address")),
+    }
+}
+
+/// How a container is connected in an instance of the cloud.
+fn nesting(node: &Node<'_>) -> Result<Nesting> {
+    let fields = ["type", "parent", "mode", "trunk"];
+    let said = object_of(node, "which is not an object", &fields)?;
+    let kind = said.text("type")?.ok_or_else(|| {
+        node.wrong("which has no \"type\": macvlan, ipvlan or trunk, on an interface of this host")
+    })?;
+    let nesting =
+        Nesting::named(kind, said.parse("parent")?, said.text("mode")?, said.parse("trunk")?);
+    nesting.map_err(|why| node.wrong(format!("but {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{MacvlanMode, ResourceRef};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(neutron: &Value) -> Result<NeutronLink> {
+        let document = json!({"neutron": neutron});
+        link(&Object::new("", document.as_object().unwrap()))
+    }
+
+    #[test]
+    fn each_field_is_understood() {
+        let id = "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f";
+        let link = read(&json!({
+            "network": id, "subnets": ["four", "six"], "securityGroups": ["web"],
+            "portSecurity": true, "qosPolicy": "slow", "dnsName": "web",
+            "allowedAddressPairs": [{"ip": "10.0.0.9", "mac": "02:00:00:00:00:01"},
+                                    {"ip": "fd00::/64"}, "10.0.1.0/24"],
+            "port": id, "floatingIp": "public",
+            "nesting": {"type": "macvlan", "parent": "eth0"},
+        }))
+        .unwrap();
+        assert_eq!(link.network, ResourceRef::Id(id.parse().unwrap()));
+        assert_eq!((link.subnets.len(), link.binding), (2, None));
+        let wish = link.wish;
+        assert_eq!(wish.security_groups.unwrap().len(), 1);
+        let nets: Vec<String> =
+            wish.allowed_address_pairs.iter().map(|pair| pair.net.to_string()).collect();
+        assert_eq!(nets, ["10.0.0.9/32", "fd00::/64", "10.0.1.0/24"]);
+        assert!(wish.allowed_address_pairs[0].mac.is_some());
+        let (parent, mode) = ("eth0".parse().unwrap(), MacvlanMode::Bridge);
+        assert_eq!(wish.nesting, Some(Nesting::Macvlan { parent, mode }));
+    }
+
+    #[test]
+    fn no_group_is_not_the_default_group() {
+        let groups = |neutron| read(&neutron).unwrap().wish.security_groups;
+        assert_eq!(groups(json!({"network": "n"})), None);
+        assert_eq!(groups(json!({"network": "n", "securityGroups": []})), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_with_its_place() {
+        for (neutron, words) in [
+            (json!({}), "no \"network\""),
+            (json!("front"), "\"neutron\" is \"front\", which is not an object"),
+            (
+                json!({"network": "n", "subnet": "s"}),
+                "\"neutron.subnet\" is \"s\", but there is no",
+            ),
+            (json!({"network": 5}), "\"neutron.network\" is 5"),
+            (json!({"network": "n", "subnets": "s"}), "\"neutron.subnets\" is \"s\""),
+            (json!({"network": "n", "subnets": vec!["s"; 65]}), "more than 64"),
+            (json!({"network": "n", "port": "a/b"}), "\"neutron.port\" is \"a/b\""),
+            (json!({"network": "n", "portSecurity": "no"}), "neither true nor false"),
+            (
+                json!({"network": "n", "portSecurity": false, "securityGroups": ["g"]}),
+                "\"neutron.portSecurity\" is false, but security groups",
+            ),
+            (
+                json!({"network": "n", "allowedAddressPairs": [{"mac": "02:00:00:00:00:01"}]}),
+                "allowedAddressPairs[0]",
+            ),
+            (json!({"network": "n", "allowedAddressPairs": [{"ip": "x"}]}), "[0].ip"),
+            (json!({"network": "n", "nesting": {"parent": "eth0"}}), "no \"type\""),
+            (json!({"network": "n", "nesting": {"type": "trunk"}}), "needs a parent"),
+            (
+                json!({"network": "n", "nesting": {"type": "trunk", "vlan": 5, "parent": "e"}}),
+                "\"neutron.nesting.vlan\"",
+            ),
+        ] {
+            let error = read(&neutron).unwrap_err().to_string();
+            assert!(error.contains(words), "{neutron}: {error}");
+        }
+    }
+}
