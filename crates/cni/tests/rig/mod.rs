@@ -3,16 +3,17 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use cni::wire::Environment;
 use cni::{Context, Delegates, Found, Namespaces, Output, Plugin};
 use engine::Engine;
-use engine::port::{Driver, Host, Presence, Stray};
+use engine::port::{Driver, Host, Offer, Presence, Stray};
 use model::{
-    Attached, Attachment, Backend, Error, IfName, Interface, LinkKind, Mac, Network, Place,
-    Process, Result, Timestamp,
+    Attached, Attachment, Backend, Dns, Error, IfName, Interface, InterfaceAddress, IpNet,
+    LinkKind, Mac, Network, Place, Process, Result, Timestamp,
 };
 use serde_json::{Value, json};
 use store::Memory;
@@ -56,6 +57,24 @@ impl Driver for Recorder {
             attached.addresses.iter_mut().for_each(|held| held.interface = Some(last));
         }
         Ok(attached)
+    }
+
+    /// Whoever chooses addresses chooses those that are wanted, or the ninth of a subnet.
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        self.record("offer", attachment);
+        let told = attachment.leases.iter().map(|lease| lease.address.addr());
+        let mut chosen: Vec<IpAddr> = told.collect();
+        if chosen.is_empty() {
+            chosen.push("10.5.0.9".parse().unwrap());
+        }
+        let given = |address: IpAddr| InterfaceAddress {
+            address: IpNet::new(address, 24).unwrap(),
+            gateway: None,
+            interface: None,
+        };
+        let link = attachment.wiring.link.clone();
+        let (routes, dns) = (Vec::new(), Dns::default());
+        Ok(Offer { addresses: chosen.into_iter().map(given).collect(), routes, dns, link })
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
