@@ -36,11 +36,11 @@
 
 mod agree;
 mod block;
-mod endpoint;
-mod join;
-mod network;
+pub(crate) mod endpoint;
+pub(crate) mod join;
+pub(crate) mod network;
 mod option;
-mod publish;
+pub(crate) mod publish;
 mod template;
 pub(crate) mod text;
 

@@ -9,6 +9,7 @@ mod bridge;
 mod connection;
 mod in_flight;
 mod listener;
+mod manner;
 mod pace;
 mod reply;
 mod tls;
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 use crate::wire::{Answer, Call, Method, Profile};
 pub use in_flight::InFlight;
 pub use listener::Listener;
+pub use manner::Manner;
 pub use tls::{Pem, Tls};
 
 /// Who answers.
@@ -32,6 +34,11 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// Carries out a call, on one of a few threads that wait for nothing else.
     fn call(&self, call: Call) -> Result<Answer>;
+
+    /// How it speaks HTTP.
+    fn manner(&self) -> Manner {
+        Manner::default()
+    }
 }
 
 /// Who is told of each request, for logs and metrics. Nothing here may block.

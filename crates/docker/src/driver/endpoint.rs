@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use engine::{Engine, Request};
 use model::{
-    AttachmentId, Bridge, DhcpOption, Error, Family, Gateway, IfName, IpNet, Ipam, Layer, Lease,
-    Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space, Tenant, Tuning, Wiring,
+    Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Gateway, IfName, IpNet, Ipam,
+    Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space, Tenant,
+    Tuning, Wiring,
 };
 
 use super::network::{alias_id, alias_of};
@@ -13,7 +14,7 @@ use super::template::kind_of;
 use crate::wire::{self, Answer, EndpointGiven, EndpointOptions, EndpointRef};
 
 /// An endpoint has one interface, whose name is not known when the endpoint is made.
-const INTERFACE: &str = "eth";
+pub(crate) const INTERFACE: &str = "eth";
 
 /// Stands for the interface's name in a kernel parameter's path until that is known.
 pub(super) const PLACEHOLDER: &str = "IFNAME";
@@ -38,26 +39,28 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
         network: without_default_route(network),
     };
     let attachment = engine.reserve(&request, &alias.id)?;
-    let given = attachment.wiring.link.as_ref().and_then(|link| link.mac);
-    let open = |is_open: bool, address: Option<IpNet>| address.filter(|_| is_open);
-    let v4 = open(call.interface.ipv4.is_none(), attachment.first(Family::V4));
-    let v6 = open(call.interface.ipv6.is_none(), attachment.first(Family::V6));
-    let interface = EndpointGiven {
-        mac: given.filter(|_| call.interface.mac.is_none()),
-        ipv4: v4.and_then(|address| match address {
+    Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
+}
+
+/// What of an endpoint the request left open.
+pub(crate) fn given(asked: &wire::Interface, attachment: &Attachment) -> EndpointGiven {
+    let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
+    let open = |is_open: bool, family| attachment.first(family).filter(|_| is_open);
+    EndpointGiven {
+        mac: mac.filter(|_| asked.mac.is_none()),
+        ipv4: open(asked.ipv4.is_none(), Family::V4).and_then(|address| match address {
             IpNet::V4(v4) => Some(v4),
             IpNet::V6(_) => None,
         }),
-        ipv6: v6.and_then(|address| match address {
+        ipv6: open(asked.ipv6.is_none(), Family::V6).and_then(|address| match address {
             IpNet::V4(_) => None,
             IpNet::V6(v6) => Some(v6),
         }),
-    };
-    Ok(Answer::Endpoint { interface })
+    }
 }
 
 /// DeleteEndpoint. One that is not known is gone.
-pub(super) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+pub(crate) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
         engine.remove(&id)?;
     }
@@ -98,7 +101,7 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 }
 
 /// Who an endpoint is in the book.
-pub(super) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result<AttachmentId> {
+pub(crate) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result<AttachmentId> {
     Ok(AttachmentId {
         network: network.clone(),
         container: at.endpoint.as_str().parse()?,
@@ -107,7 +110,7 @@ pub(super) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result
 }
 
 /// The same for a call that takes away: the network may be forgotten already.
-pub(super) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<AttachmentId>> {
+pub(crate) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<AttachmentId>> {
     if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
         return identity(&alias.network, at).map(Some);
     }
@@ -119,7 +122,7 @@ pub(super) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<Attac
     Ok(ours.find(|record| is_it(&record.id)).map(|record| record.id))
 }
 
-pub(super) fn unknown(at: &EndpointRef) -> Error {
+pub(crate) fn unknown(at: &EndpointRef) -> Error {
     Error::not_found(format!("no endpoint {}; it must be created first", at.endpoint))
 }
 
@@ -211,7 +214,7 @@ fn client_of(mac: Mac) -> DhcpOption {
 
 /// Whoever hands out addresses hands out those of the network's subnets: a container with another
 /// one would take the host's route to it along, and one with the gateway's the whole network's.
-fn refuse_strange(network: &Network, address: &IpNet) -> Result<()> {
+pub(crate) fn refuse_strange(network: &Network, address: &IpNet) -> Result<()> {
     let pools = network.ipam.pools();
     if pools.iter().any(|pool| pool.is_gateway(address.addr())) {
         let what = format!("address {} is the gateway of network {}", address.addr(), network.name);
@@ -245,14 +248,18 @@ fn is_of_subnet(
     }))
 }
 
-fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {
+pub(crate) fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {
     let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
     ranges.find(|range| range.subnet.contains(&address.addr())).and_then(|range| range.gateway)
 }
 
 /// The network's wiring with what this endpoint asks for. The default route is the engine's to
 /// set, from the answer to Join.
-fn wiring(network: &Network, mac: Option<Mac>, options: &EndpointOptions) -> Result<Wiring> {
+pub(crate) fn wiring(
+    network: &Network,
+    mac: Option<Mac>,
+    options: &EndpointOptions,
+) -> Result<Wiring> {
     let kind = match kind_of(network)?.clone() {
         LinkKind::Bridge(bridge) => LinkKind::Bridge(Bridge {
             gateway: match bridge.gateway {

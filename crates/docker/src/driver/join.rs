@@ -33,21 +33,31 @@ pub(super) fn join(
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
     let network = engine.network(&alias.network)?;
-    let id = identity(&alias.network, &call.at)?;
-    let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
-    let within = match is_ours(&alias, &reserved) {
-        true => sandboxes.look(&call.sandbox)?,
-        false => None,
-    };
-    let joined = match within {
-        Some(within) => finish(engine, &alias, &reserved, call, (sandboxes, within))?,
-        None => hand_over(engine, &reserved, call)?,
-    };
+    let joined = bring_in(engine, &alias, call, sandboxes)?;
     answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
 }
 
+/// Makes the interface, or has the engine complete it.
+pub(crate) fn bring_in(
+    engine: &Engine<'_>,
+    alias: &Alias,
+    call: &wire::Join,
+    sandboxes: &impl Sandboxes,
+) -> Result<Attachment> {
+    let id = identity(&alias.network, &call.at)?;
+    let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
+    let within = match is_ours(alias, &reserved) {
+        true => sandboxes.look(&call.sandbox)?,
+        false => None,
+    };
+    match within {
+        Some(within) => finish(engine, alias, &reserved, call, (sandboxes, within)),
+        None => hand_over(engine, &reserved, call),
+    }
+}
+
 /// Leave. What is not known is gone.
-pub(super) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
+pub(crate) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
         engine.leave(&id)?;
     }
@@ -194,7 +204,7 @@ fn is_internal(network: &Network) -> bool {
     firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
-fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
+pub(crate) fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
     let Phase::Attached(attached) = &joined.phase else {
         return Err(Error::bug(format!("{} was joined and is not attached", joined.id)));
     };
@@ -211,7 +221,7 @@ fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
 }
 
 /// Never a default route: engines of different versions refuse one in different ways.
-fn routes(joined: &Attachment) -> Vec<StaticRoute> {
+pub(crate) fn routes(joined: &Attachment) -> Vec<StaticRoute> {
     let routes = joined.routes.iter().filter(|route| route.dst.prefix_len() > 0);
     routes
         .map(|route| match route.via.or_else(|| gateway_towards(joined, route)) {

@@ -105,7 +105,7 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
 }
 
 /// A network's id in the book.
-pub(super) fn alias_id(id: &NetworkId) -> Result<AliasId> {
+pub(crate) fn alias_id(id: &NetworkId) -> Result<AliasId> {
     id.as_str().parse()
 }
 

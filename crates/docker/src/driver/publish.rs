@@ -29,23 +29,30 @@ pub(super) fn program(
         Publisher::Spoke if !is_internal(&network) => {}
         Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => return Ok(Answer::Done {}),
     }
-    let mut publishing = Publishing {
-        publish: publish(&network, backend)?,
-        open: Vec::new(),
-        siblings: match call.no_proxy_6to4 {
-            true => Siblings::GiveWay,
-            false => Siblings::TakeOver,
-        },
+    let publish = publish(&network, backend)?;
+    engine.publish(&id, &publishing(call, alias.publish_on, publish, ephemeral))?;
+    Ok(Answer::Done {})
+}
+
+/// What of a call is to be published; `usual` is the host's address where none is named.
+pub(crate) fn publishing(
+    call: &wire::ProgramConnectivity,
+    usual: Option<IpAddr>,
+    publish: Publish,
+    ephemeral: &RangeInclusive<NonZeroU16>,
+) -> Publishing {
+    let siblings = match call.no_proxy_6to4 {
+        true => Siblings::GiveWay,
+        false => Siblings::TakeOver,
     };
+    let mut publishing = Publishing { publish, open: Vec::new(), siblings };
     for binding in &call.ports.bindings {
-        let host = binding.host.or(alias.publish_on);
-        match choice(binding, host, ephemeral) {
+        match choice(binding, binding.host.or(usual), ephemeral) {
             Choice::One(map) => publishing.publish.ports.push(map),
             Choice::Any(open) => publishing.open.push(open),
         }
     }
-    engine.publish(&id, &publishing)?;
-    Ok(Answer::Done {})
+    publishing
 }
 
 /// RevokeExternalConnectivity. What is not published is done.

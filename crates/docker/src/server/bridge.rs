@@ -43,7 +43,7 @@ pub(super) async fn respond(
             (reply, None)
         }
     };
-    (reply.into_response(), kept)
+    (reply.into_response(&shared.plugin.manner()), kept)
 }
 
 /// Gives back what a dead life was about to give back, before anybody else can have it.
@@ -51,7 +51,7 @@ pub(super) fn settle(shared: &Shared) {
     let carry_out = |method, body: &[u8]| match wire::decode(method, body) {
         Ok(Request::Do(call)) => {
             let (began, subject) = (Instant::now(), call.subject().map(str::to_owned));
-            let reply = Reply::of(shared.plugin.call(*call));
+            let reply = Reply::of(shared.plugin.call(*call), &shared.plugin.manner());
             report(shared, began, Some(method), subject.as_deref(), &reply);
             reply.error.is_none()
         }
@@ -74,11 +74,12 @@ async fn take(
         let why = format!("{} is called with POST", method.name());
         return Err(Reply::refused(StatusCode::METHOD_NOT_ALLOWED, why));
     }
+    let manner = shared.plugin.manner();
     let body = body::read(shared, request.into_body()).await;
     let body = body.map_err(|unread| given_up(method, unread))?;
     let (body, kept) = match recall(shared, method, &body).await {
         Some(Recalled::Body(body, flight)) => (body, Some(Arc::new(flight))),
-        Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}))),
+        Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}), &manner)),
         // Even before it is understood: whatever is not kept is lost with this process.
         None => {
             let kept = keep(shared, method, &body);
@@ -87,9 +88,11 @@ async fn take(
     };
     match wire::decode(method, &body) {
         Ok(Request::Do(call)) => Ok(Task { method, call, kept }),
-        Ok(Request::Ask(question)) => Err(Reply::json(shared.plugin.profile().answer(question))),
+        Ok(Request::Ask(question)) => {
+            Err(Reply::json(shared.plugin.profile().answer(question), &manner))
+        }
         Err(Refusal::Syntax(why)) => Err(Reply::refused(StatusCode::BAD_REQUEST, why)),
-        Err(Refusal::Value(error)) => Err(Reply::failed(&error)),
+        Err(Refusal::Value(error)) => Err(Reply::failed(&error, &manner)),
     }
 }
 
@@ -143,7 +146,7 @@ async fn work(shared: &Arc<Shared>, began: Instant, task: Task) -> Reply {
     let work = tokio::task::spawn_blocking(move || {
         let (_turn, _kept) = (turn, kept);
         let subject = call.subject().map(str::to_owned);
-        let reply = Reply::of(on_thread.plugin.call(*call));
+        let reply = Reply::of(on_thread.plugin.call(*call), &on_thread.plugin.manner());
         report(&on_thread, began, Some(method), subject.as_deref(), &reply);
         reply
     });

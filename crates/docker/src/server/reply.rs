@@ -4,12 +4,10 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use model::{Error, Kind};
+use model::Error;
 
-use super::Outcome;
+use super::{Manner, Outcome};
 use crate::wire::{Answer, Failure};
-
-const JSON: HeaderValue = HeaderValue::from_static("application/vnd.docker.plugins.v1.2+json");
 
 /// For connections that nobody has time for.
 pub(super) const CROWDED: &str = "HTTP/1.1 503 Service Unavailable\r\n\
@@ -23,6 +21,7 @@ pub(super) const CROWDED: &str = "HTTP/1.1 503 Service Unavailable\r\n\
 pub(super) struct Reply {
     pub(super) outcome: Outcome,
     pub(super) error: Option<String>,
+    status: StatusCode,
     body: Vec<u8>,
     /// Nothing that follows on the connection can be understood.
     closes: bool,
@@ -30,29 +29,34 @@ pub(super) struct Reply {
 
 impl Reply {
     /// JSON that says what was asked for.
-    pub(super) fn json(json: serde_json::Result<Vec<u8>>) -> Self {
+    pub(super) fn json(json: serde_json::Result<Vec<u8>>, manner: &Manner) -> Self {
         match json {
-            Ok(body) => Self { outcome: Outcome::Done, error: None, body, closes: false },
-            Err(error) => Self::failed(&Error::bug("an answer is no JSON").because(error)),
+            Ok(body) => {
+                let (outcome, status) = (Outcome::Done, StatusCode::OK);
+                Self { outcome, error: None, status, body, closes: false }
+            }
+            Err(error) => Self::failed(&Error::bug("an answer is no JSON").because(error), manner),
         }
     }
 
     /// A call's result.
-    pub(super) fn of(result: Result<Answer, Error>) -> Self {
+    pub(super) fn of(result: Result<Answer, Error>, manner: &Manner) -> Self {
         match result {
-            Ok(answer) => Self::json(serde_json::to_vec(&answer)),
-            Err(error) => Self::failed(&error),
+            Ok(answer) => Self::json(serde_json::to_vec(&answer), manner),
+            Err(error) => Self::failed(&error, manner),
         }
     }
 
     /// A request that was understood and failed.
-    pub(super) fn failed(error: &Error) -> Self {
-        Self::told(Outcome::Failed(error.kind()), error.to_string())
+    pub(super) fn failed(error: &Error, manner: &Manner) -> Self {
+        let status = StatusCode::from_u16((manner.status)(error));
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::told(Outcome::Failed(error.kind()), status, error.to_string())
     }
 
     /// A request that was not carried out.
     pub(super) fn refused(status: StatusCode, why: String) -> Self {
-        Self::told(Outcome::Refused(status.as_u16()), why)
+        Self::told(Outcome::Refused(status.as_u16()), status, why)
     }
 
     /// The same, and the rest of the connection is lost.
@@ -60,28 +64,19 @@ impl Reply {
         Self { closes: true, ..Self::refused(status, why) }
     }
 
-    fn told(outcome: Outcome, why: String) -> Self {
+    fn told(outcome: Outcome, status: StatusCode, why: String) -> Self {
         // Two texts in a fixed shape: there is nothing in it that could fail.
         let body = serde_json::to_vec(&Failure::new(&why)).unwrap_or_default();
-        Self { outcome, error: Some(why), body, closes: false }
+        Self { outcome, error: Some(why), status, body, closes: false }
     }
 
-    fn status(&self) -> StatusCode {
-        match self.outcome {
-            Outcome::Done => StatusCode::OK,
-            Outcome::Failed(kind) => status(kind),
-            Outcome::Refused(status) => {
-                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-            }
-        }
-    }
-
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let status = self.status();
+    pub(super) fn into_response(self, manner: &Manner) -> Response<Full<Bytes>> {
+        let status = self.status;
+        let content = if self.error.is_some() { manner.failed } else { manner.done };
         let mut response = Response::new(Full::from(self.body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content));
         if self.closes {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -89,22 +84,6 @@ impl Reply {
             headers.insert(ALLOW, HeaderValue::from_static("POST"));
         }
         response
-    }
-}
-
-/// A request that was understood is answered with 200 and an error's text, so that the engine
-/// shows the text and nothing else.
-fn status(kind: Kind) -> StatusCode {
-    match kind {
-        Kind::Invalid
-        | Kind::Unsupported
-        | Kind::NotFound
-        | Kind::Conflict
-        | Kind::Exhausted
-        | Kind::TryAgain
-        | Kind::Denied
-        | Kind::Kernel => StatusCode::OK,
-        Kind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -120,11 +99,5 @@ mod tests {
             body.as_bytes(),
             serde_json::to_vec(&Failure::new("there are too many connections")).unwrap()
         );
-    }
-
-    #[test]
-    fn only_bugs_are_no_answer() {
-        assert_eq!(Reply::failed(&Error::conflict("taken")).status(), StatusCode::OK);
-        assert_eq!(Reply::failed(&Error::bug("broken")).status().as_u16(), 500);
     }
 }

@@ -1,0 +1,80 @@
+//! Endpoints: a container's port before it is in the container, and after.
+
+use std::collections::BTreeMap;
+
+use engine::Request;
+use model::{Ipam, Layer, Lease, LinkKind, Network, NeutronLink, Result, Wiring};
+
+use super::network::{alias_of, link_of};
+use super::option::of_endpoint;
+use super::{Backstage, Stage};
+use crate::driver::endpoint::{self, INTERFACE, find, gateway_of, given, refuse_strange};
+use crate::wire::{self, Answer, EndpointRef};
+
+/// CreateEndpoint. The answer has only what the request left open.
+pub(super) fn create<B: Backstage>(
+    stage: &Stage<'_, B>,
+    call: &wire::CreateEndpoint,
+) -> Result<Answer> {
+    let alias = alias_of(stage, &call.at.network)?;
+    let network = stage.engine.network(&alias.network)?;
+    let request = Request {
+        layer: Layer::Link,
+        container: call.at.endpoint.as_str().parse()?,
+        ifname: INTERFACE.parse()?,
+        owner: None,
+        sandbox: None,
+        wiring: wiring(&network, call)?,
+        ipam: addresses(&network, &call.interface)?,
+        wanted: Vec::new(),
+        addresses: Vec::new(),
+        network,
+    };
+    let attachment = stage.engine.reserve(&request, &alias.id)?;
+    Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
+}
+
+/// The network's wiring, with what this endpoint asks of its port.
+fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
+    let template = link_of(network)?;
+    let wish = of_endpoint(&call.options.driver, template.wish.clone())?;
+    let mac = call.interface.mac.or(call.options.mac);
+    let mut wiring = endpoint::wiring(network, mac, &call.options)?;
+    if let Some(link) = &mut wiring.link {
+        link.kind = LinkKind::Neutron(Box::new(NeutronLink { wish, ..template.clone() }));
+    }
+    Ok(wiring)
+}
+
+/// Whoever handed out the addresses, the cloud has them too; where nobody did it chooses.
+fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
+    let mut leases = Vec::new();
+    for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
+        refuse_strange(network, &address)?;
+        let space = network.wiring.space(&network.name);
+        let gateway = gateway_of(network, &address);
+        leases.push(Lease { space, pool: None, address, gateway });
+    }
+    Ok(if leases.is_empty() { Ipam::None } else { Ipam::Fixed { leases } })
+}
+
+/// DeleteEndpoint. One that is not known is gone.
+pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
+    endpoint::delete(stage.engine, at)
+}
+
+/// EndpointOperInfo: whether the port passes traffic. Nothing of what is not there.
+pub(super) fn info<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
+    let attachment = match find(stage.engine, at)? {
+        Some(id) => stage.engine.attachment(&id)?,
+        None => None,
+    };
+    let value = match attachment {
+        Some(attachment) => {
+            let status = stage.cloud.port_status(&attachment)?;
+            BTreeMap::from([("status".to_owned(), status.0)])
+        }
+        None => BTreeMap::new(),
+    };
+    Ok(Answer::Info { value })
+}

@@ -1,0 +1,83 @@
+//! ProgramExternalConnectivity and its opposite: who may reach a container's ports, and where.
+
+use std::collections::BTreeSet;
+
+use engine::port::ExposedPort;
+use model::{Attachment, LinkKind, Publish, Publisher, Result};
+
+use super::network::alias_of;
+use super::{Backstage, Stage};
+use crate::driver::endpoint::{find, identity, unknown};
+use crate::driver::publish::publishing;
+use crate::wire::{self, Answer, EndpointRef, Ports};
+
+/// ProgramExternalConnectivity: a security group lets exposed ports in. Published ones are ports of
+/// this host too where it reaches the container by itself, unless there is a floating IP address.
+pub(super) fn program<B: Backstage>(
+    stage: &Stage<'_, B>,
+    call: &wire::ProgramConnectivity,
+) -> Result<Answer> {
+    let alias = alias_of(stage, &call.at.network)?;
+    let id = identity(&alias.network, &call.at)?;
+    let attachment = stage.engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
+    let exposed = exposed(&call.ports);
+    let floats = has_floating_address(&attachment);
+    if stage.settings.exposes && !exposed.is_empty() || floats {
+        let done = stage.cloud.expose(&attachment, &exposed);
+        // With 404 engines believe that the call itself is unknown, and go on.
+        done.map_err(|error| match error.status() {
+            Some(404) => error.with_status(500),
+            _ => error,
+        })?;
+    }
+    let publishes = alias.publisher == Publisher::Spoke && !call.ports.bindings.is_empty();
+    if !publishes || floats || !is_reached(stage, &attachment)? {
+        stage.engine.unpublish(&id)?;
+        return Ok(Answer::Done {});
+    }
+    let publish = Publish::new(stage.settings.backend);
+    let wanted = publishing(call, None, publish, &stage.settings.ephemeral);
+    match stage.engine.publish(&id, &wanted) {
+        Ok(_) => Ok(Answer::Done {}),
+        Err(error) => {
+            // If this fails, the endpoint's removal does it.
+            let _ = stage.cloud.conceal(&attachment);
+            Err(error)
+        }
+    }
+}
+
+/// RevokeExternalConnectivity. What is not exposed is done.
+pub(super) fn revoke<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
+    let Some(id) = find(stage.engine, at)? else { return Ok(Answer::Done {}) };
+    let unpublished = stage.engine.unpublish(&id);
+    if let Some(attachment) = stage.engine.attachment(&id)? {
+        stage.cloud.conceal(&attachment)?;
+    }
+    unpublished.map(|()| Answer::Done {})
+}
+
+/// What is published is exposed, whether the image says so or not.
+fn exposed(ports: &Ports) -> Vec<ExposedPort> {
+    let offered = ports.exposed.iter().map(|port| (port.protocol, port.port));
+    let published = ports.bindings.iter().map(|binding| (binding.protocol, binding.port));
+    let all: BTreeSet<ExposedPort> =
+        offered.chain(published).map(|(protocol, port)| ExposedPort { protocol, port }).collect();
+    all.into_iter().collect()
+}
+
+fn has_floating_address(attachment: &Attachment) -> bool {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Neutron(link)) => link.wish.floating_ip.is_some(),
+        Some(_) | None => false,
+    }
+}
+
+fn is_reached<B: Backstage>(stage: &Stage<'_, B>, attachment: &Attachment) -> Result<bool> {
+    for held in &attachment.addresses {
+        if stage.backstage.reaches(held.address.addr())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

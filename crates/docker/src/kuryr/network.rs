@@ -1,0 +1,172 @@
+//! Networks: CreateNetwork and what belongs to it.
+
+use std::net::IpAddr;
+
+use engine::port::{CloudNetwork, SubnetPlan};
+use model::{
+    Alias, AliasId, Error, Family, Handoff, IfName, LinkKind, Network, NeutronLink, Publisher,
+    Result, Runtime,
+};
+
+use super::option::NetworkSaid;
+use super::{Backstage, Stage};
+use crate::driver::network::alias_id;
+use crate::driver::text::Texts;
+use crate::wire::{self, Answer, NetworkId, Skip, SpaceName};
+
+const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
+
+/// GwAllocCheck: only what is cut off from everything else needs no gateway.
+pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
+    NetworkSaid::of_network(&options.generic)?;
+    Ok(Answer::Skip(Skip { ipv4: options.internal, ipv6: options.internal }))
+}
+
+/// AllocateNetwork: the nodes get the options as they are.
+pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
+    NetworkSaid::of_network(&call.options)?;
+    Ok(Answer::Allocated { options: call.options.clone() })
+}
+
+/// CreateNetwork: makes a network of the cloud, or joins one. After a failure nothing is left.
+pub(super) fn create<B: Backstage>(
+    stage: &Stage<'_, B>,
+    call: &wire::CreateNetwork,
+) -> Result<Answer> {
+    let id = alias_id(&call.id)?;
+    let network = plan(stage, call, &id)?;
+    let texts = Texts { flag: "-o", map: &call.options.generic };
+    let prefix = texts.parsed(PREFIX)?;
+    let is_known = stage.engine.alias(&id)?.is_some();
+    let made = stage.cloud.create_network(&network)?;
+    let publisher = match call.options.internal {
+        true => Publisher::Nobody,
+        false => Publisher::Spoke,
+    };
+    match enroll(stage, &id, &made, (publisher, prefix)) {
+        Err(error) if !is_known => {
+            // If this fails, the cloud's reconciler finds what is left.
+            let _ = stage.cloud.delete_network(&id);
+            Err(error)
+        }
+        enrolled => enrolled.map(|_| Answer::Done {}),
+    }
+}
+
+fn plan<B: Backstage>(
+    stage: &Stage<'_, B>,
+    call: &wire::CreateNetwork,
+    id: &AliasId,
+) -> Result<CloudNetwork> {
+    let mut said = NetworkSaid::of_network(&call.options.generic)?;
+    // The IPAM driver `null` gives `0.0.0.0/0`, which is none.
+    let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
+    let data: Vec<&wire::Subnet> = data.collect();
+    refuse_several(&data)?;
+    for subnet in &data {
+        said = said.with(stage.pending.of(subnet.pool.trunc(), id)?)?;
+    }
+    let subnets = data.iter().map(|subnet| {
+        let family = Family::of(&subnet.pool);
+        // On an internal network nobody has the way out.
+        let gateway = subnet.gateway.filter(|_| !call.options.internal);
+        SubnetPlan {
+            net: subnet.pool.trunc(),
+            gateway: gateway.map(|gateway| gateway.addr()),
+            auxiliary: subnet.aux.values().copied().collect::<Vec<IpAddr>>(),
+            subnet: said.subnet(family).cloned(),
+            pool: said.pool(family).cloned(),
+        }
+    });
+    Ok(CloudNetwork {
+        id: id.clone(),
+        subnets: subnets.collect(),
+        foreign_addresses: data.iter().any(|subnet| is_foreign(stage, subnet)),
+        existing: said.existing.clone(),
+        shared: said.shared,
+        ports: said.wish,
+    })
+}
+
+/// A port has one address of a family.
+fn refuse_several(data: &[&wire::Subnet]) -> Result<()> {
+    let of = |family| data.iter().filter(|subnet| Family::of(&subnet.pool) == family).count();
+    match of(Family::V4) > 1 || of(Family::V6) > 1 {
+        false => Ok(()),
+        true => Err(Error::unsupported(
+            "a network of Neutron's has one subnet of each address family here; leave the others \
+             out, or make a network of each",
+        )),
+    }
+}
+
+/// Whether Docker's own IPAM, or somebody else's, hands out the addresses.
+fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool {
+    let spaces = &stage.settings.spaces;
+    let is_ours = |space: &SpaceName| *space == spaces.local || *space == spaces.global;
+    !subnet.space.as_ref().is_none_or(is_ours) && !stage.pending.has(subnet.pool.trunc())
+}
+
+/// DeleteNetwork, before or after its pools are released. One that is not known is gone. The book
+/// forgets it last: what it knows is tried again.
+pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Answer> {
+    let id = alias_id(id)?;
+    let members = stage.engine.attachments()?;
+    let members = members.into_iter().filter(|member| member.alias.as_ref() == Some(&id));
+    for member in members {
+        stage.engine.remove(&member.id)?;
+    }
+    stage.cloud.delete_network(&id)?;
+    stage.engine.withdraw(&id)?;
+    Ok(Answer::Done {})
+}
+
+/// What the book, or else the cloud, knows under a network's id.
+pub(super) fn alias_of<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Alias> {
+    let id = alias_id(id)?;
+    if let Some(alias) = stage.engine.alias(&id)? {
+        return Ok(alias);
+    }
+    let Some(found) = stage.cloud.network(&id)? else {
+        return Err(Error::not_found(format!(
+            "no network of Neutron's has the tags of Docker's network {id}: remove it in Docker \
+             and create it again"
+        )));
+    };
+    enroll(stage, &id, &found, (Publisher::Spoke, None))
+}
+
+fn enroll<B: Backstage>(
+    stage: &Stage<'_, B>,
+    id: &AliasId,
+    network: &Network,
+    (publisher, prefix): (Publisher, Option<IfName>),
+) -> Result<Alias> {
+    let alias = Alias {
+        id: id.clone(),
+        network: network.name.clone(),
+        runtime: Runtime::Docker,
+        since: stage.backstage.now(),
+        title: None,
+        publisher,
+        handoff: Handoff::Caller,
+        publish_on: None,
+        prefix,
+    };
+    stage.engine.enroll(&alias, network)?;
+    Ok(alias)
+}
+
+/// A network's link.
+///
+/// # Errors
+/// Where it is none of Neutron's.
+pub(super) fn link_of(network: &Network) -> Result<&NeutronLink> {
+    match network.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Neutron(link)) => Ok(link),
+        Some(_) | None => Err(Error::invalid(format!(
+            "network {} is none of Neutron's; it is not the plugin kuryr's to serve",
+            network.name
+        ))),
+    }
+}

@@ -1,0 +1,89 @@
+//! The IPAM driver: pools and addresses are the cloud's.
+
+use std::collections::BTreeMap;
+
+use engine::port::{AddressUse, AddressWish, Cloud, PoolWish};
+use model::{Error, Family, IpNet, ResourceId, Result};
+
+use super::option::NetworkSaid;
+use super::pending::Pending;
+use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
+
+/// RequestPool. The pool's addresses are those of the part where one is named (`--ip-range`), as
+/// kuryr-libnetwork answers.
+pub(super) fn request(
+    cloud: &dyn Cloud,
+    pending: &Pending,
+    call: &wire::RequestPool,
+) -> Result<Answer> {
+    let said = NetworkSaid::of_pool(&call.options)?;
+    let net = call.pool.filter(|net| !net.addr().is_unspecified());
+    [net, call.sub].into_iter().flatten().try_for_each(refuse_host_bits)?;
+    let family = match net {
+        Some(net) => Family::of(&net),
+        None if call.v6 => Family::V6,
+        None => Family::V4,
+    };
+    let pool = cloud.request_pool(&PoolWish {
+        net,
+        part: call.sub,
+        family,
+        subnet: said.subnet(family).cloned(),
+        pool: said.pool(family).cloned(),
+        address_scope: said.address_scope.clone(),
+        shared: said.shared,
+    })?;
+    let key: PoolKey =
+        pool.id.as_str().parse().map_err(|why| Error::bug(format!("pool {} {why}", pool.id)))?;
+    pending.add(pool.id, pool.net, said);
+    Ok(Answer::Pool(PoolGiven { key, pool: pool.net, data: BTreeMap::new() }))
+}
+
+fn refuse_host_bits(net: IpNet) -> Result<()> {
+    match net == net.trunc() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{net} is an address and no subnet; that would be {}",
+            net.trunc()
+        ))),
+    }
+}
+
+/// ReleasePool. One that is not there is released.
+pub(super) fn release(cloud: &dyn Cloud, pending: &Pending, key: &PoolKey) -> Result<Answer> {
+    let pool = id(key)?;
+    cloud.release_pool(&pool)?;
+    pending.remove(&pool);
+    Ok(Answer::Done {})
+}
+
+/// RequestAddress.
+pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) -> Result<Answer> {
+    let address = cloud.request_address(&AddressWish {
+        pool: id(&call.pool)?,
+        address: call.address,
+        mac: call.mac,
+        purpose: purpose(call),
+    })?;
+    Ok(Answer::Address { address, data: BTreeMap::new() })
+}
+
+/// Engines say nothing of auxiliary addresses, and where no hardware address is required nothing of
+/// containers' either: those are the cloud's to tell apart, by whether the network is made yet.
+fn purpose(call: &wire::RequestAddress) -> AddressUse {
+    match call.purpose {
+        Purpose::Gateway => AddressUse::Gateway,
+        Purpose::Auxiliary if call.address.is_some() => AddressUse::Auxiliary,
+        Purpose::Auxiliary | Purpose::Endpoint => AddressUse::Container,
+    }
+}
+
+/// ReleaseAddress. One that is not handed out is released.
+pub(super) fn release_address(cloud: &dyn Cloud, call: &wire::ReleaseAddress) -> Result<Answer> {
+    cloud.release_address(&id(&call.pool)?, call.address)?;
+    Ok(Answer::Done {})
+}
+
+fn id(key: &PoolKey) -> Result<ResourceId> {
+    key.as_str().parse().map_err(|error: Error| error.context("PoolID"))
+}
