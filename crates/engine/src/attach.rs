@@ -2,7 +2,7 @@
 
 use model::{
     Attached, Attachment, Error, Holder, InterfaceAddress, Ipam, Lease, Origin, Phase, Result,
-    Space,
+    Route, Space,
 };
 
 use crate::begin::{Begun, address_of};
@@ -130,7 +130,10 @@ impl Engine<'_> {
             }
         }
         told.addresses = offer.addresses;
-        told.routes = offer.routes;
+        let said = std::mem::replace(&mut told.routes, offer.routes);
+        if told.wiring.chooses_addresses() {
+            add_routes(&mut told.routes, said);
+        }
         told.wiring.link = offer.link.or(told.wiring.link);
         told.drop_routed();
         if told.dns == model::Dns::default() {
@@ -239,6 +242,17 @@ impl Engine<'_> {
                 Ok(None)
             }
             Outcome::Lost(key) => Ok(Some(key)),
+        }
+    }
+}
+
+/// What is said of a default route that is offered holds for that; other routes are more of them.
+fn add_routes(offered: &mut Vec<Route>, said: Vec<Route>) {
+    for route in said {
+        match offered.iter_mut().find(|offered| offered.dst == route.dst) {
+            Some(same) => same.priority = route.priority.or(same.priority),
+            None if route.is_default() => {}
+            None => offered.push(route),
         }
     }
 }
