@@ -12,7 +12,9 @@ use model::{ResourceId, Result};
 use serde_json::Value;
 
 pub use call::Api;
-pub use group::{Direction, FloatingIp, NewFloatingIp, NewGroup, NewRule, SecurityGroup};
+pub use group::{
+    Direction, FloatingIp, NewFloatingIp, NewGroup, NewRule, RuleResource, SecurityGroup,
+};
 pub use network::{
     AllocationPool, HostRoute, NetworkResource, NewNetwork, NewPool, NewSubnet, SubnetPool,
     SubnetResource,

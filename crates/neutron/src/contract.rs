@@ -59,6 +59,11 @@ pub fn id_of_tags<'a>(tags: impl IntoIterator<Item = &'a str>) -> Option<String>
     halves[0].map(|lower| format!("{lower}{}", halves[1].unwrap_or_default()))
 }
 
+/// Whether a tag holds half of a Docker id.
+pub fn is_id_tag(tag: &str) -> bool {
+    HALVES.iter().any(|prefix| tag.starts_with(prefix))
+}
+
 /// What a network that we make is called: `kuryr-net-` and eight digits of its Docker id.
 pub fn network_name(id: &str) -> String {
     format!("kuryr-net-{}", id.get(..8).unwrap_or(id))

@@ -148,6 +148,11 @@ impl<'a> Api<'a> {
         self.send(Verb::Post, "v2.0/security-group-rules", Some(body), None).map(|_| ())
     }
 
+    /// Removes a rule of a security group; one that is gone is no error.
+    pub fn delete_rule(&self, id: Of<'_>) -> Result<()> {
+        self.delete("security-group-rules", id)
+    }
+
     /// Removes a security group; one that is gone is no error.
     pub fn delete_group(&self, id: Of<'_>) -> Result<()> {
         self.delete("security-groups", id)

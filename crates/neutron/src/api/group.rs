@@ -16,6 +16,30 @@ pub struct SecurityGroup {
     /// Free text.
     #[serde(default)]
     pub description: String,
+    /// What it lets pass.
+    #[serde(default, rename = "security_group_rules")]
+    pub rules: Vec<RuleResource>,
+}
+
+/// What a security group lets pass.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RuleResource {
+    /// Its id.
+    pub id: ResourceId,
+    /// Which way.
+    pub direction: Direction,
+    /// `IPv4` or `IPv6`.
+    #[serde(default)]
+    pub ethertype: Option<String>,
+    /// `tcp`, `udp`, `sctp`, …; all where none is named.
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// The first port.
+    #[serde(default)]
+    pub port_range_min: Option<u16>,
+    /// The last port.
+    #[serde(default)]
+    pub port_range_max: Option<u16>,
 }
 
 /// A security group that is to be.

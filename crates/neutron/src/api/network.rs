@@ -7,7 +7,7 @@ use model::ResourceId;
 use serde::{Deserialize, Serialize};
 
 /// A network.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkResource {
     /// Its id.
     pub id: ResourceId,
@@ -52,7 +52,7 @@ pub struct NewNetwork {
 }
 
 /// A subnet.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubnetResource {
     /// Its id.
     pub id: ResourceId,
@@ -84,7 +84,7 @@ pub struct SubnetResource {
 }
 
 /// A route that a subnet's ports should have.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRoute {
     /// Where to.
     pub destination: IpNet,

@@ -1,0 +1,284 @@
+//! One attachment's port, from the wish to the end.
+//!
+//! A dataplane calls, in this order: [`Neutron::offer`], which finds or makes the port;
+//! [`Neutron::prepare`], then it makes the link of [`kernel`], then [`Neutron::plug`]. Back:
+//! [`Neutron::unplug`], then the link goes, then [`Neutron::release`]; at the end [`Neutron::end`].
+
+mod claim;
+mod end;
+mod floating;
+mod known;
+mod status;
+mod told;
+mod wish;
+
+use engine::port::Offer;
+use model::{
+    Attachment, Binding, Error, Link, LinkKind, Mac, Nesting, Network, NeutronLink, ResourceRef,
+    Result, Tenure, Vif,
+};
+
+use crate::Neutron;
+use crate::api::{NewPort, PortChange, PortResource, Tagged};
+use crate::contract;
+use crate::plug::{self, Lead};
+use crate::stock::{Place, StockKey};
+use claim::Claimed;
+pub(crate) use end::gone_is_done;
+pub(crate) use known::{Known, KnownNetwork};
+pub(crate) use status::{Statuses, bound_port};
+pub(crate) use wish::{link_of, tags_of};
+
+/// The attachment as the kernel's dataplane makes it: what stands for Neutron's port there is a link
+/// of its own kind. `None`: the port is not known yet, so nothing was made.
+///
+/// # Errors
+/// None, as ids are short enough to be in an interface's name.
+pub fn kernel(attachment: &Attachment) -> Result<Option<Attachment>> {
+    let link = attachment.wiring.link.as_ref();
+    let Some(Link { kind: LinkKind::Neutron(neutron), .. }) = link else { return Ok(None) };
+    let (Some(binding), Some(link)) = (&neutron.binding, link) else { return Ok(None) };
+    let mut made = attachment.clone();
+    made.wiring.link = Some(plug::kernel_link(neutron, binding, link)?);
+    Ok(Some(made))
+}
+
+impl Neutron {
+    /// Finds or makes the attachment's port, and tells what its container is to have: addresses,
+    /// routes, resolvers, and a link that knows the port. Repeating it finds the same port.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where an address or the port is somebody else's; what Neutron refuses.
+    pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        let link = link_of(attachment)?;
+        let known = self.known_network(&link.network)?;
+        let Claimed { port, tenure } = self.port_for(attachment, link, &known)?;
+        self.note_status(&port);
+        let vif = self.vif(attachment, link, &port)?;
+        if let Some(network) = &link.wish.floating_ip {
+            self.float(&port.id, network)?;
+        }
+        let binding = Binding { port: port.id.clone(), tenure, vif };
+        let told = told::offer(attachment, link, &known, &port, binding.clone())?;
+        if let Some(offer) = told {
+            return Ok(offer);
+        }
+        // The subnet is younger than what is known of the network.
+        let known = self.fresh_network(&link.network)?;
+        told::offer(attachment, link, &known, &port, binding)?.ok_or_else(|| {
+            Error::try_again(format!("port {} has addresses of subnets that are not there", port.id))
+        })
+    }
+
+    fn port_for(
+        &self,
+        attachment: &Attachment,
+        link: &NeutronLink,
+        known: &KnownNetwork,
+    ) -> Result<Claimed> {
+        if let Some(id) = &link.wish.port {
+            return self.borrow(attachment, known, id);
+        }
+        match self.claim(attachment, known)? {
+            Some(claimed) => Ok(claimed),
+            None => self.own_port(attachment, link, known),
+        }
+    }
+
+    /// From the stock, or made now.
+    fn own_port(
+        &self,
+        attachment: &Attachment,
+        link: &NeutronLink,
+        known: &KnownNetwork,
+    ) -> Result<Claimed> {
+        let mut new = self.new_port(attachment, link, known)?;
+        let key = self.key_of(attachment, link, known, &new)?;
+        let ready = key.as_ref().map(|key| self.take_from_stock(key)).transpose()?.flatten();
+        if let Some(port) = ready {
+            let named =
+                PortChange { device_id: Some(new.device_id.clone()), ..PortChange::default() };
+            self.api().set_tags(Tagged::Ports, &port.id, &tags_of(&attachment.id))?;
+            let named = self.api().change_port(&port.id, &named, None)?;
+            return Ok(Claimed { port: named, tenure: Tenure::Own });
+        }
+        if let Some(key) = &key {
+            new.description = key.digest()?.mark(&self.settings.host).to_string();
+        }
+        let port = self.create(attachment, &new)?;
+        if let Some(key) = &key {
+            self.lend_from_stock(key, &port)?;
+        }
+        self.api().set_tags(Tagged::Ports, &port.id, &tags_of(&attachment.id))?;
+        Ok(Claimed { port, tenure: Tenure::Own })
+    }
+
+    /// One request; another one where nobody knows what became of the first.
+    fn create(&self, attachment: &Attachment, new: &NewPort) -> Result<PortResource> {
+        let refused = match self.api().create_port(new) {
+            Ok(port) => return Ok(port),
+            Err(error) => error,
+        };
+        let made = self.ports_of(attachment).unwrap_or_default();
+        made.into_iter().find(|port| port.description == new.description).ok_or(refused)
+    }
+
+    /// Of which ports of the stock it is one; none where it is to be what only itself is.
+    fn key_of(
+        &self,
+        attachment: &Attachment,
+        link: &NeutronLink,
+        known: &KnownNetwork,
+        new: &NewPort,
+    ) -> Result<Option<StockKey>> {
+        let is_particular = !attachment.leases.is_empty()
+            || new.mac_address.is_some()
+            || new.dns_name.is_some()
+            || !new.allowed_address_pairs.is_empty();
+        if is_particular || self.settings.stock.is_none() {
+            return Ok(None);
+        }
+        let place = match self.nesting(link) {
+            None => Place::Host,
+            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => Place::Nested,
+            Some(Nesting::Trunk { .. }) => return Ok(None),
+        };
+        let mut key = self.stock_key(place, &known.network.id);
+        let ips = new.fixed_ips.iter().flatten();
+        key.subnets = ips.filter_map(|ip| ip.subnet_id.clone()).collect();
+        key.groups = new.security_groups.as_ref().map(|groups| groups.iter().cloned().collect());
+        key.port_security = new.port_security_enabled;
+        key.qos_policy.clone_from(&new.qos_policy_id);
+        Ok(Some(key))
+    }
+
+    /// How the network's containers are connected, where this host is an instance of the cloud.
+    pub(crate) fn nesting<'a>(&'a self, link: &'a NeutronLink) -> Option<&'a Nesting> {
+        link.wish.nesting.as_ref().or(self.settings.plugging.nesting.as_ref())
+    }
+
+    fn vif(
+        &self,
+        attachment: &Attachment,
+        link: &NeutronLink,
+        port: &PortResource,
+    ) -> Result<Vif> {
+        let vif = match self.nesting(link) {
+            Some(nesting) => self.nest(attachment, nesting, port),
+            None => plug::vif_of(port, &self.settings.plugging),
+        };
+        vif.map_err(|error| error.context(format!("connecting {}", attachment.id)))
+    }
+
+    /// Compares the port with what the attachment should be.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where it is gone; [`model::Kind::Conflict`] where it is another's,
+    /// or lost an address.
+    pub fn check(&self, attachment: &Attachment) -> Result<()> {
+        let link = link_of(attachment)?;
+        let id = bound_port(attachment, link)?;
+        let port = self.api().port(id)?.ok_or_else(|| {
+            Error::not_found(format!("port {id} of {} is gone from Neutron", attachment.id))
+        })?;
+        let host = self.settings.host.as_str();
+        if self.nesting(link).is_none() && port.host() != Some(host) {
+            return Err(Error::conflict(format!(
+                "port {id} of {} is bound to host {}, and not to {host}",
+                attachment.id,
+                port.host().unwrap_or("none"),
+            )));
+        }
+        let held = attachment.addresses.iter().map(|held| held.address.addr());
+        match held.into_iter().find(|address| !port.has(*address)) {
+            Some(address) => Err(Error::conflict(format!(
+                "port {id} of {} has the address {address} no longer",
+                attachment.id
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the network is there, and Neutron answers.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where it is not; [`model::Kind::TryAgain`] where nobody answers.
+    pub fn status(&self, network: &Network) -> Result<()> {
+        let link = network.wiring.link.as_ref().map(|link| &link.kind);
+        let Some(LinkKind::Neutron(link)) = link else { return Ok(()) };
+        let known = self.fresh_network(&link.network)?;
+        link.subnets.iter().try_for_each(|subnet| known.subnet(subnet).map(drop))
+    }
+
+    /// What must be there before the link is.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn prepare(&self, attachment: &Attachment) -> Result<()> {
+        self.with_lead(attachment, |lead| plug::prepare(lead))
+    }
+
+    /// Connects the link that was made, and waits until it passes traffic where that is configured.
+    ///
+    /// # Errors
+    /// What the switch or the kernel refuses.
+    pub fn plug(&self, attachment: &Attachment) -> Result<()> {
+        self.with_lead(attachment, |lead| plug::plug(lead, &self.settings.plugging))?;
+        self.wait_until_active(attachment)
+    }
+
+    /// The opposite, while the link may still be there. No request is made.
+    ///
+    /// # Errors
+    /// What the switch or the kernel refuses.
+    pub fn unplug(&self, attachment: &Attachment) -> Result<()> {
+        self.with_lead(attachment, |lead| plug::unplug(lead, &self.settings.plugging))
+    }
+
+    /// What is left to do on this host once the link is gone.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn release(&self, attachment: &Attachment) -> Result<()> {
+        self.with_lead(attachment, |lead| plug::release(lead))
+    }
+
+    fn with_lead(
+        &self,
+        attachment: &Attachment,
+        work: impl FnOnce(&Lead<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let link = link_of(attachment)?;
+        let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
+        // Without a port nothing is connected.
+        let (Some(binding), Some(mac)) = (&link.binding, mac) else { return Ok(()) };
+        let ResourceRef::Id(network) = &link.network else { return Ok(()) };
+        let device = contract::device_id(&attachment.id);
+        let project = self.project_of(&binding.vif, link);
+        let lead = Lead {
+            vif: &binding.vif,
+            port: &binding.port,
+            network,
+            mac,
+            device: &device,
+            project: &project,
+        };
+        work(&lead)
+    }
+
+    /// Only scripts are told.
+    fn project_of(&self, vif: &Vif, link: &NeutronLink) -> String {
+        match vif {
+            Vif::Script { .. } => {
+                self.known_network(&link.network).map(|known| known.network.project_id)
+            }
+            _ => Ok(String::new()),
+        }
+        .unwrap_or_default()
+    }
+}
+
+/// The hardware address that the attachment's interface has, once its port is known, or is to have.
+pub fn hardware_address(attachment: &Attachment) -> Option<Mac> {
+    attachment.wiring.link.as_ref().and_then(|link| link.mac)
+}

@@ -1,0 +1,250 @@
+//! Ports that are there already: requested with an address, or made by somebody else before.
+
+use std::net::IpAddr;
+
+use model::{Attachment, Error, ResourceId, Result, Tenure};
+
+use super::known::KnownNetwork;
+use super::wish::tags_of;
+use crate::Neutron;
+use crate::api::{FixedIp, PortChange, PortResource, Tagged};
+use crate::contract::{self, Mark};
+
+/// A port that is the attachment's now.
+pub(crate) struct Claimed {
+    pub(crate) port: PortResource,
+    pub(crate) tenure: Tenure,
+}
+
+impl Neutron {
+    /// The port that the attachment names.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where it is somebody else's.
+    pub(crate) fn borrow(
+        &self,
+        attachment: &Attachment,
+        known: &KnownNetwork,
+        id: &ResourceId,
+    ) -> Result<Claimed> {
+        let port = self.api().port(id)?.ok_or_else(|| {
+            Error::not_found(format!("Neutron has no port {id} for {}", attachment.id))
+        })?;
+        if port.network_id != known.network.id {
+            return Err(Error::invalid(format!(
+                "port {id} is on Neutron's network {}, and {} is on {}",
+                port.network_id, attachment.id, known.network.id
+            )));
+        }
+        let wanted = addresses(attachment);
+        if let Some(address) = wanted.iter().find(|address| !port.has(**address)) {
+            return Err(Error::invalid(format!("port {id} does not have the address {address}")));
+        }
+        self.refuse_foreign(attachment, &port)?;
+        let device = contract::device_id(&attachment.id);
+        if !port.device_id.is_empty() && port.device_id != device && port.host().is_some() {
+            return Err(in_use(&port));
+        }
+        self.take_over(attachment, vec![port], Tenure::Borrowed)
+    }
+
+    /// The port or ports that have the attachment's addresses, as one; none where none has.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where one is somebody else's.
+    pub(crate) fn claim(
+        &self,
+        attachment: &Attachment,
+        known: &KnownNetwork,
+    ) -> Result<Option<Claimed>> {
+        let wanted = addresses(attachment);
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let ports = self.ports_with(&known.network.id, &wanted)?;
+        if ports.is_empty() {
+            return Ok(None);
+        }
+        for port in &ports {
+            self.refuse_foreign(attachment, port)?;
+        }
+        let is_ours = |port: &PortResource| self.is_made_by_us(port);
+        let tenure = match ports.iter().all(is_ours) {
+            true if self.is_own(attachment, &ports) => Tenure::Own,
+            true => Tenure::Requested,
+            false => Tenure::Borrowed,
+        };
+        self.take_over(attachment, ports, tenure).map(Some)
+    }
+
+    /// Of either family one, at most.
+    fn ports_with(&self, network: &ResourceId, wanted: &[IpAddr]) -> Result<Vec<PortResource>> {
+        let mut ports: Vec<PortResource> = Vec::new();
+        for address in wanted {
+            if ports.iter().any(|port| port.has(*address)) {
+                continue;
+            }
+            match self.handed_port(network, *address) {
+                Some(port) => ports.push(port),
+                None => {
+                    let filter = [
+                        ("network_id", network.to_string()),
+                        ("fixed_ips", format!("ip_address={address}")),
+                    ];
+                    ports.extend(self.api().ports(&filter)?);
+                }
+            }
+        }
+        Ok(ports)
+    }
+
+    fn handed_port(&self, _network: &ResourceId, _address: IpAddr) -> Option<PortResource> {
+        None
+    }
+
+    /// Made by this host, or by kuryr-libnetwork before us: those go with their addresses.
+    fn is_made_by_us(&self, port: &PortResource) -> bool {
+        let is_kuryrs = port.is_tagged(contract::OWNER) && port.name == contract::PORT_NAME;
+        match Mark::read(&port.description) {
+            Some(mark) => mark.is_of(&self.settings.host),
+            None => is_kuryrs && !port.is_tagged(contract::EXISTING_PORT),
+        }
+    }
+
+    fn is_own(&self, attachment: &Attachment, ports: &[PortResource]) -> bool {
+        let own = self.own_mark(&attachment.id).to_string();
+        ports.iter().all(|port| port.description == own)
+    }
+
+    /// Whose is bound elsewhere, belongs to something that is no container, or was made for another
+    /// attachment, is not ours to use.
+    fn refuse_foreign(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
+        let host = self.settings.host.as_str();
+        let is_elsewhere = port.host().is_some_and(|other| other != host);
+        let is_strange = !matches!(port.device_owner.as_str(), "" | contract::OWNER);
+        let device = contract::device_id(&attachment.id);
+        let mark = Mark::read(&port.description);
+        let is_others = mark.is_some_and(|mark| {
+            let is_own = mark.what.len() == device.len() && mark.what == port.device_id;
+            !mark.is_of(&self.settings.host) || is_own && mark.what != device
+        });
+        match is_elsewhere || is_strange || is_others {
+            true => Err(in_use(port)),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes it the attachment's, with as few requests as it takes.
+    fn take_over(
+        &self,
+        attachment: &Attachment,
+        ports: Vec<PortResource>,
+        tenure: Tenure,
+    ) -> Result<Claimed> {
+        let mut ports = ports.into_iter();
+        let Some(mut port) = ports.next() else {
+            return Err(Error::bug(format!("{} has no port to take over", attachment.id)));
+        };
+        let mut tags = port.tags.clone();
+        let existing = (tenure == Tenure::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
+        let ours = tags_of(&attachment.id).into_iter();
+        // kuryr-libnetwork would delete what has the tag of those that it made.
+        let ours = ours.filter(|tag| tenure != Tenure::Borrowed || tag != contract::OWNER);
+        // Of an earlier endpoint.
+        tags.retain(|tag| !contract::is_id_tag(tag));
+        for tag in ours.chain(existing) {
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        if tags != port.tags {
+            self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
+            port.tags = tags;
+        }
+        let mut fixed_ips = port.fixed_ips.clone();
+        for other in ports {
+            self.merge(&mut fixed_ips, &other, tenure)?;
+        }
+        self.adapt(attachment, port, fixed_ips).map(|port| Claimed { port, tenure })
+    }
+
+    /// Takes the addresses of another port of ours: a runtime asks for those of each family alone.
+    fn merge(&self, ips: &mut Vec<FixedIp>, other: &PortResource, tenure: Tenure) -> Result<()> {
+        if tenure == Tenure::Borrowed {
+            return Err(Error::conflict(format!(
+                "the address of port {} is to be used together with that of another port, and one \
+                 of them was there before",
+                other.id
+            )));
+        }
+        self.api().delete_port(&other.id)?;
+        ips.extend(other.fixed_ips.iter().cloned());
+        Ok(())
+    }
+
+    /// Changes what differs, if anything does.
+    fn adapt(
+        &self,
+        attachment: &Attachment,
+        port: PortResource,
+        fixed_ips: Vec<FixedIp>,
+    ) -> Result<PortResource> {
+        let device = contract::device_id(&attachment.id);
+        let host = self.settings.host.as_str();
+        let is_nested = self.nesting(super::wish::link_of(attachment)?).is_some();
+        let is_bound = port.host() == Some(host);
+        // Who bound it to this host for a container before knows it by its own id.
+        let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(&port);
+        let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
+        let change = PortChange {
+            fixed_ips: (fixed_ips != port.fixed_ips).then_some(fixed_ips),
+            mac_address: mac.filter(|mac| *mac != port.mac_address),
+            admin_state_up: (!port.admin_state_up).then_some(true),
+            device_id: (port.device_id != device && !is_named).then_some(device),
+            device_owner: (port.device_owner != contract::OWNER)
+                .then(|| contract::OWNER.to_owned()),
+            host: (!is_bound && !is_nested).then(|| host.to_owned()),
+            ..PortChange::default()
+        };
+        if change.is_nothing() {
+            return Ok(port);
+        }
+        if change.mac_address.is_some() && is_bound {
+            // Neutron changes the hardware address of what is bound to no host alone.
+            let unbound = PortChange { host: Some(String::new()), ..PortChange::default() };
+            self.api().change_port(&port.id, &unbound, None)?;
+            let change = PortChange { host: Some(host.to_owned()), ..change };
+            return self.api().change_port(&port.id, &change, None);
+        }
+        let mut changed = self.api().change_port(&port.id, &change, None)?;
+        // What is answered has the tags of before, where it has any.
+        changed.tags = port.tags;
+        Ok(changed)
+    }
+}
+
+impl PortChange {
+    fn is_nothing(&self) -> bool {
+        let is_bound_anew = self.host.is_some() || self.mac_address.is_some();
+        let is_renamed = self.device_id.is_some() || self.device_owner.is_some();
+        !is_bound_anew && !is_renamed && self.fixed_ips.is_none() && self.admin_state_up.is_none()
+    }
+}
+
+fn addresses(attachment: &Attachment) -> Vec<IpAddr> {
+    attachment.leases.iter().map(|lease| lease.address.addr()).collect()
+}
+
+fn in_use(port: &PortResource) -> Error {
+    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
+    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+    Error::conflict(format!(
+        "port {} ({}) is in use: device_owner {}, device_id {}, host {}",
+        port.id,
+        addresses.join(", "),
+        told(&port.device_owner),
+        told(&port.device_id),
+        told(port.host().unwrap_or_default())
+    ))
+}

@@ -1,0 +1,120 @@
+//! What becomes of a port when its attachment ends.
+
+use model::{Attachment, Binding, Mac, NeutronLink, ResourceId, Result, Tenure};
+
+use super::wish::{link_of, tags_of};
+use crate::Neutron;
+use crate::api::{PortChange, PortResource, Tagged};
+use crate::contract::{self, Mark};
+
+impl Neutron {
+    /// Brings the attachment's port to its end, once nothing on this host is connected to it: deletes
+    /// it, gives it back to the stock, unbinds it, or leaves it to whoever requested it. What is gone
+    /// is done. A record that does not know its port yet finds it by what the port says.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where Neutron does not answer: then the record must stay.
+    pub fn end(&self, attachment: &Attachment) -> Result<()> {
+        let link = link_of(attachment)?;
+        let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
+        match &link.binding {
+            Some(binding) => self.end_bound(attachment, link, binding, mac),
+            None => self.end_unknown(attachment, link),
+        }
+    }
+
+    fn end_bound(
+        &self,
+        attachment: &Attachment,
+        link: &NeutronLink,
+        binding: &Binding,
+        mac: Option<Mac>,
+    ) -> Result<()> {
+        self.forget_status(&binding.port);
+        let addresses: Vec<_> =
+            attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        self.unnest(&binding.vif, &binding.port, mac, &addresses)?;
+        if link.wish.floating_ip.is_some() {
+            self.drop_floating_ips(&binding.port)?;
+        }
+        match binding.tenure {
+            Tenure::Own if self.return_to_stock(&binding.port)? => Ok(()),
+            Tenure::Own => self.api().delete_port(&binding.port),
+            // It goes with its address.
+            Tenure::Requested => Ok(()),
+            Tenure::Borrowed if link.wish.port.is_some() => self.give_up(attachment, &binding.port),
+            Tenure::Borrowed => Ok(()),
+        }
+    }
+
+    /// Whoever was killed on the way may have made one.
+    fn end_unknown(&self, attachment: &Attachment, link: &NeutronLink) -> Result<()> {
+        for port in self.ports_of(attachment)? {
+            let addresses: Vec<_> =
+                port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
+            self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
+            if link.wish.floating_ip.is_some() {
+                self.drop_floating_ips(&port.id)?;
+            }
+            match self.made_for(attachment, &port) {
+                true if self.return_to_stock(&port.id)? => {}
+                true => self.api().delete_port(&port.id)?,
+                false => {}
+            }
+        }
+        match &link.wish.port {
+            Some(port) => self.give_up(attachment, port),
+            None => Ok(()),
+        }
+    }
+
+    /// The ports that say that they are this attachment's.
+    pub(crate) fn ports_of(&self, attachment: &Attachment) -> Result<Vec<PortResource>> {
+        self.api().ports(&[("device_id", contract::device_id(&attachment.id))])
+    }
+
+    /// Whether a port was made for this attachment alone, and not requested with an address.
+    fn made_for(&self, attachment: &Attachment, port: &PortResource) -> bool {
+        if port.description == self.own_mark(&attachment.id).to_string() {
+            return true;
+        }
+        let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
+        let is_of_stock = mark.as_ref().and_then(crate::stock::KeyDigest::of_mark).is_some();
+        is_of_stock && attachment.ipam.told().is_empty()
+    }
+
+    /// Makes a port nobody's, which was there before; one that is somebody else's by now stays.
+    fn give_up(&self, attachment: &Attachment, id: &ResourceId) -> Result<()> {
+        let Some(port) = self.api().port(id)? else { return Ok(()) };
+        let device = contract::device_id(&attachment.id);
+        let ours = tags_of(&attachment.id);
+        let is_tagged = contract::id_tags(&device).iter().all(|tag| port.is_tagged(tag));
+        if port.device_id != device && !is_tagged {
+            return Ok(());
+        }
+        let is_here = port.host().is_none_or(|host| host == self.settings.host.as_str());
+        if is_here {
+            let is_device = port.device_id == device;
+            let change = PortChange {
+                device_id: is_device.then(String::new),
+                device_owner: Some(String::new()),
+                host: Some(String::new()),
+                ..PortChange::default()
+            };
+            gone_is_done(self.api().change_port(id, &change, None).map(drop))?;
+        }
+        let is_ours = |tag: &String| ours.contains(tag) || tag == contract::EXISTING_PORT;
+        let left: Vec<String> = port.tags.iter().filter(|tag| !is_ours(tag)).cloned().collect();
+        match left == port.tags {
+            true => Ok(()),
+            false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &left)),
+        }
+    }
+}
+
+pub(crate) fn gone_is_done(done: Result<()>) -> Result<()> {
+    match done {
+        Err(error) if error.status() == Some(404) => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether ports pass traffic.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::port::PortStatus;
+use model::{Attachment, Error, NeutronLink, ResourceId, Result};
+
+use super::wish::link_of;
+use crate::Neutron;
+use crate::api::PortResource;
+
+/// So long what Neutron said of a port is repeated.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// So many are remembered at most; then all are forgotten.
+const MOST: usize = 4096;
+
+/// The first and the longest pause before Neutron is asked again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+
+/// Neutron's word for a port that passes traffic.
+const ACTIVE: &str = "ACTIVE";
+
+/// What Neutron said last of each port.
+#[derive(Debug, Default)]
+pub(crate) struct Statuses {
+    told: Mutex<BTreeMap<ResourceId, (Instant, String)>>,
+}
+
+impl Neutron {
+    /// What Neutron says of the attachment's port, or said less than five seconds ago.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where there is no port.
+    pub fn status_of(&self, attachment: &Attachment) -> Result<PortStatus> {
+        let port = bound_port(attachment, link_of(attachment)?)?;
+        match self.recalled(port) {
+            Some(status) => Ok(PortStatus(status)),
+            None => self.ask_status(attachment, port).map(PortStatus),
+        }
+    }
+
+    /// Waits until the attachment's port passes traffic, where this host is configured to. Then a
+    /// port that takes too long is an error.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where it takes too long.
+    pub fn wait_until_active(&self, attachment: &Attachment) -> Result<()> {
+        let Some(patience) = self.settings.plugging.wait else { return Ok(()) };
+        let port = bound_port(attachment, link_of(attachment)?)?;
+        let since = Instant::now();
+        let [mut pause, longest] = PAUSES;
+        loop {
+            let status = self.ask_status(attachment, port)?;
+            if status == ACTIVE {
+                return Ok(());
+            }
+            let left = patience.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Err(Error::try_again(format!(
+                    "port {port} of {} is {status} after {} s: does Neutron's agent on this host \
+                     see its interface?",
+                    attachment.id,
+                    patience.as_secs()
+                )));
+            }
+            thread::sleep(pause.min(left));
+            pause = longest.min(pause * 2);
+        }
+    }
+
+    fn ask_status(&self, attachment: &Attachment, id: &ResourceId) -> Result<String> {
+        let port = self.api().port(id)?.ok_or_else(|| {
+            Error::not_found(format!("port {id} of {} is gone from Neutron", attachment.id))
+        })?;
+        self.note_status(&port);
+        Ok(port.status)
+    }
+
+    /// Remembers what Neutron said of a port in answer to something else.
+    pub(crate) fn note_status(&self, port: &PortResource) {
+        let mut told = self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= MOST {
+            told.retain(|_, (since, _)| since.elapsed() < FRESH);
+        }
+        if told.len() < MOST {
+            told.insert(port.id.clone(), (Instant::now(), port.status.clone()));
+        }
+    }
+
+    pub(crate) fn forget_status(&self, id: &ResourceId) {
+        self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    fn recalled(&self, id: &ResourceId) -> Option<String> {
+        let told = self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, status) = told.get(id)?;
+        (since.elapsed() < FRESH).then(|| status.clone())
+    }
+}
+
+/// The port that the record knows.
+pub(crate) fn bound_port<'a>(
+    attachment: &Attachment,
+    link: &'a NeutronLink,
+) -> Result<&'a ResourceId> {
+    match &link.binding {
+        Some(binding) => Ok(&binding.port),
+        None => Err(Error::not_found(format!("{} has no port of Neutron's yet", attachment.id))),
+    }
+}
