@@ -50,7 +50,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use engine::Engine;
-use model::{Backend, Error, IfName, PluginChain, Result, Timestamp};
+use model::{AliasId, Backend, Error, IfName, PluginChain, Result, Timestamp};
 
 use crate::api::Network;
 use crate::ipam;
@@ -104,6 +104,13 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
     fn plugins(&self, file: &Path) -> Result<PluginChain> {
         let file = file.display();
         Err(Error::unsupported(format!("{file}: there is nobody to read lists of plugins")))
+    }
+
+    /// Has the cloud let go of a network that no engine lists any more. Repeating it is no error, and
+    /// neither is one that is none of a cloud's.
+    fn abandon(&self, network: &AliasId) -> Result<()> {
+        let _ = network;
+        Ok(())
     }
 
     /// Takes the networks of other drivers that the engines list, instead of those before. None are

@@ -27,6 +27,7 @@
 
 mod endpoint;
 mod expose;
+mod hidden;
 mod join;
 mod network;
 mod option;
@@ -46,6 +47,7 @@ use crate::server::{Manner, Plugin};
 use crate::wire::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
+use hidden::Hidden;
 use pending::Pending;
 
 /// What errors are said to be, and what the rest is (kuryr's `utils.py`, Flask).
@@ -88,6 +90,7 @@ pub struct Kuryr<B> {
     settings: Settings,
     profile: Profile,
     pending: Pending,
+    hidden: Hidden,
 }
 
 /// What a call has to do with.
@@ -97,6 +100,7 @@ struct Stage<'a, B> {
     backstage: &'a B,
     settings: &'a Settings,
     pending: &'a Pending,
+    hidden: &'a Hidden,
 }
 
 impl<B: Backstage> Kuryr<B> {
@@ -111,7 +115,8 @@ impl<B: Backstage> Kuryr<B> {
             ipam: IpamCapabilities { requires_mac: settings.requires_mac, requires_replay: false },
             spaces: settings.spaces.clone(),
         };
-        Self { backstage, settings, profile, pending: Pending::default() }
+        let (pending, hidden) = (Pending::default(), Hidden::default());
+        Self { backstage, settings, profile, pending, hidden }
     }
 
     fn carry_out(&self, stage: &Stage<'_, B>, call: &Call) -> Result<Answer> {
@@ -154,10 +159,10 @@ impl<B: Backstage> Plugin for Kuryr<B> {
             }
             _ => {}
         }
-        let (backstage, settings, pending) = (&self.backstage, &self.settings, &self.pending);
+        let Self { backstage, settings, pending, hidden, .. } = self;
         backstage.with_engine(|engine| {
             backstage.with_cloud(|cloud| {
-                let stage = Stage { engine, cloud, backstage, settings, pending };
+                let stage = Stage { engine, cloud, backstage, settings, pending, hidden };
                 self.carry_out(&stage, &call)
             })
         })

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use crate::api::Api;
 use crate::driver::Backstage;
 use book::{Book, EngineBook};
+use doubt::is_ours;
 pub use notice::Notice;
 use pass::Pass;
 use peer::Peer;
@@ -49,10 +50,20 @@ pub struct Settings {
     pub engines: Vec<PathBuf>,
     /// What we are called as a driver, such as `spoke`; as a managed plugin with its tag.
     pub driver: String,
+    /// What else we are called: drivers whose networks are a cloud's, so that one of which the book
+    /// does not know is none to tell of, and whose subnets are in nobody's way.
+    pub clouds: Vec<String>,
     /// How long something must have been missing before it is freed.
     pub grace: Duration,
     /// How often to look when nothing seems to happen.
     pub period: Duration,
+}
+
+impl Settings {
+    /// Whether a driver is one of ours.
+    fn has(&self, driver: &str) -> bool {
+        is_ours(driver, &self.driver) || self.clouds.iter().any(|cloud| is_ours(driver, cloud))
+    }
 }
 
 impl Default for Settings {
@@ -60,6 +71,7 @@ impl Default for Settings {
         Self {
             engines: vec![PathBuf::from("/var/run/docker.sock")],
             driver: "spoke".to_owned(),
+            clouds: Vec::new(),
             grace: Duration::from_secs(30),
             period: Duration::from_secs(60),
         }

@@ -7,7 +7,7 @@ use model::{Ipam, Layer, Lease, LinkKind, Network, NeutronLink, Result, Wiring};
 
 use super::network::{alias_of, link_of};
 use super::option::of_endpoint;
-use super::{Backstage, Stage};
+use super::{Backstage, Stage, expose};
 use crate::driver::endpoint::{self, INTERFACE, find, gateway_of, given, refuse_strange};
 use crate::wire::{self, Answer, EndpointRef};
 
@@ -30,7 +30,11 @@ pub(super) fn create<B: Backstage>(
         addresses: Vec::new(),
         network,
     };
+    let is_new = stage.engine.attachment(&request.id())?.is_none();
     let attachment = stage.engine.reserve(&request, &alias.id)?;
+    if is_new {
+        stage.hidden.add(&call.at.endpoint);
+    }
     Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
 }
 
@@ -58,9 +62,12 @@ fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
     Ok(if leases.is_empty() { Ipam::None } else { Ipam::Fixed { leases } })
 }
 
-/// DeleteEndpoint. One that is not known is gone.
+/// DeleteEndpoint. One that is not known is gone. It may not have been revoked before.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
-    endpoint::delete(stage.engine, at)
+    let concealed = expose::conceal(stage, at);
+    let deleted = endpoint::delete(stage.engine, at);
+    stage.hidden.remove(&at.endpoint);
+    concealed.and(deleted)
 }
 
 /// EndpointOperInfo: whether the port passes traffic. Nothing of what is not there.

@@ -22,7 +22,8 @@ pub(super) fn program<B: Backstage>(
     let attachment = stage.engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
     let exposed = exposed(&call.ports);
     let floats = has_floating_address(&attachment);
-    if stage.settings.exposes && !exposed.is_empty() || floats {
+    if stage.settings.exposes && !exposed.is_empty() {
+        stage.hidden.remove(&call.at.endpoint);
         let done = stage.cloud.expose(&attachment, &exposed);
         // With 404 engines believe that the call itself is unknown, and go on.
         done.map_err(|error| match error.status() {
@@ -51,10 +52,20 @@ pub(super) fn program<B: Backstage>(
 pub(super) fn revoke<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
     let Some(id) = find(stage.engine, at)? else { return Ok(Answer::Done {}) };
     let unpublished = stage.engine.unpublish(&id);
-    if let Some(attachment) = stage.engine.attachment(&id)? {
-        stage.cloud.conceal(&attachment)?;
-    }
+    conceal(stage, at)?;
     unpublished.map(|()| Answer::Done {})
+}
+
+/// Lets nobody in any more by what was exposed.
+pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<()> {
+    if stage.hidden.has(&at.endpoint) {
+        return Ok(());
+    }
+    let Some(id) = find(stage.engine, at)? else { return Ok(()) };
+    let Some(attachment) = stage.engine.attachment(&id)? else { return Ok(()) };
+    stage.cloud.conceal(&attachment)?;
+    stage.hidden.add(&at.endpoint);
+    Ok(())
 }
 
 /// What is published is exposed, whether the image says so or not.

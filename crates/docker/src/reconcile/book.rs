@@ -1,11 +1,13 @@
 //! The book, as far as it is about Docker.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::{Engine, Finding, Live, Mode};
+use engine::{Engine, Finding, Garbage, Live, Mode};
 use model::{
-    AliasId, AttachmentId, Layer, NetworkName, OwnerName, Result, Runtime, Subnet, SubnetId, Tenant,
+    AliasId, AttachmentId, Layer, LinkKind, NetworkName, OwnerName, Result, Runtime, Subnet,
+    SubnetId, Tenant,
 };
 
 use crate::api::Network;
@@ -91,8 +93,10 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
     }
 
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>> {
-        self.backstage
-            .with_engine(|engine| engine.reclaim_absent(Runtime::Docker, live, grace, mode))
+        self.backstage.with_engine(|engine| match mode {
+            Mode::DryRun => engine.reclaim_absent(Runtime::Docker, live, grace, mode),
+            Mode::Mend => self.mend(engine, live, grace),
+        })
     }
 
     fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()> {
@@ -110,6 +114,38 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
     fn see(&self, networks: &[Network]) {
         self.backstage.see(networks);
     }
+}
+
+impl<B: Backstage> EngineBook<'_, B> {
+    /// Networks of a cloud stay in the book until the cloud has let go of them: while it does not
+    /// answer, nobody else remembers them.
+    fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Vec<Finding>> {
+        let mut known = live.clone();
+        let mut clouds = Vec::new();
+        for found in engine.reclaim_absent(Runtime::Docker, live, grace, Mode::DryRun)? {
+            let Garbage::Alias(id) = &found.what else { continue };
+            if is_of_cloud(engine, id)? {
+                known.networks.insert(id.clone(), Some(BTreeSet::new()));
+                clouds.push(found);
+            }
+        }
+        let mut mended = engine.reclaim_absent(Runtime::Docker, &known, grace, Mode::Mend)?;
+        for found in clouds {
+            if let Garbage::Alias(id) = &found.what {
+                self.backstage.abandon(id)?;
+                engine.withdraw(id)?;
+            }
+            mended.push(found);
+        }
+        Ok(mended)
+    }
+}
+
+fn is_of_cloud(engine: &Engine<'_>, id: &AliasId) -> Result<bool> {
+    let Some(alias) = engine.alias(id)? else { return Ok(false) };
+    let network = engine.declared(&alias.network)?;
+    let link = network.as_ref().and_then(|network| network.wiring.link.as_ref());
+    Ok(matches!(link.map(|link| &link.kind), Some(LinkKind::Neutron(_))))
 }
 
 fn held(engine: &Engine<'_>) -> Result<Held> {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use model::AliasId;
 
+use super::Settings;
 use super::book::Book;
-use super::doubt::is_ours;
 use super::look::Look;
 use crate::api::{Network, Reach};
 
@@ -22,11 +22,11 @@ pub(super) struct Neighbours {
 
 impl Neighbours {
     /// Tells what a complete look found. Of what has its addresses from us, the book tells.
-    pub(super) fn replace(&mut self, look: &Look, driver: &str, book: &dyn Book) {
+    pub(super) fn replace(&mut self, look: &Look, settings: &Settings, book: &dyn Book) {
         let is_foreign = |network: &&Network| {
             network.reach != Reach::Template
                 && !network.subnets.is_empty()
-                && ![&network.driver, &network.ipam].iter().any(|name| is_ours(name, driver))
+                && ![&network.driver, &network.ipam].iter().any(|name| settings.has(name))
         };
         let networks = look.networks.values().map(|sighting| &sighting.network);
         self.seen = Some(Instant::now());

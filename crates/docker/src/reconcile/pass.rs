@@ -98,7 +98,7 @@ impl<'a> Pass<'a> {
         }
         let held = self.book.held()?;
         let Some(look) = self.look(peers, &held) else { return Ok(Outcome::Broken) };
-        self.neighbours.replace(&look, &self.settings.driver, self.book);
+        self.neighbours.replace(&look, self.settings, self.book);
         self.learn(&held, &look);
         let live = live(&held, &look);
         self.doubt(&held, &look);

@@ -38,6 +38,7 @@ pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
     let settings = Settings {
         engines: config.api.clone(),
         driver: config.driver().to_owned(),
+        clouds: Vec::new(),
         grace,
         period: 2 * grace,
     };
