@@ -3,8 +3,12 @@
 //! A ready port is a file, and whoever moves the file has the port: threads of the daemon as well as
 //! plugins. Only the daemon makes ports, and makes those like new that come back.
 
+mod bell;
 mod drain;
+mod fill;
 mod key;
+mod make;
+mod pause;
 mod shelf;
 
 use model::{ResourceId, Result};
@@ -12,6 +16,8 @@ use model::{ResourceId, Result};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::config::Identity;
+pub use bell::{Bell, Woken};
+pub use fill::{Filler, Round};
 pub(crate) use key::KeyDigest;
 pub use key::{Place, StockKey};
 pub(crate) use shelf::{Shelf, Stored, Wanted};

@@ -22,39 +22,46 @@ impl Neutron {
         for digest in shelf.kinds()? {
             shelf.made(&digest)?;
         }
-        let mut gone = BTreeSet::new();
+        let mut gone = 0;
         for digest in shelf.kinds()? {
-            gone.extend(self.drain_kind(&digest, network)?);
+            gone += self.drain_kind(&digest, network)?;
         }
         for stored in shelf.returned()?.into_iter().filter(|of| of.port.network_id == *network) {
             self.api().delete_port(&stored.port.id)?;
             shelf.settle(&stored.port.id)?;
-            gone.insert(stored.port.id);
+            gone += 1;
         }
-        gone.extend(self.drain_unknown(network)?);
-        Ok(gone.len())
+        Ok(gone + self.drain_unknown(network)?)
     }
 
-    fn drain_kind(&self, digest: &KeyDigest, network: &ResourceId) -> Result<Vec<ResourceId>> {
+    /// The same for one kind of port.
+    pub(crate) fn drain_key(&self, digest: &KeyDigest) -> Result<usize> {
         let shelf = self.shelf();
-        let mut gone = Vec::new();
-        let is_of = |port: &PortResource| port.network_id == *network;
-        if !shelf.first(digest)?.is_some_and(|stored| is_of(&stored.port)) {
-            return Ok(gone);
-        }
+        shelf.forget(digest)?;
+        shelf.made(digest)?;
+        let mut gone = 0;
         while let Some(port) = shelf.claim(digest)? {
             self.api().delete_port(&port.id)?;
             shelf.drop_lent(&port.id)?;
-            gone.push(port.id);
+            gone += 1;
         }
         shelf.tidy(digest);
         Ok(gone)
     }
 
+    fn drain_kind(&self, digest: &KeyDigest, network: &ResourceId) -> Result<usize> {
+        // All of a kind are of one network.
+        match self.shelf().first(digest)? {
+            Some(stored) if stored.port.network_id == *network => {}
+            Some(_) | None => return Ok(0),
+        }
+        self.drain_key(digest)
+    }
+
     /// Those whose files went with the boot.
-    fn drain_unknown(&self, network: &ResourceId) -> Result<Vec<ResourceId>> {
+    fn drain_unknown(&self, network: &ResourceId) -> Result<usize> {
         if self.settings.stock.is_none() {
-            return Ok(Vec::new());
+            return Ok(0);
         }
         let filter = [("network_id", network.to_string())];
         let ports = self.api().ports(&filter)?;
@@ -64,7 +71,8 @@ impl Neutron {
             let is_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());
             is_stock && port.device_id.is_empty() && !lent.contains(&port.id)
         };
-        let strays = ports.into_iter().filter(is_stray).map(|port| port.id);
-        strays.map(|id| self.api().delete_port(&id).map(|()| id)).collect()
+        let strays: Vec<PortResource> = ports.into_iter().filter(is_stray).collect();
+        strays.iter().try_for_each(|port| self.api().delete_port(&port.id))?;
+        Ok(strays.len())
     }
 }

@@ -164,6 +164,13 @@ impl Shelf {
         self.stored(&self.directory.join("returned"))
     }
 
+    /// What was given back is anybody's again.
+    pub(crate) fn ready_again(&self, stored: &Stored) -> Result<()> {
+        let id = &stored.port.id;
+        let returned = file_of(&self.directory.join("returned"), id);
+        self.moved(&returned, &file_of(&self.ready(&stored.key), id)).map(drop)
+    }
+
     /// What was given back is no more of the stock: it is ready again, or gone.
     pub(crate) fn settle(&self, id: &ResourceId) -> Result<()> {
         remove(&file_of(&self.directory.join("returned"), id)).map(drop)

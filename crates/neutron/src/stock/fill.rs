@@ -1,0 +1,247 @@
+//! Making ports ahead of need, and making those like new that came back. One process of a host does.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::{Duration, Instant, SystemTime};
+
+use model::{Error, Kind, Result};
+
+use super::make::{Made, Task};
+use super::pause::Pause;
+use super::{KeyDigest, Shelf, Stored, Wanted};
+use crate::Neutron;
+use crate::config::StockSettings;
+
+/// After this long without need no more ports are made for somebody, and those ready are deleted.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
+
+/// How old a half written file is that nobody writes any more.
+const STALE: Duration = Duration::from_secs(60);
+
+/// How many requests the stock has under way at the same time: those that containers wait for come
+/// first, and Neutron makes hardly more ports at once than one after the other.
+const WORKERS: usize = 4;
+
+/// When it is looked again although nobody rang.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Keeps the stock filled. There is one on a host.
+pub struct Filler<'a> {
+    neutron: &'a Neutron,
+    settings: StockSettings,
+    /// Of all: Neutron is busy or away.
+    pause: Pause,
+    /// Of one kind of port.
+    pauses: BTreeMap<KeyDigest, Pause>,
+    /// Whose quota it is, once some port told.
+    project: Option<String>,
+    _only: File,
+}
+
+/// What was done in one round.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// How many ports were made.
+    pub made: usize,
+    /// How many that came back are ready again.
+    pub renewed: usize,
+    /// How many were deleted: there were too many, or they had been changed.
+    pub deleted: usize,
+    /// What did not work.
+    pub failures: Vec<Error>,
+    /// Whether something may have been made of which nobody heard: [`crate::reconcile`] finds it.
+    pub is_unsure: bool,
+    /// When to look again, although nobody rings.
+    pub next: Duration,
+}
+
+impl Neutron {
+    /// The right to fill this host's stock; none where no stock is kept, or somebody has it.
+    pub fn filler(&self) -> Result<Option<Filler<'_>>> {
+        let Some(settings) = self.settings.stock.clone() else { return Ok(None) };
+        let Some(only) = self.shelf().filler()? else { return Ok(None) };
+        if let Some(before) = SystemTime::now().checked_sub(STALE) {
+            self.shelf().sweep(before)?;
+        }
+        let (pause, pauses, project) = (Pause::default(), BTreeMap::new(), None);
+        Ok(Some(Filler { neutron: self, settings, pause, pauses, project, _only: only }))
+    }
+}
+
+impl Filler<'_> {
+    /// Does what is to be done now, until `is_over`.
+    pub fn round(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Round {
+        let now = Instant::now();
+        let mut round = Round { next: IDLE, ..Round::default() };
+        if let Some(left) = self.pause.left(now) {
+            round.next = left;
+            return round;
+        }
+        if let Err(error) = self.work(is_over, &mut round) {
+            round.failures.push(error);
+        }
+        for pause in self.pauses.values().chain([&self.pause]) {
+            round.next = pause.left(Instant::now()).map_or(round.next, |left| left.min(round.next));
+        }
+        round
+    }
+
+    fn work(&mut self, is_over: &(dyn Fn() -> bool + Sync), round: &mut Round) -> Result<()> {
+        let mut tasks = self.returned()?;
+        let (wanted, forgotten) = self.wanted()?;
+        for of in forgotten {
+            round.deleted += self.neutron.drain_key(&of.digest)?;
+        }
+        let renewed = |digest: &KeyDigest, tasks: &[Task]| {
+            tasks.iter().filter(|task| task.renews(digest)).count()
+        };
+        let mut missing = Vec::new();
+        for of in &wanted {
+            let level = self.shelf().ready_ports(&of.digest)?.len() + renewed(&of.digest, &tasks);
+            let is_paused =
+                self.pauses.get(&of.digest).is_some_and(|it| it.left(Instant::now()).is_some());
+            if !is_paused {
+                missing.extend((0..self.missing(level)).map(|at| (level + at, of)));
+            }
+        }
+        // Who has nothing comes first.
+        missing.sort_by_key(|(level, _)| *level);
+        self.afford(&mut missing, round);
+        self.pauses.retain(|digest, _| wanted.iter().any(|of| of.digest == *digest));
+        tasks.extend(self.makings(missing));
+        self.perform(tasks, is_over, round);
+        Ok(())
+    }
+
+    /// How many more are to be made where so many are there: some ahead, so that not every container
+    /// has one made.
+    fn missing(&self, level: usize) -> usize {
+        let StockSettings { minimum, maximum, batch, .. } = self.settings;
+        let maximum = maximum.max(minimum);
+        match level < minimum {
+            true => batch.max(minimum - level).min(maximum - level),
+            false => 0,
+        }
+    }
+
+    fn returned(&self) -> Result<Vec<Task>> {
+        let mut levels = BTreeMap::new();
+        let maximum = self.settings.maximum.max(self.settings.minimum);
+        let mut tasks = Vec::new();
+        for stored in self.shelf().returned()? {
+            let level = match levels.get_mut(&stored.key) {
+                Some(level) => level,
+                None => {
+                    let ready = self.shelf().ready_ports(&stored.key)?.len();
+                    levels.entry(stored.key.clone()).or_insert(ready)
+                }
+            };
+            let is_kept = *level < maximum && self.shelf().is_wanted(&stored.key);
+            *level += usize::from(is_kept);
+            tasks.push(if is_kept { Task::Renew(stored) } else { Task::Discard(stored) });
+        }
+        Ok(tasks)
+    }
+
+    fn wanted(&self) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
+        let is_alive = |wanted: &Wanted| {
+            // A time of the future is that of a clock that was put back.
+            wanted.last.elapsed().is_ok_and(|age| age < FORGOTTEN)
+                || wanted.last > SystemTime::now()
+        };
+        Ok(self.shelf().wanted()?.into_iter().partition(is_alive))
+    }
+
+    /// Keeps what the project's quota allows: no more than half of what is left, for others need
+    /// some too.
+    fn afford(&mut self, missing: &mut Vec<(usize, &Wanted)>, round: &mut Round) {
+        let Some((_, first)) = missing.first() else { return };
+        let digest = first.digest.clone();
+        let Some(project) = &self.project else {
+            // The first port tells whose quota it is.
+            if missing.len() > 1 {
+                round.next = Duration::ZERO;
+            }
+            return missing.truncate(1);
+        };
+        // Not every Neutron tells.
+        let Ok(Some(room)) = self.neutron.api().port_room(project) else { return };
+        missing.truncate(usize::try_from(room / 2).unwrap_or(usize::MAX));
+        if missing.is_empty() {
+            let error = Error::exhausted(format!(
+                "project {project} may have {room} more ports; none are made ahead of need"
+            ));
+            self.failed(&digest, error, round);
+        }
+    }
+
+    fn makings(&self, missing: Vec<(usize, &Wanted)>) -> Vec<Task> {
+        if !self.settings.bulk {
+            return missing.into_iter().map(|(_, of)| Task::Make(of.clone(), 1)).collect();
+        }
+        let mut counts: BTreeMap<&KeyDigest, (&Wanted, usize)> = BTreeMap::new();
+        for (_, of) in missing {
+            counts.entry(&of.digest).or_insert((of, 0)).1 += 1;
+        }
+        counts.into_values().map(|(of, count)| Task::Make(of.clone(), count)).collect()
+    }
+
+    fn perform(
+        &mut self,
+        tasks: Vec<Task>,
+        is_over: &(dyn Fn() -> bool + Sync),
+        round: &mut Round,
+    ) {
+        let workers = WORKERS.min(self.neutron.settings.access.concurrency.max(1));
+        let mut is_fine = false;
+        for (digest, made) in self.neutron.perform(tasks, workers, is_over) {
+            match made {
+                Made::New(project, count) => {
+                    round.made += count;
+                    self.project = Some(project).filter(|project| !project.is_empty());
+                    self.pauses.remove(&digest);
+                    is_fine = true;
+                }
+                Made::Renewed => round.renewed += 1,
+                Made::Deleted => round.deleted += 1,
+                Made::Nothing => {}
+                Made::Failed(error) => self.failed(&digest, error, round),
+            }
+        }
+        if is_fine && round.failures.is_empty() {
+            self.pause = Pause::default();
+        }
+    }
+
+    fn failed(&mut self, digest: &KeyDigest, error: Error, round: &mut Round) {
+        round.is_unsure |= error.kind() == Kind::TryAgain;
+        match (error.status(), error.kind()) {
+            // Its network is gone; then so are its ports.
+            (Some(404), _) | (_, Kind::NotFound) => match self.neutron.drain_key(digest) {
+                Ok(gone) => round.deleted += gone,
+                Err(error) => round.failures.push(error),
+            },
+            (_, Kind::TryAgain) => {
+                self.pause.begin(Instant::now(), Pause::BUSY);
+                round.failures.push(error);
+            }
+            _ => {
+                self.pauses
+                    .entry(digest.clone())
+                    .or_default()
+                    .begin(Instant::now(), Pause::REFUSED);
+                round.failures.push(error);
+            }
+        }
+    }
+
+    fn shelf(&self) -> Shelf {
+        self.neutron.shelf()
+    }
+}
+
+impl Task {
+    fn renews(&self, digest: &KeyDigest) -> bool {
+        matches!(self, Task::Renew(Stored { key, .. }) if key == digest)
+    }
+}

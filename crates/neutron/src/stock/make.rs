@@ -1,0 +1,200 @@
+//! What is done to a single port of the stock.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use model::{Error, Kind, ResourceId, Result};
+
+use super::{KeyDigest, Place, Stored, Wanted};
+use crate::Neutron;
+use crate::api::{FixedIp, PortChange, PortResource, Tagged};
+use crate::contract;
+
+/// How Neutron says that no agent of the host answers for it.
+const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];
+
+/// Something to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Make so many, in one request.
+    Make(Wanted, usize),
+    /// Make what came back like new.
+    Renew(Stored),
+    /// Delete what came back.
+    Discard(Stored),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// So many new ports, of this project.
+    New(String, usize),
+    /// One is ready again.
+    Renewed,
+    /// One is deleted.
+    Deleted,
+    /// Nobody wants it any more.
+    Nothing,
+    /// It did not work.
+    Failed(Error),
+}
+
+impl Task {
+    fn digest(&self) -> KeyDigest {
+        match self {
+            Task::Make(wanted, _) => wanted.digest.clone(),
+            Task::Renew(stored) | Task::Discard(stored) => stored.key.clone(),
+        }
+    }
+}
+
+impl Neutron {
+    /// Does all of it, several at the same time. Where Neutron has enough to do, what is left is left.
+    pub(super) fn perform(
+        &self,
+        tasks: Vec<Task>,
+        workers: usize,
+        is_over: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<(KeyDigest, Made)> {
+        let workers = workers.min(tasks.len());
+        let tasks = Mutex::new(VecDeque::from(tasks));
+        let done = Mutex::new(Vec::new());
+        let is_busy = AtomicBool::new(false);
+        let work = || {
+            while !is_busy.load(Ordering::Relaxed) && !is_over() {
+                let Some(task) = locked(&tasks).pop_front() else { return };
+                let digest = task.digest();
+                let made = self.perform_one(task).unwrap_or_else(Made::Failed);
+                if matches!(&made, Made::Failed(error) if error.kind() == Kind::TryAgain) {
+                    is_busy.store(true, Ordering::Relaxed);
+                }
+                locked(&done).push((digest, made));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..workers {
+                // What cannot be started is done by the others.
+                let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn perform_one(&self, task: Task) -> Result<Made> {
+        match task {
+            Task::Make(wanted, count) => self.make(&wanted, count),
+            Task::Renew(stored) => self.renew(&stored),
+            Task::Discard(stored) => self.discard(&stored.port.id),
+        }
+    }
+
+    fn make(&self, wanted: &Wanted, count: usize) -> Result<Made> {
+        let shelf = self.shelf();
+        let _turn = shelf.making(&wanted.digest)?;
+        if !shelf.is_wanted(&wanted.digest) {
+            return Ok(Made::Nothing);
+        }
+        let new = wanted.key.port(&self.settings.host)?;
+        let ports = match count {
+            1 => vec![self.api().create_port(&new)?],
+            _ => self.api().create_ports(&vec![new; count])?,
+        };
+        let project = ports.first().map(|port| port.project_id.clone()).unwrap_or_default();
+        let mut failure = None;
+        for port in ports {
+            let id = port.id.clone();
+            if let Err(error) = self.shelve(wanted, port) {
+                // Else the reconciler finds it.
+                let _ = self.api().delete_port(&id);
+                failure = Some(error);
+            }
+        }
+        failure.map_or(Ok(Made::New(project, count)), Err)
+    }
+
+    fn shelve(&self, wanted: &Wanted, mut port: PortResource) -> Result<()> {
+        let vif_type = port.vif_type.as_deref().unwrap_or_default();
+        if wanted.key.place == Place::Host && UNBOUND.contains(&vif_type) {
+            return Err(Error::new(
+                Kind::Kernel,
+                format!(
+                    "Neutron cannot bind port {} of network {} to host {}: {vif_type}; is its agent \
+                     there running under that name?",
+                    port.id, wanted.key.network, self.settings.host
+                ),
+            ));
+        }
+        if !port.is_tagged(contract::OWNER) {
+            let tags = vec![contract::OWNER.to_owned()];
+            self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
+            port.tags = tags;
+        }
+        self.shelf().put(&Stored { key: wanted.digest.clone(), port })
+    }
+
+    /// Undoes what an attachment changes of every port. One of which more was changed goes.
+    fn renew(&self, stored: &Stored) -> Result<Made> {
+        let id = &stored.port.id;
+        let now = self.api().port(id)?.filter(|now| is_as_made(now, &stored.port));
+        let Some(now) = now else { return self.discard(id) };
+        let mark = stored.key.mark(&self.settings.host).to_string();
+        let change = PortChange {
+            name: (now.name != contract::PORT_NAME).then(|| contract::PORT_NAME.to_owned()),
+            device_id: (!now.device_id.is_empty()).then(String::new),
+            description: (now.description != mark).then_some(mark),
+            ..PortChange::default()
+        };
+        if change.name.is_some() || change.device_id.is_some() || change.description.is_some() {
+            self.api().change_port(id, &change, None)?;
+        }
+        if now.tags != [contract::OWNER] {
+            self.api().set_tags(Tagged::Ports, id, &[contract::OWNER.to_owned()])?;
+        }
+        let shelf = self.shelf();
+        let _turn = shelf.making(&stored.key)?;
+        if !shelf.is_wanted(&stored.key) {
+            return self.discard(id);
+        }
+        shelf.ready_again(stored).map(|()| Made::Renewed)
+    }
+
+    fn discard(&self, id: &ResourceId) -> Result<Made> {
+        self.api().delete_port(id)?;
+        self.shelf().settle(id)?;
+        Ok(Made::Deleted)
+    }
+}
+
+/// What a thread needs, in bytes.
+const STACK: usize = 512 << 10;
+
+/// Whether nothing was changed of a port that an attachment does not change of every port.
+pub(crate) fn is_as_made(now: &PortResource, made: &PortResource) -> bool {
+    let groups = |port: &PortResource| -> BTreeSet<ResourceId> {
+        port.security_groups.iter().cloned().collect()
+    };
+    let dns = |port: &PortResource| port.dns_name.clone().unwrap_or_default();
+    let ips = |port: &PortResource| -> BTreeSet<String> {
+        let text = |ip: &FixedIp| format!("{:?}{:?}", ip.subnet_id, ip.ip_address);
+        port.fixed_ips.iter().map(text).collect()
+    };
+    now.network_id == made.network_id
+        && now.mac_address == made.mac_address
+        && ips(now) == ips(made)
+        && groups(now) == groups(made)
+        && now.allowed_address_pairs == made.allowed_address_pairs
+        && (now.host(), &now.vif_type) == (made.host(), &made.vif_type)
+        && now.vnic_type == made.vnic_type
+        && now.device_owner == made.device_owner
+        && now.admin_state_up == made.admin_state_up
+        && now.port_security_enabled == made.port_security_enabled
+        && now.qos_policy_id == made.qos_policy_id
+        && dns(now) == dns(made)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
