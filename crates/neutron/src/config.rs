@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{IfName, Nesting};
+use model::{IfName, Nesting, Result};
 
-use crate::contract::HostId;
+use crate::contract::{self, HostId};
+pub use crate::http::Proxies;
 
 /// Everything that may be set.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,14 @@ pub struct Settings {
     pub kuryr: Kuryr,
     /// Ports that are made ahead of need; none where absent.
     pub stock: Option<StockSettings>,
+}
+
+impl Settings {
+    /// With defaults for everything else.
+    pub fn new(access: Access, host: HostId) -> Result<Self> {
+        let (plugging, kuryr) = (Plugging::usual()?, Kuryr::default());
+        Ok(Self { access, host, plugging, kuryr, stock: None })
+    }
 }
 
 /// Where the cloud is, and who we are there.
@@ -39,8 +48,33 @@ pub struct Access {
     pub insecure: bool,
     /// How many requests are under way at the same time.
     pub concurrency: usize,
-    /// How long one request may take.
+    /// How long one request may take. It is repeated, where that does no harm, only as long.
     pub timeout: Duration,
+    /// Through whom servers are reached.
+    pub proxies: Proxies,
+}
+
+impl Access {
+    /// How many requests are under way at the same time, where nobody says.
+    pub const CONCURRENCY: usize = 8;
+
+    /// How long one request may take, where nobody says.
+    pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// As somebody, with defaults for the rest.
+    pub fn of(identity: Identity) -> Self {
+        Self {
+            identity,
+            region: None,
+            interface: Interface::Public,
+            endpoint: None,
+            authorities: None,
+            insecure: false,
+            concurrency: Self::CONCURRENCY,
+            timeout: Self::TIMEOUT,
+            proxies: Proxies::default(),
+        }
+    }
 }
 
 /// One of a service's endpoints in the catalogue.
@@ -171,6 +205,71 @@ pub struct StockSettings {
     /// Whether that is one request (`bulk`); it helps where Neutron's driver makes several ports
     /// faster than one after the other.
     pub bulk: bool,
+}
+
+impl Plugging {
+    /// The bridge of Open vSwitch that Neutron's agents have, where nobody says.
+    pub const BRIDGE: &str = "br-int";
+
+    /// Where Open vSwitch's database answers, where nobody says.
+    pub const OVSDB: &str = "unix:/run/openvswitch/db.sock";
+
+    /// As on most hosts; nothing is executed and nobody waits.
+    pub fn usual() -> Result<Self> {
+        let (bridge, ovsdb) = (Self::BRIDGE.parse()?, Self::OVSDB.to_owned());
+        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None })
+    }
+}
+
+impl Default for Kuryr {
+    fn default() -> Self {
+        Self {
+            pool_prefix: contract::POOL_PREFIX.to_owned(),
+            default_pools: contract::DEFAULT_POOLS.map(ToOwned::to_owned),
+            enable_dhcp: true,
+            exposes: true,
+        }
+    }
+}
+
+impl Identity {
+    /// All that it says, in an order of its own, to tell it from others.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        match self {
+            Identity::None { project } => vec!["none", project.as_deref().unwrap_or_default()],
+            Identity::Password { url, user, password, project } => {
+                let mut texts = vec!["password", url.as_str(), password.as_str()];
+                texts.extend(user.texts());
+                texts.extend(project.texts());
+                texts
+            }
+            Identity::Application { url, credential: Credential::Id(id), secret } => {
+                vec!["application", url.as_str(), secret.as_str(), "id", id.as_str()]
+            }
+            Identity::Application { url, credential: Credential::Name { name, user }, secret } => {
+                let mut texts = vec!["application", url.as_str(), secret.as_str(), name.as_str()];
+                texts.extend(user.texts());
+                texts
+            }
+            Identity::Token { url, token, project } => {
+                let mut texts = vec!["token", url.as_str(), token.as_str()];
+                texts.extend(project.iter().flat_map(Named::texts));
+                texts
+            }
+        }
+    }
+}
+
+impl Named {
+    fn texts(&self) -> Vec<&str> {
+        match self {
+            Named::Id(id) => vec!["id", id.as_str()],
+            Named::Name { name, domain: Domain::Id(id) } => vec!["in", id.as_str(), name.as_str()],
+            Named::Name { name, domain: Domain::Name(domain) } => {
+                vec!["of", domain.as_str(), name.as_str()]
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Identity {

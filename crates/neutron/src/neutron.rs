@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
+use model::Result;
+
 use crate::api::{Api, Transport};
 use crate::config::Settings;
+use crate::extension::Extensions;
+use crate::http::Http;
 
 /// Neutron, as this process knows it. One for all threads.
 pub struct Neutron {
@@ -11,12 +15,24 @@ pub struct Neutron {
     pub(crate) transport: Box<dyn Transport>,
     /// Where this host's processes share what goes with the boot.
     pub(crate) directory: PathBuf,
+    pub(crate) extensions: Extensions,
 }
 
 impl Neutron {
+    /// In the cloud that the settings name. Nothing is read or sent before the first request, so that
+    /// a daemon starts while the cloud is down. Processes of this host share tokens below
+    /// `directory`.
+    ///
+    /// # Errors
+    /// Settings that can never work: `Invalid`.
+    pub fn connect(settings: Settings, directory: PathBuf) -> Result<Self> {
+        let http = Http::new(&settings.access, &directory)?;
+        Ok(Self::over(Box::new(http), settings, directory))
+    }
+
     /// Over this transport; processes of this host share what they must know below `directory`.
     pub fn over(transport: Box<dyn Transport>, settings: Settings, directory: PathBuf) -> Self {
-        Self { settings, transport, directory }
+        Self { settings, transport, directory, extensions: Extensions::default() }
     }
 
     /// The calls.

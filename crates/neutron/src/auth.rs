@@ -1,0 +1,264 @@
+//! Who we are in the cloud: one token for all threads, and for all processes of this host.
+
+mod cache;
+mod keystone;
+mod time;
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use model::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::config::{Access, Identity};
+use crate::http::Wire;
+pub(crate) use cache::Cache;
+
+/// What the token is called among what processes share.
+const TOKEN: &str = "token";
+
+/// A token is renewed so long before its end, or at four fifths of its life if that is later.
+const AHEAD: Duration = Duration::from_secs(120);
+
+/// How long after a failure a token that is still good is not renewed ahead of its end.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Where Neutron is, and what opens it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Session {
+    endpoint: String,
+    token: Option<String>,
+    project: Option<String>,
+    /// From when on it should be renewed, and from when on it must be.
+    #[serde(default)]
+    life: Option<Life>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Life {
+    ahead: SystemTime,
+    end: SystemTime,
+}
+
+impl Session {
+    /// Neutron's URL, without version and slash at the end.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What each request carries.
+    pub(crate) fn headers(&self) -> Vec<(&'static str, &str)> {
+        match (&self.token, &self.project) {
+            (Some(token), _) => vec![("x-auth-token", token)],
+            (None, Some(project)) => vec![("x-project-id", project)],
+            (None, None) => Vec::new(),
+        }
+    }
+
+    fn is_good(&self, now: SystemTime) -> bool {
+        self.life.is_none_or(|life| now < life.end)
+    }
+
+    fn is_fresh(&self, now: SystemTime) -> bool {
+        self.life.is_none_or(|life| now < life.ahead)
+    }
+}
+
+/// The session of this process.
+pub(crate) struct Auth {
+    access: Access,
+    cache: Cache,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    /// Somebody asks Keystone; the others wait for what comes of it.
+    is_asking: bool,
+    /// How often somebody asked.
+    rounds: u64,
+    /// What came of the last time, where that was nothing.
+    failed: Option<Failed>,
+}
+
+struct Failed {
+    at: SystemTime,
+    kind: Kind,
+    what: String,
+    status: Option<u16>,
+}
+
+impl Auth {
+    /// Nothing is read or sent before it is needed.
+    pub(crate) fn new(access: &Access, directory: &Path) -> Result<Self> {
+        check(access)?;
+        let cache = Cache::new(directory, digest(access));
+        let (access, state) = (access.clone(), Mutex::default());
+        Ok(Self { access, cache, state, changed: Condvar::new() })
+    }
+
+    /// What is kept beside the token.
+    pub(crate) fn cache(access: &Access, directory: &Path) -> Cache {
+        Cache::new(directory, digest(access))
+    }
+
+    /// Whether another token can be had.
+    pub(crate) fn is_renewable(&self) -> bool {
+        !matches!(self.access.identity, Identity::None { .. })
+    }
+
+    /// A session that should be taken.
+    pub(crate) fn session(&self, wire: &Wire) -> Result<Arc<Session>> {
+        let now = SystemTime::now();
+        let known = {
+            let state = self.lock();
+            let known = state.session.clone().filter(|session| session.is_good(now));
+            let is_busy = state.is_asking || state.failed.as_ref().is_some_and(|it| it.is_recent(now));
+            match known {
+                Some(session) if session.is_fresh(now) || is_busy => return Ok(session),
+                known => known,
+            }
+        };
+        match (self.renew_from(wire, state_of(known.as_ref())), known) {
+            (Err(_), Some(good)) => Ok(good),
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// A session instead of one that was not taken.
+    pub(crate) fn renew(&self, wire: &Wire, stale: &Arc<Session>) -> Result<Arc<Session>> {
+        self.renew_from(wire, Some(stale.as_ref()))
+    }
+
+    /// One thread asks, whoever comes meanwhile waits for the outcome, good or bad.
+    fn renew_from(&self, wire: &Wire, stale: Option<&Session>) -> Result<Arc<Session>> {
+        let mut state = self.lock();
+        loop {
+            let is_stale = |session: &Session| stale.is_some_and(|stale| stale.token == session.token);
+            if let Some(session) = state.session.as_ref().filter(|session| !is_stale(session))
+                && session.is_good(SystemTime::now())
+            {
+                return Ok(Arc::clone(session));
+            }
+            if !state.is_asking {
+                break;
+            }
+            let round = state.rounds;
+            let waiting = self.changed.wait_while(state, |state| state.rounds == round);
+            state = waiting.unwrap_or_else(PoisonError::into_inner);
+            if let Some(failed) = state.failed.as_ref() {
+                return Err(failed.error());
+            }
+        }
+        state.is_asking = true;
+        drop(state);
+        let outcome = self.ask(wire, stale);
+        let mut state = self.lock();
+        state.is_asking = false;
+        state.rounds += 1;
+        state.failed = outcome.as_ref().err().map(Failed::new);
+        if let Ok(session) = &outcome {
+            state.session = Some(Arc::clone(session));
+        }
+        drop(state);
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// What another process left, if that is another one; else what Keystone gives.
+    fn ask(&self, wire: &Wire, stale: Option<&Session>) -> Result<Arc<Session>> {
+        if let Identity::None { project } = &self.access.identity {
+            let endpoint = self.access.endpoint.as_deref().unwrap_or_default();
+            let endpoint = keystone::neutron(endpoint)?;
+            let project = project.clone();
+            return Ok(Arc::new(Session { endpoint, token: None, project, life: None }));
+        }
+        let left = self.cache.read::<Session>(TOKEN).filter(|session| {
+            session.token.is_some()
+                && session.is_fresh(SystemTime::now())
+                && stale.is_none_or(|stale| stale.token != session.token)
+        });
+        if let Some(session) = left {
+            return Ok(Arc::new(session));
+        }
+        let now = SystemTime::now();
+        let grant = keystone::grant(wire, &self.access)?;
+        let lifetime = Duration::from_secs(grant.lifetime.min(10 * 365 * 86_400));
+        let early = AHEAD.min(lifetime / 5);
+        let life = Life { ahead: now + (lifetime - early), end: now + lifetime };
+        let session = Session {
+            endpoint: grant.endpoint,
+            token: Some(grant.token),
+            project: grant.project,
+            life: Some(life),
+        };
+        self.cache.write(TOKEN, &session);
+        Ok(Arc::new(session))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn state_of(session: Option<&Arc<Session>>) -> Option<&Session> {
+    session.map(AsRef::as_ref)
+}
+
+impl Failed {
+    fn new(error: &Error) -> Self {
+        let (kind, what, status) = (error.kind(), error.to_string(), error.status());
+        Self { at: SystemTime::now(), kind, what, status }
+    }
+
+    fn is_recent(&self, now: SystemTime) -> bool {
+        now.duration_since(self.at).is_ok_and(|since| since < PAUSE)
+    }
+
+    fn error(&self) -> Error {
+        let error = Error::new(self.kind, self.what.clone());
+        match self.status {
+            Some(status) => error.with_status(status),
+            None => error,
+        }
+    }
+}
+
+/// Refuses what can never work, without asking anybody.
+fn check(access: &Access) -> Result<()> {
+    if let Some(endpoint) = &access.endpoint {
+        keystone::neutron(endpoint)?;
+    }
+    match &access.identity {
+        Identity::None { .. } if access.endpoint.is_none() => Err(Error::invalid(
+            "endpoint is missing: without Keystone nobody else says where Neutron is",
+        )),
+        Identity::None { .. } => Ok(()),
+        Identity::Password { url, .. }
+        | Identity::Application { url, .. }
+        | Identity::Token { url, .. } => keystone::v3(url).map(|_| ()),
+    }
+}
+
+/// Tells clouds apart, and who we are there. Each text is led by its length, so that no two settings
+/// read the same.
+fn digest(access: &Access) -> String {
+    let mut digest = Sha256::new();
+    for text in access.identity.texts().into_iter().chain([
+        access.region.as_deref().unwrap_or_default(),
+        access.endpoint.as_deref().unwrap_or_default(),
+        match access.interface {
+            crate::config::Interface::Public => "public",
+            crate::config::Interface::Internal => "internal",
+            crate::config::Interface::Admin => "admin",
+        },
+    ]) {
+        digest.update(u64::try_from(text.len()).unwrap_or_default().to_be_bytes());
+        digest.update(text.as_bytes());
+    }
+    digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
