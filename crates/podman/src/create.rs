@@ -28,7 +28,9 @@ pub(crate) fn create(
             }
             let network = join::network(config, &name, context)?;
             document["internal"] = json!(is_internal(&network));
-            document["subnets"] = subnets_of(&network);
+            if !network.wiring.chooses_addresses() {
+                document["subnets"] = subnets_of(&network);
+            }
             network
         }
         Wish::New(wish) => {
@@ -56,9 +58,10 @@ fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
         document["subnets"] = Value::Null;
     }
     let driver = match &network.ipam {
-        model::Ipam::None => "none",
+        model::Ipam::None if !network.wiring.chooses_addresses() => "none",
         model::Ipam::Dhcp(_) => "dhcp",
-        model::Ipam::Book { .. }
+        model::Ipam::None
+        | model::Ipam::Book { .. }
         | model::Ipam::HostLocal { .. }
         | model::Ipam::Fixed { .. }
         | model::Ipam::Foreign(_)
@@ -130,8 +133,11 @@ fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> 
 
 /// The subnets that were asked for, if they are free, or free ones.
 fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> Result<Value> {
-    if wish.source != Source::Book {
-        return Ok(json!([]));
+    match wish.source {
+        Source::Book => {}
+        Source::Dhcp | Source::Nothing => return Ok(json!([])),
+        // So that Podman knows which addresses may be asked for.
+        Source::Cloud => return Ok(config.subnets().iter().map(told).collect()),
     }
     let on_parent = !matches!(wish.shape, Shape::Bridge { .. });
     let occupancy = context.engine.occupancy()?;
@@ -206,6 +212,10 @@ fn chosen(family: Family, all: &Occupancy, own: &[SubnetConfig]) -> Result<Subne
     occupancy.avoided.extend(own.iter().map(|of| of.subnet));
     let subnet: IpNet = occupancy.choose(family, None)?;
     Ok(SubnetConfig { subnet, gateway: None, lease_range: None })
+}
+
+fn told(of: &SubnetConfig) -> Value {
+    json!({"subnet": of.subnet})
 }
 
 fn render(of: &SubnetConfig) -> Result<Value> {

@@ -89,12 +89,13 @@ fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
         Shape::Ipvlan { parent, mode } => {
             LinkKind::Ipvlan(Ipvlan { parent: parent.clone(), mode: *mode })
         }
+        Shape::Neutron(link) => LinkKind::Neutron(link.clone()),
     })
 }
 
 fn ipam(config: &NetworkConfig, wish: &NewNetwork) -> Result<Ipam> {
     match wish.source {
-        Source::Nothing => Ok(Ipam::None),
+        Source::Nothing | Source::Cloud => Ok(Ipam::None),
         Source::Dhcp => Ok(Ipam::Dhcp(Dhcp {
             socket: PathBuf::from(DHCP_SOCKET),
             request: Vec::new(),
@@ -160,10 +161,13 @@ pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
 fn routes(config: &NetworkConfig, wish: &NewNetwork) -> Result<Vec<Route>> {
     let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
     let by_bridge = matches!(wish.shape, Shape::Bridge { .. }) && wish.metric.is_none();
-    if wish.default_route && wish.source == Source::Book && !by_bridge {
+    // A cloud's are told with the addresses.
+    let by_cloud = wish.source == Source::Cloud && wish.metric.is_some();
+    if wish.default_route && ((wish.source == Source::Book && !by_bridge) || by_cloud) {
         for family in [Family::V4, Family::V6] {
             let all = family.everything();
-            let is_served = config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
+            let is_served =
+                by_cloud || config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
             if is_served && routes.iter().all(|route| route.dst != all) {
                 routes.push(Route { priority: wish.metric, ..Route::new(all, None) });
             }

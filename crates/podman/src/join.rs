@@ -28,6 +28,9 @@ pub(crate) fn left(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkN
 }
 
 fn refuse_other_subnets(config: &NetworkConfig, network: &Network) -> Result<()> {
+    if network.wiring.chooses_addresses() {
+        return Ok(());
+    }
     let ranges: Vec<_> = network.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
     for of in config.subnets() {
         let subnet = of.subnet.trunc();

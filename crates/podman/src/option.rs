@@ -1,5 +1,6 @@
 //! What was said with `podman network create -o`, and by its other flags that say the same.
 
+mod neutron;
 #[cfg(test)]
 mod tests;
 
@@ -7,8 +8,8 @@ use std::collections::BTreeMap;
 
 use model::text::choice;
 use model::{
-    Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NetworkName, Parent, Place, Reach,
-    Result, VlanId,
+    Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NEUTRON_KEYS, NetworkName,
+    NeutronLink, Parent, Place, Reach, Result, VlanId,
 };
 
 use crate::DRIVER;
@@ -16,6 +17,7 @@ use crate::text::Texts;
 use crate::wire::NetworkConfig;
 
 const BRIDGE: &str = "bridge";
+const CLOUD: &str = "driver";
 const HAIRPIN: &str = "hairpin";
 const HOST_ACCESS: &str = "host_access";
 const ISOLATE: &str = "isolate";
@@ -32,7 +34,7 @@ const STICKY: &str = "sticky";
 const VLAN: &str = "vlan";
 
 /// Every key, in the order in which an error names them.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -48,10 +50,27 @@ const KEYS: [&str; 15] = [
     NO_DEFAULT_ROUTE,
     METRIC,
     STICKY,
+    CLOUD,
 ];
 
 /// What describes a network's bridge, and no network on a parent.
 const OF_BRIDGES: [&str; 5] = [BRIDGE, ISOLATE, HAIRPIN, MASQUERADE, PUBLISH];
+
+/// What Neutron says of its networks, and options do not.
+const NOT_OF_NEUTRON: [&str; 12] = [
+    BRIDGE,
+    MTU,
+    ISOLATE,
+    PARENT,
+    VLAN,
+    MODE,
+    HOST_ACCESS,
+    PROBE,
+    MASQUERADE,
+    HAIRPIN,
+    NO_DEFAULT_ROUTE,
+    STICKY,
+];
 
 /// What describes a macvlan, and nothing else.
 const OF_MACVLANS: [&str; 2] = [HOST_ACCESS, PROBE];
@@ -102,6 +121,8 @@ pub(crate) enum Shape {
     },
     /// The segment of a device, with its hardware address.
     Ipvlan { parent: Parent, mode: IpvlanMode },
+    /// A network of Neutron.
+    Neutron(Box<NeutronLink>),
 }
 
 /// Where addresses come from.
@@ -113,6 +134,8 @@ pub(crate) enum Source {
     Dhcp,
     /// Nowhere.
     Nothing,
+    /// The cloud that owns the network.
+    Cloud,
 }
 
 /// The words of `mode`.
@@ -140,15 +163,20 @@ impl Wish {
     /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(config: &NetworkConfig) -> Result<Self> {
         let none = BTreeMap::new();
-        let texts = Texts::of(config.options.as_ref().unwrap_or(&none), &KEYS)?;
+        let options = config.options.as_ref().unwrap_or(&none);
+        let texts = Texts::of(options, &KEYS)?;
         if let Some(network) = texts.parsed(NETWORK)? {
-            let others: Vec<&str> = KEYS.iter().copied().filter(|key| *key != NETWORK).collect();
+            let keys = KEYS.iter().chain(NEUTRON_KEYS).copied();
+            let others: Vec<&str> = keys.filter(|key| *key != NETWORK).collect();
             return match texts.first_of(&others) {
                 None => Ok(Wish::Join(network)),
                 Some(key) => Err(Error::invalid(format!(
                     "-o {NETWORK}={network} joins that network as it was made; leave out -o {key}"
                 ))),
             };
+        }
+        if neutron::is_meant(&texts)? {
+            return neutron::network(config, &texts, options).map(Wish::New);
         }
         new_network(config, &texts).map(Wish::New)
     }
@@ -192,15 +220,14 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
         default_route: !config.internal && !no_default_route && mode != Some(Mode::Unmanaged),
         metric: texts.parsed(METRIC)?,
         masquerade: texts.flag(MASQUERADE)?,
-        reach: texts
-            .one(
-                PUBLISH,
-                "any, lan or local",
-                choice(&[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)]),
-            )?
-            .unwrap_or_default(),
+        reach: reach(texts)?,
         sticky: texts.flag(STICKY)?.unwrap_or(true),
     })
+}
+
+fn reach(texts: &Texts<'_>) -> Result<Reach> {
+    let words = [("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)];
+    Ok(texts.one(PUBLISH, "any, lan or local", choice(&words))?.unwrap_or_default())
 }
 
 fn shape(config: &NetworkConfig, texts: &Texts<'_>, mode: Option<Mode>) -> Result<Shape> {

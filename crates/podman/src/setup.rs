@@ -5,8 +5,8 @@ use std::path::Path;
 
 use engine::Request;
 use model::{
-    Attached, Dns, EgressPolicy, Error, Ipam, Layer, Network, Phase, Pool, Range, Result, Runtime,
-    Sandbox, Wiring,
+    Attached, Dns, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, Phase, Pool, Range, Result,
+    Runtime, Sandbox, Wiring,
 };
 use netlink::Netns;
 
@@ -118,17 +118,16 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
     if let Some(link) = &mut wiring.link {
         link.mac = exec.mac()?;
     }
-    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
     let template = wiring.publish.take().unwrap_or(model::Publish::new(context.backend));
-    // Where no bridge of this host is, and on internal networks, containers are not published.
-    wiring.publish = match bridge {
-        Some(bridge) if !is_internal(network) => {
-            let behind = Some(bridge.name.clone());
-            let ports = exec.ports()?;
-            Some(model::Publish { ports, behind, ..template }).filter(|p| !p.ports.is_empty())
-        }
-        Some(_) | None => None,
-    };
+    let kind = network.wiring.link.as_ref().map(|link| &link.kind);
+    let bridge = kind.and_then(LinkKind::bridge);
+    // On a segment past this host, and on internal networks, containers are not published.
+    let is_published = bridge.is_some() || matches!(kind, Some(LinkKind::Neutron(_)));
+    if is_published && !is_internal(network) {
+        let behind = bridge.map(|bridge| bridge.name.clone());
+        let publish = model::Publish { ports: exec.ports()?, behind, ..template };
+        wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());
+    }
     Ok(wiring)
 }
 
@@ -141,6 +140,9 @@ fn is_internal(network: &Network) -> bool {
 /// that `--ip-range` does not choose from.
 fn with_wanted(network: &Network, wanted: &[IpAddr]) -> Result<Ipam> {
     let mut ipam = network.ipam.clone();
+    if network.wiring.chooses_addresses() {
+        return Ok(ipam);
+    }
     let Ipam::Book { pools } = &mut ipam else {
         return match (&network.ipam, wanted.first()) {
             (Ipam::Dhcp(_) | Ipam::None, Some(address)) => Err(Error::unsupported(format!(

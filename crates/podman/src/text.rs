@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use model::text::{shown, truth};
-use model::{Error, Result};
+use model::{Error, NEUTRON_KEYS, NEUTRON_PREFIX, Result};
 
 /// The options of a network (`-o KEY=VALUE`).
 pub(crate) struct Texts<'a> {
@@ -13,16 +13,15 @@ pub(crate) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Fails on a key that is not in `known`.
+    /// Fails on a key that is neither in `known` nor one of Neutron's.
     pub(crate) fn of(map: &'a BTreeMap<String, String>, known: &[&str]) -> Result<Self> {
-        match map.keys().find(|key| !known.contains(&key.as_str())) {
-            None => Ok(Self { map }),
-            Some(key) => Err(Error::unsupported(format!(
-                "-o {}: no such option; Spoke has {}",
-                shown(key),
-                known.join(", ")
-            ))),
-        }
+        let is_known = |key: &str| known.contains(&key) || NEUTRON_KEYS.contains(&key);
+        let Some(key) = map.keys().find(|key| !is_known(key)) else { return Ok(Self { map }) };
+        let there = match key.starts_with(NEUTRON_PREFIX) {
+            true => NEUTRON_KEYS.join(", "),
+            false => format!("{}, and those of Neutron ({NEUTRON_PREFIX}…)", known.join(", ")),
+        };
+        Err(Error::unsupported(format!("-o {}: no such option; Spoke has {there}", shown(key))))
     }
 
     /// Whether something is said under this key. An empty value says nothing.

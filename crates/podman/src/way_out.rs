@@ -24,6 +24,13 @@ pub(crate) fn rank(ifname: &IfName, wiring: &Wiring, ipam: &mut Ipam, routes: &m
             }
         }
     }
+    if wiring.chooses_addresses() {
+        for all in [Family::V4, Family::V6].map(Family::everything) {
+            if routes.iter().all(|route| route.dst != all) {
+                routes.push(Route::new(all, None));
+            }
+        }
+    }
     for route in routes.iter_mut().filter(|route| route.is_default()) {
         let usual = match Family::of(&route.dst) {
             Family::V4 => 0,
@@ -42,6 +49,8 @@ fn number_of(name: &IfName) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use model::{Link, LinkKind, NeutronLink, PortWish, ResourceRef};
+
     use super::*;
 
     fn ranked(ifname: &str, given: &[(&str, Option<u32>)]) -> Vec<Option<u32>> {
@@ -63,5 +72,25 @@ mod tests {
         assert_eq!(ranked("a1b", &given), [None, None, None]);
         assert_eq!(ranked("a1b3", &given), [Some(3), Some(1027), None]);
         assert_eq!(ranked("eth2", &[("0.0.0.0/0", Some(7))]), [Some(7)]);
+    }
+
+    #[test]
+    fn a_cloud_s_default_routes_are_told_their_place() {
+        let network = "front".parse().unwrap();
+        let link = NeutronLink {
+            network: ResourceRef::Name(network),
+            subnets: Vec::new(),
+            wish: PortWish::default(),
+            binding: None,
+        };
+        let kind = LinkKind::Neutron(Box::new(link));
+        let wiring = Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
+            ..Wiring::default()
+        };
+        let mut routes = Vec::new();
+        rank(&"eth2".parse().unwrap(), &wiring, &mut Ipam::None, &mut routes);
+        let ranked: Vec<Option<u32>> = routes.iter().map(|route| route.priority).collect();
+        assert_eq!(ranked, [Some(2), Some(1026)]);
     }
 }

@@ -127,3 +127,54 @@ fn contradictions_are_refused() {
         assert!(error.contains(word), "{given}: {error}");
     }
 }
+
+#[test]
+fn a_network_of_neutron_is_described_with_its_words() {
+    let new = options(json!({
+        "driver": "neutron", "neutron.network": "front", "neutron.security_groups": "web",
+        "publish": "local", "metric": "7",
+    }))
+    .unwrap();
+    let Shape::Neutron(link) = new.shape else { panic!("{new:?}") };
+    assert_eq!((link.network.to_string(), link.binding), ("front".to_owned(), None));
+    assert_eq!(link.wish.security_groups.unwrap().len(), 1);
+    assert_eq!((new.source, new.reach, new.metric), (Source::Cloud, Reach::Local, Some(7)));
+    assert!(!new.sticky);
+    let short = options(json!({"neutron.net.name": "front"})).unwrap();
+    assert!(matches!(short.shape, Shape::Neutron(_)));
+    let subnets =
+        json!({"options": {"neutron.network": "front"}, "subnets": [{"subnet": "10.5.0.0/24"}]});
+    assert!(read(subnets).is_ok(), "Podman is told what may be asked for");
+}
+
+#[test]
+fn what_neutron_decides_is_not_an_option() {
+    let front = |more: Value| {
+        let mut all = json!({"options": {"neutron.network": "front"}});
+        for (key, value) in more.as_object().unwrap() {
+            match key.as_str() {
+                "options" => value.as_object().unwrap().iter().for_each(|(key, value)| {
+                    all["options"][key] = value.clone();
+                }),
+                _ => all[key] = value.clone(),
+            }
+        }
+        read(all).unwrap_err().to_string()
+    };
+    for (more, word) in [
+        (json!({"options": {"mtu": "1400"}}), "-o mtu: Neutron decides that"),
+        (json!({"options": {"driver": "macvlan"}}), "-o driver=macvlan: macvlan is not neutron"),
+        (json!({"options": {"network": "back"}}), "leave out -o neutron.network"),
+        (json!({"options": {"neutron.port": "a b"}}), "-o neutron.port=a b"),
+        (json!({"options": {"neutron.vlan": "7"}}), "-o neutron.vlan: no such option"),
+        (json!({"internal": true}), "--internal"),
+        (json!({"network_interface": "eth0"}), "--interface-name"),
+        (json!({"ipam_options": {"driver": "dhcp"}}), "--ipam-driver dhcp"),
+        (json!({"subnets": [{"subnet": "10.5.0.0/24", "gateway": "10.5.0.1"}]}), "--gateway"),
+    ] {
+        let error = front(more.clone());
+        assert!(error.contains(word), "{more}: {error}");
+    }
+    let nameless = options(json!({"driver": "neutron"})).unwrap_err().to_string();
+    assert!(nameless.contains("-o neutron.network=NETWORK"), "{nameless}");
+}

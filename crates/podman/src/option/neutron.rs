@@ -1,0 +1,61 @@
+//! Networks of OpenStack Neutron: `-o driver=neutron`, with the words that every front end has.
+
+use std::collections::BTreeMap;
+
+use model::text::choice;
+use model::{Error, IngressPolicy, NEUTRON_KEYS, NeutronSaid, Result};
+
+use super::{CLOUD, METRIC, NOT_OF_NEUTRON, NewNetwork, Shape, Source, reach};
+use crate::DRIVER;
+use crate::text::Texts;
+use crate::wire::NetworkConfig;
+
+/// Whether the options are about such a network.
+pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
+    let words = [("neutron", ())];
+    let expected = "neutron; other networks are described by -o parent and -o mode";
+    let said = texts.one(CLOUD, expected, choice(&words))?;
+    Ok(said.is_some() || texts.first_of(NEUTRON_KEYS).is_some())
+}
+
+/// The network. Its subnets are Neutron's: Podman compares what `--ip` asks for with those that it
+/// is told with `--subnet`.
+pub(super) fn network(
+    config: &NetworkConfig,
+    texts: &Texts<'_>,
+    options: &BTreeMap<String, String>,
+) -> Result<NewNetwork> {
+    let decided = |what: &str| {
+        Error::invalid(format!("{what}: Neutron decides that for its networks; leave it out"))
+    };
+    if let Some(key) = texts.first_of(&NOT_OF_NEUTRON) {
+        return Err(decided(&format!("-o {key}")));
+    }
+    if config.internal {
+        return Err(decided("--internal"));
+    }
+    if config.network_interface.as_deref().is_some_and(|name| !name.is_empty()) {
+        return Err(decided("--interface-name"));
+    }
+    for of in config.subnets() {
+        if of.lease_range.is_some() || of.gateway.is_some() {
+            return Err(decided("--ip-range and --gateway"));
+        }
+    }
+    let ipam = config.ipam_options.as_ref().and_then(|options| options.get("driver"));
+    match ipam.map_or("", String::as_str) {
+        "" | "none" | "host-local" | DRIVER => {}
+        other => return Err(decided(&format!("--ipam-driver {}", other.escape_debug()))),
+    }
+    Ok(NewNetwork {
+        shape: Shape::Neutron(Box::new(NeutronSaid::read("-o", options)?.link("-o")?)),
+        source: Source::Cloud,
+        mtu: None,
+        ingress: IngressPolicy::Open,
+        default_route: true,
+        metric: texts.parsed(METRIC)?,
+        masquerade: None,
+        reach: reach(texts)?,
+        sticky: false,
+    })
+}
