@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: demo test test-vm fuzz bench build install lint
+.PHONY: demo test test-vm test-neutron fuzz bench build install lint
 PREFIX ?= /usr/local
 
 demo: ## the main job, seen
@@ -21,6 +21,12 @@ test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan 
 	@scripts/setup vm
 	@$(MAKE) --no-print-directory build
 	@scripts/vm-tests $(FILTER)
+
+test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead of Debian's
+	@scripts/setup test
+	@scripts/setup neutron
+	@$(MAKE) --no-print-directory build
+	@scripts/neutron-tests $(or $(NEUTRON),debian)
 
 fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
 	@scripts/setup build

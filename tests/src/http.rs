@@ -59,7 +59,7 @@ pub fn call(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Resul
 /// # Errors
 /// As for [`call`].
 pub fn open(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Result<(u16, Body)> {
-    let mut stream = UnixStream::connect(socket)?;
+    let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let kind = if body.starts_with(b"{") { "application/json" } else { "application/x-tar" };
@@ -68,20 +68,62 @@ pub fn open(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Resul
          Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all(&[head.as_bytes(), body].concat())?;
+    exchange(stream, &[head.as_bytes(), body].concat())
+}
+
+/// Sends `request` over a connection, and leaves it to the caller to read the answer's body.
+pub(crate) fn exchange<S: Read + Write>(
+    mut stream: S,
+    request: &[u8],
+) -> io::Result<(u16, Body<BufReader<S>>)> {
+    stream.write_all(request)?;
     let mut reader = BufReader::new(stream);
     let status = line(&mut reader)?;
     let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
     let status = status.ok_or_else(|| broken("no status line"))?;
-    let left = framing(&mut reader, status)?;
-    Ok((status, Body { reader, left }))
+    let (headers, left) = framing(&mut reader, status)?;
+    Ok((status, Body { reader, left, headers }))
+}
+
+/// A request as a server reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The next request of a connection; none where it has ended.
+pub(crate) fn request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Ok(None);
+    }
+    let mut words = first.split_whitespace().map(str::to_owned);
+    let (Some(method), Some(target)) = (words.next(), words.next()) else {
+        return Err(broken("no request line"));
+    };
+    let (headers, left) = framing(reader, 204)?;
+    let mut body = Vec::new();
+    Body { reader, left, headers: Vec::new() }.read_to_end(&mut body)?;
+    Ok(Some(Request { method, target, headers, body }))
 }
 
 /// A body that is still coming; ends with end of file.
 #[derive(Debug)]
-pub struct Body {
-    reader: BufReader<UnixStream>,
+pub struct Body<R = BufReader<UnixStream>> {
+    reader: R,
     left: Left,
+    headers: Vec<(String, String)>,
+}
+
+impl<R> Body<R> {
+    /// The answer's headers, their names in small letters.
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
 }
 
 /// What of a body is still to come.
@@ -93,7 +135,7 @@ enum Left {
     UntilTheEnd,
 }
 
-impl Read for Body {
+impl<R: BufRead> Read for Body<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Left::Chunks(left @ 0) = &mut self.left {
             let size = line(&mut self.reader)?;
@@ -115,18 +157,22 @@ impl Read for Body {
     }
 }
 
-fn framing(reader: &mut impl BufRead, status: u16) -> io::Result<Left> {
+/// Headers, and the body's length by them: for a request as for an answer of `status`.
+fn framing(reader: &mut impl BufRead, status: u16) -> io::Result<(Vec<(String, String)>, Left)> {
     let mut left = if status == 204 { Left::Bytes(0) } else { Left::UntilTheEnd };
+    let mut headers = Vec::new();
     loop {
-        let header = line(reader)?.to_ascii_lowercase();
-        let Some((name, value)) = header.split_once(':') else { return Ok(left) };
-        match (name, value.trim()) {
+        let header = line(reader)?;
+        let Some((name, value)) = header.split_once(':') else { return Ok((headers, left)) };
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        match (name.as_str(), value.to_ascii_lowercase().as_str()) {
             ("content-length", length) => {
                 left = Left::Bytes(length.parse().map_err(|_| broken("no content length"))?);
             }
             ("transfer-encoding", "chunked") => left = Left::Chunks(0),
             _ => {}
         }
+        headers.push((name, value.to_owned()));
     }
 }
 
