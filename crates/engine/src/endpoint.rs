@@ -330,7 +330,9 @@ fn is_as_asked(record: &Attachment, request: &Request) -> bool {
     let told = request.ipam.told().iter();
     let named: Vec<IpAddr> = told.map(|lease| lease.address.addr()).collect();
     let given: Vec<IpAddr> = request.addresses.iter().map(|held| held.address.addr()).collect();
-    let exact = !named.is_empty() || !given.is_empty();
+    // A cloud adds addresses of subnets where every port has one.
+    let adds = request.wiring.chooses_addresses();
+    let exact = !adds && (!named.is_empty() || !given.is_empty());
     let mut asked = [named, given, request.wanted.clone()].concat();
     asked.sort();
     asked.dedup();

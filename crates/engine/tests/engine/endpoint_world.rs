@@ -21,6 +21,8 @@ pub(crate) struct Kernel {
     pub(crate) bridges: BTreeSet<NetworkName>,
     pub(crate) links: BTreeMap<AttachmentId, Option<Sandbox>>,
     pub(crate) ports: BTreeMap<(Protocol, u16, IpAddr), AttachmentId>,
+    /// Those that a cloud has made a port for.
+    pub(crate) clouded: BTreeSet<AttachmentId>,
 }
 
 #[derive(Default)]
@@ -178,12 +180,29 @@ impl Driver for Rig {
         Ok(Attached { addresses: attachment.addresses.clone(), ..Attached::default() })
     }
 
+    fn offer(&self, attachment: &Attachment) -> Result<engine::port::Offer> {
+        self.effect("offer", &label(attachment))?;
+        self.kernel.lock().unwrap().clouded.insert(attachment.id.clone());
+        self.failing("offer")?;
+        Ok(super::cloud::offer(attachment))
+    }
+
+    fn withdraw(&self, attachment: &Attachment) -> Result<()> {
+        let had_port = self.kernel.lock().unwrap().clouded.contains(&attachment.id);
+        self.detach(attachment)?;
+        if had_port {
+            self.kernel.lock().unwrap().clouded.insert(attachment.id.clone());
+        }
+        Ok(())
+    }
+
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         self.effect("detach", &label(attachment))?;
         self.failing("detach")?;
         let mut kernel = self.kernel.lock().unwrap();
         if attachment.wiring.link.is_some() {
             kernel.links.remove(&attachment.id);
+            kernel.clouded.remove(&attachment.id);
         }
         for (key, _) in elements(attachment) {
             if kernel.ports.get(&key) == Some(&attachment.id) {
@@ -213,6 +232,9 @@ impl Driver for Rig {
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        if attachment.wiring.chooses_addresses() {
+            return attachment.wiring.link.as_ref()?.mac;
+        }
         let octet = match attachment.addresses.first()?.address.addr() {
             IpAddr::V4(v4) => v4.octets()[3],
             IpAddr::V6(v6) => v6.octets()[15],

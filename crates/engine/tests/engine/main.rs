@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod alias;
+mod cloud;
 mod common;
 mod endpoint;
 mod endpoint_crash;
