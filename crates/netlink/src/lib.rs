@@ -28,7 +28,8 @@ pub mod wire;
 pub use address::{Address, NewAddress};
 pub use decode::decode_anything;
 pub use link::{
-    At, Change, DeviceKind, Link, Links, NewBridge, NewDevice, NewTap, Peer, Sharing, Tap, Veth,
+    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, Peer, Sharing,
+    Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use neighbour::Neighbour;

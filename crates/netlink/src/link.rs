@@ -12,11 +12,13 @@ use crate::wire::{Attributes, Batch, DUMP, Message, Request, array};
 
 mod change;
 mod device;
+mod function;
 mod make;
 mod tap;
 
 pub use change::Change;
 pub use device::{DeviceKind, NewDevice};
+pub use function::Function;
 pub use make::{NewBridge, Peer, Veth};
 pub use tap::{NewTap, Tap};
 

@@ -7,6 +7,8 @@ pub mod contract;
 pub mod extension;
 mod http;
 mod neutron;
+pub mod ovsdb;
+pub mod plug;
 pub mod stock;
 
 pub use neutron::Neutron;

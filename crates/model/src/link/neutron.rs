@@ -240,11 +240,15 @@ pub enum Vif {
     Ovs {
         /// The bridge.
         bridge: IfName,
+        /// Whether the container may leave checksums to its interface, as [`Plug::offload`].
+        offload: bool,
     },
     /// A port of an Open vSwitch bridge through a Linux bridge, where iptables filters.
     OvsHybrid {
         /// The Open vSwitch bridge.
         bridge: IfName,
+        /// Whether the container may leave checksums to its interface, as [`Plug::offload`].
+        offload: bool,
     },
     /// A port of a Linux bridge.
     Bridge {

@@ -1,0 +1,312 @@
+//! Open vSwitch's database (OVSDB, RFC 7047), as far as ports of bridges need it: what `ovs-vsctl`
+//! does, without a process for it.
+
+mod frame;
+mod operation;
+mod remote;
+mod session;
+mod value;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::{Error, IfName, Kind, Mac, ResourceId, Result};
+use serde_json::{Value, json};
+
+use operation::{Table, comment, insert, is_named, mutate, select, wait};
+use session::{Refusal, Session};
+
+pub use remote::Remote;
+
+/// What Kuryr's ports of a switch are known by (`external_ids:owner`): its own script looks for it.
+const OWNER: &str = "kuryr";
+
+/// What ours are known by besides (`external_ids:made-by`).
+const MADE_BY: &str = "spoke";
+
+/// How long the switch may take to look at a port.
+const TAKING: Duration = Duration::from_secs(10);
+
+/// How long it may take to find the port's device, which is there.
+const FINDING: Duration = Duration::from_secs(2);
+
+/// How often a port is looked at again that others change.
+const ATTEMPTS: usize = 3;
+
+/// What forwards a bridge's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datapath {
+    /// The kernel (`system`).
+    Kernel,
+    /// The switch itself (`netdev`), which takes frames as they are.
+    Program,
+}
+
+impl From<&str> for Datapath {
+    fn from(text: &str) -> Self {
+        if text == "netdev" { Datapath::Program } else { Datapath::Kernel }
+    }
+}
+
+/// A bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    /// What forwards its packets.
+    pub datapath: Datapath,
+}
+
+/// A port that is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPort<'a> {
+    /// Of this bridge.
+    pub bridge: &'a IfName,
+    /// The interface.
+    pub end: &'a IfName,
+    /// The Neutron port that it is.
+    pub port: &'a ResourceId,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// Neutron's `device_id`.
+    pub device: &'a str,
+}
+
+/// A container's port of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugged {
+    /// The interface.
+    pub end: IfName,
+    /// The Neutron port that it is.
+    pub port: ResourceId,
+    /// Neutron's `device_id`.
+    pub device: String,
+    /// Whether we made it, and not kuryr-libnetwork.
+    pub is_ours: bool,
+    /// Why the switch cannot use it, if that is so.
+    pub error: Option<String>,
+}
+
+/// A connection to the database.
+pub struct Ovsdb {
+    session: Session,
+}
+
+impl Ovsdb {
+    /// Connects to the database at `remote`: `unix:PATH` or `tcp:HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`Kind::TryAgain`] where nobody answers there; [`Kind::Denied`]; [`Kind::Invalid`] or
+    /// [`Kind::Unsupported`] where it is no such address.
+    pub fn connect(remote: &str) -> Result<Self> {
+        Ok(Self { session: Session::open(&remote.parse()?)? })
+    }
+
+    /// The bridge of this name, if there is one.
+    ///
+    /// # Errors
+    /// [`Kind::TryAgain`] where the database does not answer; [`Kind::Kernel`] where it refuses.
+    pub fn bridge(&mut self, name: &IfName) -> Result<Option<Bridge>> {
+        let asked = [select(Table::Bridge, is_named(name), &["datapath_type"])];
+        let results = self.carry_out(&asked)?;
+        let rows = value::rows(&results, 0);
+        Ok(rows.first().map(|row| {
+            let text = row.get("datapath_type").and_then(Value::as_str).unwrap_or_default();
+            Bridge { datapath: text.into() }
+        }))
+    }
+
+    /// Makes a port, and waits until the switch has taken it. Repeating it is no error.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] where there is no such bridge; [`Kind::Conflict`] where another Neutron
+    /// port has an interface of that name; [`Kind::TryAgain`] where the switch does not take it in
+    /// time; [`Kind::Kernel`] where it cannot.
+    pub fn plug(&mut self, new: &NewPort<'_>) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            // Both at once: the second is answered when the switch has dealt with the first.
+            let made = self.session.send(&insertion(new))?;
+            let taken = self.session.send(&taking(new.end))?;
+            let made = self.session.receive(made)?;
+            let taken = self.session.receive(taken)?;
+            let there = match made {
+                Ok(_) => true,
+                Err(refusal) if refusal.is_timeout() => self.is_there(new)?,
+                Err(refusal) => return Err(refusal.into_error(&format!("plugging {}", new.end))),
+            };
+            if there {
+                return self.is_taken(new, taken);
+            }
+        }
+        Err(Error::try_again(format!(
+            "{} of {} keeps changing in Open vSwitch",
+            new.end, new.bridge
+        )))
+    }
+
+    /// Removes the interface's port, if it is this Neutron port's; whether there was one.
+    ///
+    /// # Errors
+    /// [`Kind::TryAgain`] where the database does not answer; [`Kind::Kernel`] where it refuses.
+    pub fn unplug(&mut self, end: &IfName, port: &ResourceId) -> Result<bool> {
+        for _ in 0..ATTEMPTS {
+            let results = self.carry_out(&[
+                select(Table::Interface, is_named(end), &["external_ids"]),
+                select(Table::Port, is_named(end), &["_uuid"]),
+            ])?;
+            let interface = value::rows(&results, 0).first();
+            let row =
+                value::rows(&results, 1).first().and_then(|row| value::uuid(row.get("_uuid")?));
+            let (Some(interface), Some(row)) = (interface, row) else { return Ok(false) };
+            let ids = interface.get("external_ids").cloned().unwrap_or_default();
+            if value::map(&ids).get("iface-id").map(String::as_str) != Some(port.as_str()) {
+                return Ok(false);
+            }
+            let removed = self.session.transact(&deletion(end, &ids, row))?;
+            match removed {
+                Ok(_) => return Ok(true),
+                Err(refusal) if refusal.is_timeout() => {}
+                Err(refusal) => return Err(refusal.into_error(&format!("unplugging {end}"))),
+            }
+        }
+        Err(Error::try_again(format!("{end} keeps changing in Open vSwitch")))
+    }
+
+    /// The containers' ports of this switch, whoever made them.
+    ///
+    /// # Errors
+    /// As [`Ovsdb::bridge`].
+    pub fn plugged(&mut self) -> Result<Vec<Plugged>> {
+        let owned = json!([["external_ids", "includes", ["map", [["owner", OWNER]]]]]);
+        let columns = ["name", "external_ids", "error"];
+        let results = self.carry_out(&[select(Table::Interface, owned, &columns)])?;
+        Ok(value::rows(&results, 0).iter().filter_map(plugged).collect())
+    }
+
+    /// Whether the port is there already as it is to be. One that is this Neutron port's, but in
+    /// another bridge, is removed.
+    fn is_there(&mut self, new: &NewPort<'_>) -> Result<bool> {
+        let results = self.carry_out(&[
+            select(Table::Bridge, is_named(new.bridge), &["ports"]),
+            select(Table::Interface, is_named(new.end), &["external_ids"]),
+            select(Table::Port, is_named(new.end), &["_uuid"]),
+        ])?;
+        let Some(bridge) = value::rows(&results, 0).first() else {
+            return Err(Error::not_found(format!(
+                "Open vSwitch has no bridge {}, which {} is to be a port of",
+                new.bridge, new.end
+            )));
+        };
+        let interface = value::rows(&results, 1).first();
+        let row = value::rows(&results, 2).first().and_then(|row| value::uuid(row.get("_uuid")?));
+        let ids = interface.and_then(|row| row.get("external_ids")).map(value::map);
+        match (ids, row) {
+            (Some(ids), Some(row)) if ids.get("iface-id") == Some(&new.port.to_string()) => {
+                let inside = value::uuids(bridge.get("ports")).contains(&row);
+                if !inside {
+                    self.unplug(new.end, new.port)?;
+                }
+                Ok(inside)
+            }
+            (None, None) => Ok(false),
+            (ids, _) => Err(Error::conflict(format!(
+                "Open vSwitch has a port or interface {} already, of {}: it is to be of port {}",
+                new.end,
+                whose(ids.as_ref()),
+                new.port
+            ))),
+        }
+    }
+
+    /// Whether the switch has found the port's device.
+    fn is_taken(&mut self, new: &NewPort<'_>, taken: Result<Vec<Value>, Refusal>) -> Result<()> {
+        let (end, bridge) = (new.end, new.bridge);
+        match taken {
+            Ok(_) => return Ok(()),
+            Err(refusal) if refusal.is_timeout() => {}
+            Err(refusal) => return Err(refusal.into_error(&format!("waiting for {end}"))),
+        }
+        let results =
+            self.carry_out(&[select(Table::Interface, is_named(end), &["ofport", "error"])])?;
+        let row = value::rows(&results, 0).first();
+        match row.and_then(|row| value::text(row.get("error")?)) {
+            Some(error) => Err(Error::new(
+                Kind::Kernel,
+                format!("Open vSwitch cannot use {end} as a port of {bridge}: {error}"),
+            )),
+            None => Err(Error::try_again(format!(
+                "Open vSwitch has not taken {end} as a port of {bridge} within {} seconds: is \
+                 ovs-vswitchd running?",
+                TAKING.as_secs()
+            ))),
+        }
+    }
+
+    fn carry_out(&mut self, operations: &[Value]) -> Result<Vec<Value>> {
+        let results = self.session.transact(operations)?;
+        results.map_err(|refusal| refusal.into_error("asking Open vSwitch"))
+    }
+}
+
+/// Makes the port, provided that there is none of its name and that there is the bridge.
+fn insertion(new: &NewPort<'_>) -> Vec<Value> {
+    let here = |name: &IfName| json!([{ "name": name.as_str() }]);
+    let ids = [
+        ("attached-mac", new.mac.to_string()),
+        ("iface-id", new.port.to_string()),
+        ("iface-status", "active".to_owned()),
+        ("made-by", MADE_BY.to_owned()),
+        ("owner", OWNER.to_owned()),
+        ("vm-uuid", new.device.to_owned()),
+    ];
+    let interface = json!({ "name": new.end.as_str(), "external_ids": ["map", ids] });
+    let port = json!({ "name": new.end.as_str(), "interfaces": ["named-uuid", "interface"] });
+    let ports = json!([["ports", "insert", ["set", [["named-uuid", "port"]]]]]);
+    let at_once = Duration::ZERO;
+    vec![
+        comment(&format!("spoke: plug {} of port {}", new.end, new.port)),
+        wait(Table::Bridge, new.bridge, "==", (&["name"], here(new.bridge)), at_once),
+        wait(Table::Interface, new.end, "==", (&["name"], json!([])), at_once),
+        wait(Table::Port, new.end, "==", (&["name"], json!([])), at_once),
+        insert(Table::Interface, "interface", interface),
+        insert(Table::Port, "port", port),
+        mutate(Table::Bridge, is_named(new.bridge), ports),
+    ]
+}
+
+/// Is answered once the switch has looked at the interface, and has found its device (`ofport` is
+/// empty before, and -1 where it has not).
+fn taking(end: &IfName) -> Vec<Value> {
+    let ofport: &[&str] = &["ofport"];
+    vec![
+        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": ["set", []] }])), TAKING),
+        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": -1 }])), FINDING),
+    ]
+}
+
+/// Takes the port, and with it the interface, out of its bridge: what nothing refers to is gone.
+fn deletion(end: &IfName, ids: &Value, row: &str) -> Vec<Value> {
+    let unchanged = json!([{ "external_ids": ids }]);
+    let holds = json!([["ports", "includes", ["set", [["uuid", row]]]]]);
+    vec![
+        comment(&format!("spoke: unplug {end}")),
+        wait(Table::Interface, end, "==", (&["external_ids"], unchanged), Duration::ZERO),
+        mutate(Table::Bridge, holds, json!([["ports", "delete", ["set", [["uuid", row]]]]])),
+    ]
+}
+
+fn plugged(row: &Value) -> Option<Plugged> {
+    let mut ids = value::map(row.get("external_ids")?);
+    Some(Plugged {
+        end: row.get("name")?.as_str()?.parse().ok()?,
+        port: ids.get("iface-id")?.parse().ok()?,
+        device: ids.remove("vm-uuid").unwrap_or_default(),
+        is_ours: ids.get("made-by").is_some_and(|by| by == MADE_BY),
+        error: row.get("error").and_then(value::text).map(str::to_owned),
+    })
+}
+
+fn whose(ids: Option<&BTreeMap<String, String>>) -> String {
+    match ids.and_then(|ids| ids.get("iface-id")) {
+        Some(port) => format!("Neutron port {port}"),
+        None => "no Neutron port".to_owned(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Calls and answers (JSON-RPC 1.0, RFC 7047 §4).
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::{Error, Kind, Result};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::{Value, json};
+
+use super::Remote;
+use super::frame::Frames;
+
+/// How long the database may take for one answer, besides what it was told to wait for: longer than
+/// any such wait.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How many messages of others may come before an answer.
+const OTHERS: usize = 1000;
+
+/// A connection.
+pub(super) struct Session {
+    remote: String,
+    stream: Stream,
+    frames: Frames,
+    calls: u64,
+}
+
+/// A call that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call(u64);
+
+/// Why the database refused a transaction: then nothing of it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    error: String,
+    details: String,
+}
+
+impl Refusal {
+    /// Whether what was waited for did not come to be.
+    pub(super) fn is_timeout(&self) -> bool {
+        self.error == "timed out"
+    }
+
+    pub(super) fn into_error(self, doing: &str) -> Error {
+        let Refusal { error, details } = self;
+        Error::new(Kind::Kernel, format!("{doing}: Open vSwitch's database: {error}: {details}"))
+    }
+}
+
+impl Session {
+    pub(super) fn open(remote: &Remote) -> Result<Self> {
+        let stream = match remote {
+            Remote::Unix(path) => unix(path).map(Stream::Unix),
+            Remote::Tcp { host, port } => tcp(host, *port).map(Stream::Tcp),
+        };
+        let remote = remote.to_string();
+        let stream = stream.map_err(|error| unreachable(&remote, error))?;
+        Ok(Self { remote, stream, frames: Frames::default(), calls: 0 })
+    }
+
+    /// Carries out operations, all or none; what each of them gave.
+    pub(super) fn transact(&mut self, operations: &[Value]) -> Result<Result<Vec<Value>, Refusal>> {
+        let call = self.send(operations)?;
+        self.receive(call)
+    }
+
+    /// Sends a transaction without waiting for its answer.
+    pub(super) fn send(&mut self, operations: &[Value]) -> Result<Call> {
+        self.calls += 1;
+        let mut params = vec![json!("Open_vSwitch")];
+        params.extend_from_slice(operations);
+        self.write(&json!({ "method": "transact", "params": params, "id": self.calls }))?;
+        Ok(Call(self.calls))
+    }
+
+    /// The answer to a call; calls are answered in their order.
+    pub(super) fn receive(&mut self, call: Call) -> Result<Result<Vec<Value>, Refusal>> {
+        let deadline = Instant::now() + PATIENCE;
+        for _ in 0..OTHERS {
+            let message = self.message(deadline)?;
+            match message.get("method").and_then(Value::as_str) {
+                Some("echo") => {
+                    let (params, id) = (message.get("params"), message.get("id"));
+                    self.write(&json!({ "result": params, "error": null, "id": id }))?;
+                }
+                Some(_) => {}
+                None if message.get("id").and_then(Value::as_u64) == Some(call.0) => {
+                    return answer(message).map_err(|error| error.context(&self.remote));
+                }
+                None => {}
+            }
+        }
+        Err(Error::try_again(format!("{}: the database talks of other things", self.remote)))
+    }
+
+    fn message(&mut self, deadline: Instant) -> Result<Value> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            if let Some(message) =
+                self.frames.next().map_err(|error| error.context(&self.remote))?
+            {
+                return Ok(message);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let read = self.stream.set_patience(left).and_then(|()| self.stream.read(&mut buffer));
+            match read {
+                Ok(0) => {
+                    return Err(unreachable(&self.remote, io::ErrorKind::UnexpectedEof.into()));
+                }
+                Ok(length) => self.frames.push(buffer.get(..length).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unreachable(&self.remote, error)),
+            }
+        }
+    }
+
+    fn write(&mut self, message: &Value) -> Result<()> {
+        let bytes = message.to_string().into_bytes();
+        let written =
+            self.stream.set_patience(PATIENCE).and_then(|()| self.stream.write_all(&bytes));
+        written.map_err(|error| unreachable(&self.remote, error))
+    }
+}
+
+/// What the database answered. A transaction that it refused says so in the result of the operation
+/// that failed, or in one more at the end.
+fn answer(mut message: Value) -> Result<Result<Vec<Value>, Refusal>> {
+    let text = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
+        return Ok(Err(match error.as_str() {
+            Some(error) => Refusal { error: error.to_owned(), details: String::new() },
+            None => Refusal { error: text(error, "error"), details: text(error, "details") },
+        }));
+    }
+    let Some(Value::Array(results)) = message.get_mut("result").map(Value::take) else {
+        return Err(Error::invalid("an answer has no result".to_owned()));
+    };
+    match results.iter().find(|result| result.get("error").is_some_and(|it| !it.is_null())) {
+        Some(failed) => {
+            Ok(Err(Refusal { error: text(failed, "error"), details: text(failed, "details") }))
+        }
+        None => Ok(Ok(results)),
+    }
+}
+
+fn unreachable(remote: &str, error: io::Error) -> Error {
+    let what = format!(
+        "Open vSwitch's database at {remote} does not answer (is ovsdb-server running, and is that \
+         its address?)"
+    );
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::os(what, error),
+        _ => Error::try_again(what).because(error),
+    }
+}
+
+/// With its time-out before it connects: a server that accepts nobody must not hold us.
+fn unix(path: &Path) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket.into())
+}
+
+fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::ErrorKind::NotFound.into();
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn set_patience(&self, left: Duration) -> io::Result<()> {
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match self {
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left)))
+            }
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left)))
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.write_all(bytes),
+            Stream::Tcp(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_found_wherever_they_stand() {
+        let ok = json!({ "id": 1, "error": null, "result": [{ "rows": [] }, {}] });
+        assert_eq!(answer(ok).unwrap().unwrap().len(), 2);
+        let inside = json!({ "id": 1, "error": null, "result": [
+            {}, { "error": "timed out", "details": "wait" }, null] });
+        assert!(answer(inside).unwrap().unwrap_err().is_timeout());
+        let whole = json!({ "id": 1, "error": { "error": "unknown database" }, "result": null });
+        assert_eq!(answer(whole).unwrap().unwrap_err().error, "unknown database");
+        let word = json!({ "id": 1, "error": "canceled" });
+        assert_eq!(answer(word).unwrap().unwrap_err().error, "canceled");
+        for bad in [json!({ "id": 1 }), json!({ "id": 1, "result": 7 })] {
+            assert!(answer(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Connecting ports on this host, as the types of VIFs that Neutron names ask for.
+//!
+//! The kernel's part, a link, is the dataplane's ([`kernel_link`] says which). Here is what has to
+//! happen around it, in this order: [`prepare`], the link comes, [`plug`]; [`unplug`], the link goes,
+//! [`release`]. Each may be repeated, and the latter two find nothing to do where the former two did not
+//! come to it.
+
+mod bridge;
+mod function;
+mod hybrid;
+mod kernel;
+mod python;
+mod script;
+mod vif;
+
+use model::{Error, IfName, Mac, ResourceId, Result, Vif};
+
+use crate::config::Plugging;
+use crate::ovsdb::{NewPort, Ovsdb};
+
+pub use kernel::kernel_link;
+pub use vif::{nested, vif_of};
+
+/// Marks the devices that are made here (`IFLA_GROUP`): "spon". None of them is a container's.
+pub const GROUP: u32 = 0x7370_6f6e;
+
+/// A port that is to be connected, or is.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead<'a> {
+    /// How.
+    pub vif: &'a Vif,
+    /// The port.
+    pub port: &'a ResourceId,
+    /// Its network.
+    pub network: &'a ResourceId,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// Neutron's `device_id`.
+    pub device: &'a str,
+    /// The project that it belongs to, where that is known: only scripts are told, when they bind.
+    pub project: &'a str,
+}
+
+/// What has to be there before the link is: a virtual function has its address and VLAN.
+///
+/// # Errors
+/// What the kernel refuses; [`model::Kind::NotFound`] where there is no such function.
+pub fn prepare(lead: &Lead<'_>) -> Result<()> {
+    match lead.vif {
+        Vif::Function { slot, vlan } => function::give(slot, lead.mac, *vlan),
+        _ => Ok(()),
+    }
+}
+
+/// Connects the host's end of the link. Repeating it is no error.
+///
+/// # Errors
+/// [`model::Kind::Conflict`] where another port has the end's name on the switch;
+/// [`model::Kind::NotFound`] where the switch or the script is missing; [`model::Kind::TryAgain`] where
+/// the switch does not answer, or does not take the port; what the kernel refuses.
+pub fn plug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(lead.port)?;
+    match lead.vif {
+        Vif::Ovs { bridge, .. } => join(lead, &end, bridge, plugging),
+        Vif::OvsHybrid { bridge, .. } => {
+            let there = hybrid::make(lead.port, &end)?;
+            join(lead, &there, bridge, plugging)
+        }
+        Vif::Bridge { bridge } => bridge::join(bridge, &end),
+        Vif::Script { name, details } => script::bind(lead, &end, (name, details), plugging),
+        Vif::Tap
+        | Vif::Macvlan { .. }
+        | Vif::Ipvlan { .. }
+        | Vif::Trunk { .. }
+        | Vif::Function { .. } => Ok(()),
+    }
+}
+
+/// The opposite, while the link may still be there. What is not connected, or is somebody else's, is
+/// no error.
+///
+/// # Errors
+/// As [`plug`].
+pub fn unplug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(lead.port)?;
+    match lead.vif {
+        Vif::Ovs { .. } => leave(lead, &end, plugging),
+        Vif::OvsHybrid { .. } => {
+            let left = leave(lead, &hybrid::switch_end(lead.port)?, plugging);
+            left.and(hybrid::remove(lead.port))
+        }
+        Vif::Bridge { bridge } => bridge::leave(bridge, &end),
+        Vif::Script { name, details } => script::unbind(lead, &end, (name, details), plugging),
+        Vif::Tap
+        | Vif::Macvlan { .. }
+        | Vif::Ipvlan { .. }
+        | Vif::Trunk { .. }
+        | Vif::Function { .. } => Ok(()),
+    }
+}
+
+/// What is left to do once the link is gone: a virtual function is in no VLAN any more.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn release(lead: &Lead<'_>) -> Result<()> {
+    match lead.vif {
+        Vif::Function { slot, .. } => function::take_back(slot),
+        _ => Ok(()),
+    }
+}
+
+/// What the host's end of a port's link is called: what Neutron's agents look for, and what
+/// kuryr-libnetwork names it.
+///
+/// # Errors
+/// None, as ids are short enough.
+pub fn end_of(port: &ResourceId) -> Result<IfName> {
+    named("tap", port)
+}
+
+/// A device that is named after a port.
+fn named(prefix: &str, port: &ResourceId) -> Result<IfName> {
+    let name = format!("{prefix}{}", port.short());
+    name.parse().map_err(|_: Error| Error::bug(format!("{name} is no interface's name")))
+}
+
+fn join(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<()> {
+    let new = NewPort { bridge, end, port: lead.port, mac: lead.mac, device: lead.device };
+    Ovsdb::connect(&plugging.ovsdb)?.plug(&new)
+}
+
+fn leave(lead: &Lead<'_>, end: &IfName, plugging: &Plugging) -> Result<()> {
+    Ovsdb::connect(&plugging.ovsdb)?.unplug(end, lead.port).map(drop)
+}
