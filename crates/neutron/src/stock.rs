@@ -10,6 +10,8 @@ mod key;
 mod make;
 mod pause;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use model::{ResourceId, Result};
 

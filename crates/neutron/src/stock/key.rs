@@ -116,10 +116,10 @@ impl From<KeyDigest> for String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn key(network: &str) -> StockKey {
+    pub(in super::super) fn key(network: &str) -> StockKey {
         StockKey {
             host: "node".into(),
             place: Place::Host,
