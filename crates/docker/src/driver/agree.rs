@@ -15,7 +15,7 @@ pub(super) fn agree(
 ) -> Result<()> {
     let kind = kind_of(known)?;
     if let Some(there) = other_kind(kind, wish, circumstances)? {
-        return differs(known, "-o driver, parent, vlan, mode or cni", there.to_owned());
+        return differs(known, "-o driver, parent, vlan, mode, cni or neutron.…", there.to_owned());
     }
     refuse_other_reach(known, kind, wish)?;
     let difference = match kind {
@@ -50,6 +50,7 @@ fn other_kind(
         (Some(KindWish::Plugins(file)), LinkKind::Chain(there)) => {
             (circumstances.plugins)(file)? == *there
         }
+        (Some(KindWish::Neutron(wanted)), LinkKind::Neutron(there)) => wanted == there,
         (Some(_), _) => false,
     };
     Ok((!is_it).then(|| named(kind)))

@@ -84,6 +84,10 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let parent = link.and_then(|link| link.kind.parent());
     tell("parent", parent.and_then(|parent| parent.name.as_ref()).map(ToString::to_string));
     tell("mac", link.and_then(|link| link.mac).map(|mac| mac.to_string()));
+    if let Some(LinkKind::Neutron(neutron)) = link.map(|link| &link.kind) {
+        tell("neutron network", Some(neutron.network.to_string()));
+        tell("neutron port", neutron.binding.as_ref().map(|binding| binding.port.to_string()));
+    }
     let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
     tell("addresses", list(addresses.collect()));
     if let model::Phase::Attached(attached) = &attachment.phase {

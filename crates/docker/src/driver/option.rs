@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use model::text::{choice, truth};
 use model::{
-    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NetworkName, Publisher,
-    Reach, Result,
+    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NEUTRON_KEYS, NetworkName,
+    Publisher, Reach, Result,
 };
 
 use super::text::Texts;
@@ -63,6 +63,7 @@ const KEYS: &[&[&str]] = &[
     kind::HOST_ACCESS,
     kind::PROBE,
     kind::CNI,
+    NEUTRON_KEYS,
 ];
 
 /// Those that say something of a bridge, or of what goes through this host.

@@ -59,6 +59,7 @@ fn ipam(name: &NetworkName, wish: &NetworkWish, blocks: &[Block]) -> Result<Ipam
         (_, []) => Ok(Ipam::None),
         _ if wish.dhcp => Err(pools_of_others("mode=dhcp")),
         (Some(KindWish::Plugins(_)), _) => Err(pools_of_others("cni")),
+        (Some(KindWish::Neutron(_)), _) => Err(pools_of_others("driver=neutron")),
         (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(wish, blocks))? }),
     }
 }
@@ -83,6 +84,7 @@ fn wiring(
         Some(KindWish::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
         Some(KindWish::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
         Some(KindWish::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
+        Some(KindWish::Neutron(link)) => LinkKind::Neutron(link.clone()),
     };
     let link = Link { kind, name: None, mac: None, mtu: wish.mtu };
     Ok(Wiring { link: Some(link), ..Wiring::default() })

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use model::text::shown;
-use model::{Error, Result};
+use model::{Error, NEUTRON_PREFIX, Result};
 
 /// A map of options, and how it is given on the command line.
 pub(crate) struct Texts<'a> {
@@ -19,12 +19,20 @@ impl Texts<'_> {
     pub(crate) fn refuse_unknown(&self, known: &[&[&str]]) -> Result<()> {
         let is_known = |key: &str| known.iter().any(|keys| keys.contains(&key));
         let Some(key) = self.map.keys().find(|key| !is_known(key)) else { return Ok(()) };
-        let known: Vec<&str> = known.iter().flat_map(|keys| keys.iter().copied()).collect();
+        let known = known.iter().flat_map(|keys| keys.iter().copied());
+        let of_neutron = |key: &str| key.starts_with(NEUTRON_PREFIX);
+        let (neutron, own): (Vec<&str>, Vec<&str>) = known.partition(|key| of_neutron(key));
+        let there = match (neutron.is_empty(), of_neutron(key)) {
+            (true, _) => own.join(", "),
+            (false, true) => neutron.join(", "),
+            (false, false) => {
+                format!("{}, and those of Neutron ({NEUTRON_PREFIX}…)", own.join(", "))
+            }
+        };
         Err(Error::unsupported(format!(
-            "{} {}: no such option; Spoke has {}",
+            "{} {}: no such option; Spoke has {there}",
             self.flag,
-            shown(key),
-            known.join(", ")
+            shown(key)
         )))
     }
 

@@ -1,11 +1,12 @@
-//! What a network's containers are connected to: a bridge, the segment of a parent device, or what
-//! CNI plugins make.
+//! What a network's containers are connected to: a bridge, the segment of a parent device, a network
+//! of Neutron, or what CNI plugins make.
 
 use std::path::{Component, Path, PathBuf};
 
 use model::text::{choice, truth};
 use model::{
-    Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Place, Result, VlanId,
+    Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, NEUTRON_KEYS, NeutronLink,
+    NeutronSaid, Parent, Place, Result, VlanId,
 };
 
 use super::super::text::Texts;
@@ -37,6 +38,8 @@ pub(crate) enum KindWish {
     Ipvlan(Ipvlan),
     /// Whatever the plugins of the list in this file make.
     Plugins(PathBuf),
+    /// A network of Neutron.
+    Neutron(Box<NeutronLink>),
 }
 
 /// The kinds by name.
@@ -45,6 +48,7 @@ enum Driver {
     Bridge,
     Macvlan,
     Ipvlan,
+    Neutron,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +80,13 @@ pub(super) struct Said {
 impl Said {
     /// Whether addresses and routes come from elsewhere, too.
     pub(super) fn is_told(&self) -> bool {
-        self.dhcp || matches!(self.kind, Some(KindWish::Plugins(_)))
+        self.dhcp || self.kind.as_ref().is_some_and(KindWish::is_told)
     }
 
-    /// Plugins have what their list says.
+    /// Plugins have what their list says, and Neutron's networks what Neutron says.
     pub(super) fn refuse_mtu(&self, texts: &Texts<'_>) -> Result<()> {
         match (&self.kind, texts.there(&[super::MTU])) {
-            (Some(KindWish::Plugins(_)), Some(mtu)) => Err(texts.contradiction(self.key, mtu)),
+            (Some(kind), Some(mtu)) if kind.is_told() => Err(texts.contradiction(self.key, mtu)),
             _ => Ok(()),
         }
     }
@@ -91,7 +95,12 @@ impl Said {
     pub(super) fn is_elsewhere(&self) -> bool {
         self.dhcp
             || match &self.kind {
-                Some(KindWish::Macvlan(_) | KindWish::Ipvlan(_) | KindWish::Plugins(_)) => true,
+                Some(
+                    KindWish::Macvlan(_)
+                    | KindWish::Ipvlan(_)
+                    | KindWish::Plugins(_)
+                    | KindWish::Neutron(_),
+                ) => true,
                 Some(KindWish::Bridge) | None => false,
             }
     }
@@ -129,7 +138,18 @@ pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<Said
             refuse(texts, key, &[MACVLAN_MODE, HOST_ACCESS, PROBE])?;
             KindWish::Ipvlan(ipvlan(texts, mode, key)?)
         }
+        Driver::Neutron => {
+            let lan = [PARENT, VLAN, MODE, MACVLAN_MODE, IPVLAN_MODE, HOST_ACCESS, PROBE];
+            refuse(texts, key, &lan)?;
+            let said = NeutronSaid::read(texts.flag, texts.map)?;
+            KindWish::Neutron(Box::new(said.link(texts.flag)?))
+        }
     };
+    if let (Some(neutron), false) =
+        (texts.there(&[NEUTRON_KEYS]), matches!(kind, KindWish::Neutron(_)))
+    {
+        return Err(texts.contradiction(key, neutron));
+    }
     match on_bridge.filter(|_| kind != KindWish::Bridge) {
         Some(other) => Err(texts.contradiction(key, other)),
         None => Ok(Said { kind: Some(kind), dhcp, key }),
@@ -138,10 +158,17 @@ pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<Said
 
 /// Which kind, and the key that decides it: `driver`, or else what only one kind has.
 fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'static str)>> {
-    let words =
-        [("bridge", Driver::Bridge), ("macvlan", Driver::Macvlan), ("ipvlan", Driver::Ipvlan)];
-    if let Some(said) = texts.one(DRIVER, "bridge, macvlan or ipvlan", choice(&words))? {
+    let words = [
+        ("bridge", Driver::Bridge),
+        ("macvlan", Driver::Macvlan),
+        ("ipvlan", Driver::Ipvlan),
+        ("neutron", Driver::Neutron),
+    ];
+    if let Some(said) = texts.one(DRIVER, "bridge, macvlan, ipvlan or neutron", choice(&words))? {
         return Ok(Some((said, DRIVER[0])));
+    }
+    if let Some(key) = texts.there(&[NEUTRON_KEYS]) {
+        return Ok(Some((Driver::Neutron, key)));
     }
     Ok(match mode {
         _ if texts.there(&[IPVLAN_MODE]).is_some() => Some((Driver::Ipvlan, IPVLAN_MODE[0])),
@@ -273,7 +300,15 @@ impl KindWish {
     pub(crate) fn is_lan(&self) -> bool {
         match self {
             KindWish::Macvlan(_) | KindWish::Ipvlan(_) => true,
-            KindWish::Bridge | KindWish::Plugins(_) => false,
+            KindWish::Bridge | KindWish::Plugins(_) | KindWish::Neutron(_) => false,
+        }
+    }
+
+    /// Whether whoever makes its links tells everything else too.
+    pub(crate) fn is_told(&self) -> bool {
+        match self {
+            KindWish::Plugins(_) | KindWish::Neutron(_) => true,
+            KindWish::Bridge | KindWish::Macvlan(_) | KindWish::Ipvlan(_) => false,
         }
     }
 }

@@ -148,3 +148,41 @@ fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
     assert_eq!(publisher(&docker), Some(model::Publisher::Runtime));
     assert_eq!(publisher(&[("cni", "a.conflist")]), None);
 }
+
+#[test]
+fn a_network_of_neutron_has_one_set_of_words() {
+    let of = |texts: &[(&str, &str)]| match said(texts).unwrap().kind {
+        Some(KindWish::Neutron(link)) => link,
+        other => panic!("{other:?}"),
+    };
+    let by_name = of(&[("driver", "neutron"), ("neutron.net.name", "front")]);
+    assert_eq!(by_name, of(&[("neutron.network", "front")]));
+    assert_eq!(by_name.network.to_string(), "front");
+    let groups = of(&[("neutron.network", "front"), ("neutron.security_groups", "none")]);
+    assert_eq!(groups.wish.security_groups, Some(Vec::new()));
+    let told = said(&[("neutron.network", "front")]).unwrap();
+    assert!(told.is_told() && told.is_elsewhere() && !told.dhcp);
+}
+
+#[test]
+fn what_contradicts_neutron_is_named() {
+    let front = ("neutron.network", "front");
+    for (other, word) in [
+        (("driver", "bridge"), "-o driver=bridge"),
+        (("parent", "eth0"), "-o parent=eth0"),
+        (("mode", "dhcp"), "-o mode=dhcp"),
+        (("mtu", "1400"), "-o mtu=1400"),
+        (("bridge", "br0"), "-o bridge=br0"),
+        (("masquerade", "true"), "-o masquerade=true"),
+        (("gateway", "none"), "-o gateway=none"),
+        (("cni", "a.conflist"), "-o cni=a.conflist"),
+        (("neutron.port", "a b"), "-o neutron.port=a b"),
+        (("neutron.net.name", "back"), "neutron.net.name names another"),
+        (("neutron.vlan", "5"), "-o neutron.vlan: no such option; Spoke has neutron.network"),
+    ] {
+        let error = read_all(&[front, other]).unwrap_err().to_string();
+        assert!(error.contains(word), "{other:?}: {error}");
+    }
+    let nameless = read_all(&[("driver", "neutron")]).unwrap_err().to_string();
+    assert!(nameless.contains("-o neutron.network=NETWORK"), "{nameless}");
+}
