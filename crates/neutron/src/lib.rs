@@ -4,11 +4,15 @@ pub mod api;
 mod auth;
 pub mod config;
 pub mod contract;
+mod expose;
 pub mod extension;
+mod handed;
 mod http;
+mod nested;
 mod neutron;
 pub mod ovsdb;
 pub mod plug;
+pub mod port;
 pub mod stock;
 
 pub use neutron::Neutron;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Error, IfName, Kind, Mac, Nesting, NeutronLink, ResourceId, ResourceRef, Result, Vif,
-    VlanId, host_net,
+    Attachment, Error, IfName, Kind, Mac, Nesting, NeutronLink, ResourceId, ResourceRef, Result,
+    Vif, VlanId, host_net,
 };
 use netlink::{At, Socket};
 
@@ -75,7 +75,8 @@ impl Neutron {
             return Ok(());
         }
         let done = self.change_pairs(parent, |pairs, own| {
-            let is_ours = |there: &&Pair| ours.iter().any(|pair| is_same(there, pair, own.mac_address));
+            let is_ours =
+                |there: &&Pair| ours.iter().any(|pair| is_same(there, pair, own.mac_address));
             let left: Vec<Pair> = pairs.iter().filter(|pair| !is_ours(pair)).cloned().collect();
             (left.len() < pairs.len()).then_some(left)
         });
@@ -228,9 +229,10 @@ fn is_same(there: &Pair, pair: &Pair, own: Mac) -> bool {
 
 fn free_vlan(trunk: &Trunk) -> Result<u16> {
     let used: BTreeSet<u16> = trunk.sub_ports.iter().map(|sub| sub.segmentation_id).collect();
-    VLANS.into_iter().find(|vlan| !used.contains(vlan)).ok_or_else(|| {
-        Error::exhausted(format!("every VLAN of trunk {} is in use", trunk.id))
-    })
+    VLANS
+        .into_iter()
+        .find(|vlan| !used.contains(vlan))
+        .ok_or_else(|| Error::exhausted(format!("every VLAN of trunk {} is in use", trunk.id)))
 }
 
 #[cfg(test)]

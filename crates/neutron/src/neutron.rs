@@ -7,7 +7,9 @@ use model::Result;
 use crate::api::{Api, Transport};
 use crate::config::Settings;
 use crate::extension::Extensions;
+use crate::handed::Handed;
 use crate::http::Http;
+use crate::port::{Known, Statuses};
 
 /// Neutron, as this process knows it. One for all threads.
 pub struct Neutron {
@@ -16,6 +18,9 @@ pub struct Neutron {
     /// Where this host's processes share what goes with the boot.
     pub(crate) directory: PathBuf,
     pub(crate) extensions: Extensions,
+    pub(crate) handed: Handed,
+    pub(crate) known: Known,
+    pub(crate) statuses: Statuses,
 }
 
 impl Neutron {
@@ -32,7 +37,15 @@ impl Neutron {
 
     /// Over this transport; processes of this host share what they must know below `directory`.
     pub fn over(transport: Box<dyn Transport>, settings: Settings, directory: PathBuf) -> Self {
-        Self { settings, transport, directory, extensions: Extensions::default() }
+        Self {
+            settings,
+            transport,
+            directory,
+            extensions: Extensions::default(),
+            handed: Handed::default(),
+            known: Known::default(),
+            statuses: Statuses::default(),
+        }
     }
 
     /// The calls.

@@ -66,7 +66,10 @@ impl Neutron {
         // The subnet is younger than what is known of the network.
         let known = self.fresh_network(&link.network)?;
         told::offer(attachment, link, &known, &port, binding)?.ok_or_else(|| {
-            Error::try_again(format!("port {} has addresses of subnets that are not there", port.id))
+            Error::try_again(format!(
+                "port {} has addresses of subnets that are not there",
+                port.id
+            ))
         })
     }
 
@@ -157,12 +160,7 @@ impl Neutron {
         link.wish.nesting.as_ref().or(self.settings.plugging.nesting.as_ref())
     }
 
-    fn vif(
-        &self,
-        attachment: &Attachment,
-        link: &NeutronLink,
-        port: &PortResource,
-    ) -> Result<Vif> {
+    fn vif(&self, attachment: &Attachment, link: &NeutronLink, port: &PortResource) -> Result<Vif> {
         let vif = match self.nesting(link) {
             Some(nesting) => self.nest(attachment, nesting, port),
             None => plug::vif_of(port, &self.settings.plugging),
@@ -215,7 +213,7 @@ impl Neutron {
     /// # Errors
     /// What the kernel refuses.
     pub fn prepare(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, |lead| plug::prepare(lead))
+        self.with_lead(attachment, plug::prepare)
     }
 
     /// Connects the link that was made, and waits until it passes traffic where that is configured.
@@ -240,7 +238,7 @@ impl Neutron {
     /// # Errors
     /// What the kernel refuses.
     pub fn release(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, |lead| plug::release(lead))
+        self.with_lead(attachment, plug::release)
     }
 
     fn with_lead(

@@ -68,13 +68,35 @@ impl Neutron {
         for port in &ports {
             self.refuse_foreign(attachment, port)?;
         }
-        let is_ours = |port: &PortResource| self.is_made_by_us(port);
-        let tenure = match ports.iter().all(is_ours) {
-            true if self.is_own(attachment, &ports) => Tenure::Own,
+        let tenures: Vec<Tenure> =
+            ports.iter().map(|port| self.tenure(attachment, &known.network.id, port)).collect();
+        let first = tenures.first().copied().unwrap_or(Tenure::Requested);
+        if let Some(position) = tenures.iter().position(|tenure| *tenure != first) {
+            return Err(in_use(&ports[position]));
+        }
+        let ids: Vec<ResourceId> = ports.iter().map(|port| port.id.clone()).collect();
+        let claimed = self.take_over(attachment, ports, first)?;
+        for (address, id) in wanted.iter().zip(&ids) {
+            self.handed.take(&known.network.id, *address);
+            if *id != claimed.port.id {
+                self.handed.remove(id);
+            }
+        }
+        Ok(Some(claimed))
+    }
+
+    fn tenure(&self, attachment: &Attachment, network: &ResourceId, port: &PortResource) -> Tenure {
+        let mut addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
+        if let Some(handed) = addresses.find_map(|address| self.handed.port(network, address)) {
+            return handed.tenure;
+        }
+        if port.description == self.own_mark(&attachment.id).to_string() {
+            return Tenure::Own;
+        }
+        match self.is_made_by_us(port) {
             true => Tenure::Requested,
             false => Tenure::Borrowed,
-        };
-        self.take_over(attachment, ports, tenure).map(Some)
+        }
     }
 
     /// Of either family one, at most.
@@ -84,7 +106,7 @@ impl Neutron {
             if ports.iter().any(|port| port.has(*address)) {
                 continue;
             }
-            match self.handed_port(network, *address) {
+            match self.handed.port(network, *address).and_then(|handed| handed.waiting) {
                 Some(port) => ports.push(port),
                 None => {
                     let filter = [
@@ -98,10 +120,6 @@ impl Neutron {
         Ok(ports)
     }
 
-    fn handed_port(&self, _network: &ResourceId, _address: IpAddr) -> Option<PortResource> {
-        None
-    }
-
     /// Made by this host, or by kuryr-libnetwork before us: those go with their addresses.
     fn is_made_by_us(&self, port: &PortResource) -> bool {
         let is_kuryrs = port.is_tagged(contract::OWNER) && port.name == contract::PORT_NAME;
@@ -109,11 +127,6 @@ impl Neutron {
             Some(mark) => mark.is_of(&self.settings.host),
             None => is_kuryrs && !port.is_tagged(contract::EXISTING_PORT),
         }
-    }
-
-    fn is_own(&self, attachment: &Attachment, ports: &[PortResource]) -> bool {
-        let own = self.own_mark(&attachment.id).to_string();
-        ports.iter().all(|port| port.description == own)
     }
 
     /// Whose is bound elsewhere, belongs to something that is no container, or was made for another

@@ -50,8 +50,7 @@ impl Neutron {
     /// Whoever was killed on the way may have made one.
     fn end_unknown(&self, attachment: &Attachment, link: &NeutronLink) -> Result<()> {
         for port in self.ports_of(attachment)? {
-            let addresses: Vec<_> =
-                port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
+            let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
             self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
             if link.wish.floating_ip.is_some() {
                 self.drop_floating_ips(&port.id)?;

@@ -29,7 +29,7 @@ pub(crate) fn offer(
     };
     let wished = attachment.wiring.link.as_ref();
     Ok(Some(Offer {
-        routes: routes(&attachment.routes, &subnets),
+        routes: routes(&subnets),
         dns: dns(&subnets),
         link: Some(Link {
             kind: LinkKind::Neutron(Box::new(made)),
@@ -68,9 +68,9 @@ fn addresses<'a>(
     Ok(Some(held))
 }
 
-/// What the configuration says, then each family's way out, then what the subnets say.
-fn routes(configured: &[Route], subnets: &[&SubnetResource]) -> Vec<Route> {
-    let mut routes = configured.to_vec();
+/// Each family's way out, then what the subnets say.
+fn routes(subnets: &[&SubnetResource]) -> Vec<Route> {
+    let mut routes: Vec<Route> = Vec::new();
     let gateways = subnets.iter().filter_map(|subnet| {
         let gateway = subnet.gateway_ip?;
         Some(Route::new(Family::of(&subnet.cidr).everything(), Some(gateway)))
@@ -78,8 +78,7 @@ fn routes(configured: &[Route], subnets: &[&SubnetResource]) -> Vec<Route> {
     let told = subnets.iter().flat_map(|subnet| &subnet.host_routes);
     let told = told.map(|route| Route::new(route.destination.trunc(), Some(route.nexthop)));
     for route in gateways.chain(told) {
-        let is_led = |there: &Route| there.dst == route.dst && there.table == route.table;
-        if !routes.iter().any(is_led) {
+        if !routes.iter().any(|there| there.dst == route.dst) {
             routes.push(route);
         }
     }
@@ -102,5 +101,39 @@ fn mtu(wished: Option<Mtu>, known: &KnownNetwork) -> Option<Mtu> {
     match (wished, Mtu::new(known.network.mtu)) {
         (Some(wished), Some(network)) => Some(wished.min(network)),
         (wished, network) => wished.or(network),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(cidr: &str, gateway: Option<&str>, routes: &[(&str, &str)]) -> SubnetResource {
+        serde_json::from_value(serde_json::json!({
+            "id": cidr.replace([':', '.', '/'], "-"),
+            "network_id": "net",
+            "cidr": cidr,
+            "gateway_ip": gateway,
+            "host_routes": routes
+                .iter()
+                .map(|(to, via)| serde_json::json!({ "destination": to, "nexthop": via }))
+                .collect::<Vec<_>>(),
+            "dns_nameservers": ["192.0.2.53"],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn each_family_has_one_way_out() {
+        let v4 = subnet("10.0.0.0/24", Some("10.0.0.1"), &[("172.16.0.0/12", "10.0.0.9")]);
+        let second = subnet("10.1.0.0/24", Some("10.1.0.1"), &[]);
+        let v6 = subnet("fd00::/64", Some("fd00::1"), &[]);
+        let lost = subnet("10.2.0.0/24", None, &[]);
+        let told: Vec<String> = routes(&[&v4, &second, &v6, &lost])
+            .iter()
+            .map(|route| format!("{} {}", route.dst, route.via.unwrap()))
+            .collect();
+        assert_eq!(told, ["0.0.0.0/0 10.0.0.1", "::/0 fd00::1", "172.16.0.0/12 10.0.0.9"]);
+        assert_eq!(dns(&[&v4, &v6]).nameservers, ["192.0.2.53"]);
     }
 }

@@ -1,6 +1,8 @@
 //! The port that an attachment asks for.
 
-use model::{Attachment, AttachmentId, Error, LinkKind, NeutronLink, ResourceId, ResourceRef, Result};
+use model::{
+    Attachment, AttachmentId, Error, LinkKind, NeutronLink, ResourceId, ResourceRef, Result,
+};
 
 use super::known::KnownNetwork;
 use crate::Neutron;
