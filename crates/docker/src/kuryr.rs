@@ -20,6 +20,7 @@
 //! | `neutron.qos_policy` | of containers' ports | the network's |
 //! | `neutron.allowed_address_pairs` | `ADDRESS[/LENGTH][@MAC]`, between commas | none |
 //! | `neutron.floating_ip` | the network from which each container gets a floating IP address | none |
+//! | `neutron.publish` | whether `-p` makes ports of this host, which must have a route to the containers: `host`, `none` | as configured |
 //! | `neutron.nesting`, `neutron.parent`, `neutron.mode`, `neutron.trunk` | `macvlan`, `ipvlan`, `trunk` in an instance | as configured |
 //!
 //! With `--driver-opt` of an endpoint: those of ports, and `neutron.port.uuid` (an existing port) and
@@ -34,7 +35,6 @@ mod option;
 mod pending;
 mod pool;
 
-use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
@@ -68,6 +68,9 @@ pub struct Settings {
     pub prefix: IfName,
     /// Whether exposed ports are let in by a security group (`process_external_connectivity`).
     pub exposes: bool,
+    /// Whether published ports are ports of this host, where a network does not say. It must reach
+    /// the containers.
+    pub publishes: bool,
     /// Which packet filter published ports use.
     pub backend: Backend,
     /// Which ports of the host are handed out where any will do.
@@ -78,10 +81,6 @@ pub struct Settings {
 pub trait Backstage: driver::Backstage {
     /// Lends the cloud. Fails where this host is not told which one that is.
     fn with_cloud<T>(&self, work: impl FnOnce(&dyn Cloud) -> Result<T>) -> Result<T>;
-
-    /// Whether this host itself reaches an address of a container: by a route of its own, other than
-    /// the one for everything.
-    fn reaches(&self, address: IpAddr) -> Result<bool>;
 }
 
 /// The plugin.

@@ -12,7 +12,8 @@ use crate::driver::publish::publishing;
 use crate::wire::{self, Answer, EndpointRef, Ports};
 
 /// ProgramExternalConnectivity: a security group lets exposed ports in. Published ones are ports of
-/// this host too where it reaches the container by itself, unless there is a floating IP address.
+/// this host too where its administrator says that it reaches the container, unless there is a
+/// floating IP address.
 pub(super) fn program<B: Backstage>(
     stage: &Stage<'_, B>,
     call: &wire::ProgramConnectivity,
@@ -21,7 +22,6 @@ pub(super) fn program<B: Backstage>(
     let id = identity(&alias.network, &call.at)?;
     let attachment = stage.engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
     let exposed = exposed(&call.ports);
-    let floats = has_floating_address(&attachment);
     if stage.settings.exposes && !exposed.is_empty() {
         stage.hidden.remove(&call.at.endpoint);
         let done = stage.cloud.expose(&attachment, &exposed);
@@ -32,11 +32,12 @@ pub(super) fn program<B: Backstage>(
         })?;
     }
     let publishes = alias.publisher == Publisher::Spoke && !call.ports.bindings.is_empty();
-    if !publishes || floats || !is_reached(stage, &attachment)? {
+    if !publishes || has_floating_address(&attachment) {
         stage.engine.unpublish(&id)?;
         return Ok(Answer::Done {});
     }
-    let publish = Publish::new(stage.settings.backend);
+    // Answers find the way back only through this host.
+    let publish = Publish { masquerade_all: true, ..Publish::new(stage.settings.backend) };
     let wanted = publishing(call, None, publish, &stage.settings.ephemeral);
     match stage.engine.publish(&id, &wanted) {
         Ok(_) => Ok(Answer::Done {}),
@@ -82,13 +83,4 @@ fn has_floating_address(attachment: &Attachment) -> bool {
         Some(LinkKind::Neutron(link)) => link.wish.floating_ip.is_some(),
         Some(_) | None => false,
     }
-}
-
-fn is_reached<B: Backstage>(stage: &Stage<'_, B>, attachment: &Attachment) -> Result<bool> {
-    for held in &attachment.addresses {
-        if stage.backstage.reaches(held.address.addr())? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -8,7 +8,7 @@ use model::{
     Result, Runtime,
 };
 
-use super::option::NetworkSaid;
+use super::option::{NetworkSaid, publishes};
 use super::{Backstage, Stage};
 use crate::driver::network::alias_id;
 use crate::driver::text::Texts;
@@ -37,12 +37,10 @@ pub(super) fn create<B: Backstage>(
     let network = plan(stage, call, &id)?;
     let texts = Texts { flag: "-o", map: &call.options.generic };
     let prefix = texts.parsed(PREFIX)?;
+    let publishes = publishes(&texts)?.unwrap_or(stage.settings.publishes);
     let is_known = stage.engine.alias(&id)?.is_some();
     let made = stage.cloud.create_network(&network)?;
-    let publisher = match call.options.internal {
-        true => Publisher::Nobody,
-        false => Publisher::Spoke,
-    };
+    let publisher = publisher(publishes && !call.options.internal);
     match enroll(stage, &id, &made, (publisher, prefix)) {
         Err(error) if !is_known => {
             // If this fails, the cloud's reconciler finds what is left.
@@ -51,6 +49,10 @@ pub(super) fn create<B: Backstage>(
         }
         enrolled => enrolled.map(|_| Answer::Done {}),
     }
+}
+
+fn publisher(publishes: bool) -> Publisher {
+    if publishes { Publisher::Spoke } else { Publisher::Nobody }
 }
 
 fn plan<B: Backstage>(
@@ -133,7 +135,7 @@ pub(super) fn alias_of<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Re
              and create it again"
         )));
     };
-    enroll(stage, &id, &found, (Publisher::Spoke, None))
+    enroll(stage, &id, &found, (publisher(stage.settings.publishes), None))
 }
 
 fn enroll<B: Backstage>(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::text::truth;
+use model::text::{choice, truth};
 use model::{
     Error, Family, NEUTRON_PREFIX, NeutronSaid, PortWish, ResourceId, ResourceName, ResourceRef,
     Result,
@@ -22,6 +22,7 @@ const POOL_UUID: &[&str] = &["neutron.pool.uuid"];
 const POOL_NAME: &[&str] = &["neutron.pool.name"];
 const POOL_V6_UUID: &[&str] = &["neutron.pool.v6.uuid"];
 const POOL_V6_NAME: &[&str] = &["neutron.pool.v6.name"];
+const PUBLISH: &[&str] = &["neutron.publish"];
 const ADDRESS_SCOPE: &[&str] = &["neutron.address_scope"];
 /// As kuryr-libnetwork calls what is there already, and as every other front end does.
 const PORT: &[&str] = &["neutron.port.uuid", "neutron.port"];
@@ -49,6 +50,7 @@ const OF_PORTS: &[&[&str]] = &[
     &["neutron.qos_policy"],
     &["neutron.allowed_address_pairs"],
     &["neutron.floating_ip"],
+    PUBLISH,
     &["neutron.nesting"],
     &["neutron.parent"],
     &["neutron.mode"],
@@ -142,10 +144,15 @@ impl NetworkSaid {
     }
 }
 
+/// Whether `-o` says that published ports are ports of this host.
+pub(super) fn publishes(texts: &Texts<'_>) -> Result<Option<bool>> {
+    texts.one(PUBLISH, "host or none", choice(&[("host", true), ("none", false)]))
+}
+
 /// What an endpoint's `--driver-opt` ask of its port, over what its network asks of all.
 pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortWish) -> Result<PortWish> {
     let texts = texts("--driver-opt", map)?;
-    let elsewhere = texts.there(OF_NETWORKS);
+    let elsewhere = texts.there(OF_NETWORKS).or(texts.there(&[PUBLISH]));
     refuse_elsewhere(&texts, elsewhere, "a network's; say it with docker network create -o")?;
     let said = wish(&texts)?;
     let pairs = texts.there(&[&["neutron.allowed_address_pairs"]]).is_some();
