@@ -13,10 +13,10 @@ class ProjectOfHeader(base.ConfigurableMiddleware):
     def __call__(self, req):
         project = req.headers.get('X-Project-Id')
         if project:
-            asking = context.Context(user_id='kuryr', tenant_id=project, is_admin=False,
+            asking = context.Context(user_id='kuryr', project_id=project, is_admin=False,
                                      is_advsvc=False, roles=['member', 'reader', 'kuryr'])
         else:
-            asking = context.Context(user_id='admin', tenant_id='admin', is_admin=True,
+            asking = context.Context(user_id='admin', project_id='admin', is_admin=True,
                                      roles=['admin', 'member', 'reader'])
         asking.request_id = req.environ.get('openstack.request_id', asking.request_id)
         req.environ['neutron.context'] = asking
