@@ -287,8 +287,9 @@ fn passes(of: &Map<String, Value>, query: &[(String, String)]) -> bool {
     query.iter().all(|(key, wanted)| match key.as_str() {
         "fields" | "limit" | "marker" | "sort_key" | "sort_dir" => true,
         "tags" => {
-            let has =
-                |tag: &str| of["tags"].as_array().is_some_and(|all| all.contains(&json!(tag)));
+            let has = |tag: &str| {
+                of["tags"].as_array().is_some_and(|all| all.iter().any(|own| own == tag))
+            };
             wanted.split(',').all(has)
         }
         "fixed_ips" => {
