@@ -64,6 +64,10 @@ impl<'a> Hands<'a> {
             }
             Step::Move { from, to, remembers } => self.move_link(from, to, *remembers),
             Step::Mac(name, mac) => self.change(name, &Change::Mac(*mac)),
+            Step::Checksums(name) => {
+                self.flush()?;
+                self.socket.leave_checksums(name, false)
+            }
             Step::Alias(name, text) => self.change(name, &Change::Alias(text.clone())),
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
@@ -117,6 +121,10 @@ impl<'a> Hands<'a> {
         // Below IPv6's least MTU the device has no IPv6 at all.
         let silenced = self.batch.change_link(At::Name(&veth.host), &[Change::NoIpv6Addresses]);
         self.done.push((silenced, Errno::AFNOSUPPORT));
+        if let Some(alias) = &veth.alias {
+            let alias = Change::Alias(alias.clone());
+            self.batch.change_link(At::Name(&veth.host), &[alias]);
+        }
         if veth.hairpin {
             self.batch.change_link(At::Name(&veth.host), &[Change::Hairpin(true)]);
         }

@@ -177,6 +177,19 @@ pub(crate) fn default_device(socket: &mut Socket) -> Result<IfName> {
     ))
 }
 
+/// Whether a link that has the name of the attachment's end in the host is that end. Where somebody
+/// else chose the name it may be anybody's: the alias says whose, as soon as there is one.
+pub(crate) fn is_host_end(attachment: &Attachment, link: &Link) -> bool {
+    let is_ours = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Plug(_)) => {
+            let ours = Identity::of(&attachment.id).alias();
+            link.alias.as_ref().is_none_or(|alias| *alias == ours)
+        }
+        Some(_) | None => true,
+    };
+    is_ours && link.group == GROUP
+}
+
 /// The attachment's own link, if it was made before.
 pub(crate) fn connected(
     attachment: &Attachment,
@@ -186,8 +199,8 @@ pub(crate) fn connected(
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
     let identity = Identity::of(&attachment.id);
     if link.kind.is_pair() {
-        let host_end = socket.link(At::Name(&identity.host_link()?))?;
-        let ours = host_end.filter(|link| link.group == GROUP);
+        let host_end = socket.link(At::Name(&plan::host_end(attachment)?))?;
+        let ours = host_end.filter(|link| is_host_end(attachment, link));
         return Ok(ours.map(|link| Connected {
             place: if link.peer_netns.is_none() { Place::Host } else { Place::Sandbox },
             mac: None,

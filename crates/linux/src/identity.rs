@@ -63,6 +63,11 @@ impl Identity {
         format!("{}/{}", self.hex(32), layer.name())
     }
 
+    /// Says whose a host's end is that has a name of somebody else's choice (`IFLA_IFALIAS`).
+    pub fn alias(&self) -> String {
+        self.mark(Layer::Link)
+    }
+
     /// The same of a link without an end in the host, whose life nothing in the host proves.
     pub fn hidden_mark(&self) -> String {
         format!("{}/{HIDDEN}", self.hex(32))

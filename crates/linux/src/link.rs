@@ -115,20 +115,22 @@ fn clear(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
     let mut socket = Socket::route()?;
     let identity = Identity::of(&attachment.id);
     if link.kind.is_pair() {
-        return delete_if(&identity.host_link()?, GROUP, &mut socket);
+        let is_ours = |link: &Link| facts::is_host_end(attachment, link);
+        return delete_if(&plan::host_end(attachment)?, is_ours, &mut socket);
     }
-    let mut cleared = delete_if(&identity.guest_link()?, identity.group(), &mut socket)?;
+    let is_ours = |link: &Link| link.group == identity.group();
+    let mut cleared = delete_if(&identity.guest_link()?, is_ours, &mut socket)?;
     if let Some(sandbox) = sandbox {
         let device = plan::device(attachment);
-        let inside = || delete_if(device, identity.group(), &mut Socket::route()?);
+        let inside = || delete_if(device, is_ours, &mut Socket::route()?);
         cleared |= sandbox.enter(inside)??;
     }
     Ok(cleared)
 }
 
-fn delete_if(name: &IfName, group: u32, socket: &mut Socket) -> Result<bool> {
+fn delete_if(name: &IfName, is_ours: impl Fn(&Link) -> bool, socket: &mut Socket) -> Result<bool> {
     match socket.link(At::Name(name))? {
-        Some(link) if link.group == group => {
+        Some(link) if is_ours(&link) => {
             let mut batch = Batch::new();
             batch.delete_link(At::Index(link.index));
             socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
@@ -154,7 +156,12 @@ pub(crate) fn remove(
             Some(sandbox) => loopback_down(sandbox),
             None => Ok(()),
         },
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => {
+        LinkKind::Plug(plug) => {
+            let there = Socket::route()?.link(At::Name(&plug.end))?;
+            let ours = there.filter(|link| facts::is_host_end(attachment, link));
+            delete(ours.map(|link| link.name).as_slice())
+        }
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) => {
             delete(&[Identity::of(&attachment.id).host_link()?])?;
             match sandbox.filter(|_| attachment.runtime == Runtime::Reference) {
                 Some(sandbox) => {

@@ -9,6 +9,7 @@ mod ipvlan;
 mod loopback;
 mod macvlan;
 pub(crate) mod parent;
+mod plug;
 pub(crate) mod port;
 mod ptp;
 mod route;
@@ -59,6 +60,8 @@ pub enum Step {
     },
     /// Sets the hardware address.
     Mac(IfName, Mac),
+    /// Lets nobody but the sender make the checksums of what is sent on a link.
+    Checksums(IfName),
     /// Writes free text about a link.
     Alias(IfName, String),
     /// Sets a link up.
@@ -124,6 +127,8 @@ pub struct Veth {
     pub master: Option<IfName>,
     /// Whether the port sends packets back to where they came from.
     pub hairpin: bool,
+    /// Whose the host's end is, where its name does not say.
+    pub alias: Option<String>,
 }
 
 /// A device whose packets a program sends and receives.
@@ -162,17 +167,16 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     match (&link.kind, attachment.handoff) {
         (LinkKind::Bridge(bridge), _) => bridge::plan(attachment, link, bridge, facts),
         (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link, facts),
+        (LinkKind::Plug(plug), _) => plug::plan(attachment, link, plug, facts),
         (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
         (LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) | LinkKind::Dummy, _)
         | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
             single::plan(attachment, link, facts)
         }
-        (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Plug(_), _) => {
-            Err(Error::unsupported(format!(
-                "{}: plugins of somebody else make its link",
-                attachment.id
-            )))
-        }
+        (LinkKind::Chain(_) | LinkKind::Neutron(_), _) => Err(Error::unsupported(format!(
+            "{}: plugins of somebody else make its link",
+            attachment.id
+        ))),
         (
             LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
             Handoff::Caller,
@@ -235,6 +239,14 @@ pub(crate) fn device(attachment: &Attachment) -> &IfName {
     link.and_then(|link| link.name.as_ref()).unwrap_or(&attachment.id.ifname)
 }
 
+/// The host's end of the attachment's pair.
+pub(crate) fn host_end(attachment: &Attachment) -> Result<IfName> {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Plug(plug)) => Ok(plug.end.clone()),
+        Some(_) | None => Identity::of(&attachment.id).host_link(),
+    }
+}
+
 /// The destination of a default route.
 fn everything(family: Family) -> IpNet {
     match family {
@@ -264,8 +276,9 @@ pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
         | LinkKind::Ptp(_)
         | LinkKind::Macvlan(_)
         | LinkKind::Dummy
-        | LinkKind::Tap(_) => Some(container_mac(attachment, link)),
-        LinkKind::Vlan(_) | LinkKind::Neutron(_) | LinkKind::Plug(_) => link.mac,
+        | LinkKind::Tap(_)
+        | LinkKind::Plug(_) => Some(container_mac(attachment, link)),
+        LinkKind::Vlan(_) | LinkKind::Neutron(_) => link.mac,
         LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
     }
 }

@@ -5,7 +5,7 @@ use model::{Attachment, Handoff, LinkKind, Phase, Result, Sandbox};
 use netlink::{At, Link, Links, Netns, Socket};
 
 use crate::identity::Identity;
-use crate::{device, plan};
+use crate::{device, facts, plan};
 
 /// Whether the container still has what the record describes. Of a pair the kernel removes both
 /// ends together with the namespace of either; another link proves life only inside its namespace.
@@ -137,6 +137,6 @@ fn at_path(sandbox: &Sandbox) -> AtPath {
 }
 
 fn host_link(attachment: &Attachment) -> Result<Option<Link>> {
-    let name = Identity::of(&attachment.id).host_link()?;
-    Socket::route()?.link(At::Name(&name))
+    let there = Socket::route()?.link(At::Name(&plan::host_end(attachment)?))?;
+    Ok(there.filter(|link| facts::is_host_end(attachment, link)))
 }

@@ -5,7 +5,9 @@
 //! device that limits it. A link without an end in the host is limited in the container, the other
 //! way round.
 
-use model::{Attachment, Bandwidth, Error, IfName, Interface, Place, Rate, Result, Runtime};
+use model::{
+    Attachment, Bandwidth, Error, IfName, Interface, LinkKind, Place, Rate, Result, Runtime,
+};
 use netlink::traffic::{Bucket, Discipline, NewIfb};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Netns, Socket};
@@ -249,10 +251,14 @@ impl Limits {
 
 /// The link whose packets are limited.
 fn limited(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<(IfName, Place)> {
-    let is_pair = attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_pair());
+    // Beside a switch that is a program, what the host's end does to packets comes too late.
+    let has_end = attachment.wiring.link.as_ref().is_some_and(|link| match &link.kind {
+        LinkKind::Plug(plug) => plug.offload,
+        kind => kind.is_pair(),
+    });
     match &bandwidth.device {
         Some(device) => Ok((device.clone(), Place::Host)),
-        None if is_pair => Ok((Identity::of(&attachment.id).host_link()?, Place::Host)),
+        None if has_end => Ok((plan::host_end(attachment)?, Place::Host)),
         None => Ok((plan::device(attachment).clone(), Place::Sandbox)),
     }
 }

@@ -30,7 +30,12 @@ impl Made {
             .flatten()
             .collect();
         let links: BTreeSet<&IfName> = self.links.iter().map(|link| &link.name).collect();
-        let unknown = self.links.iter().filter(|link| !names.contains(&link.name));
+        let is_marked = |link: &Link| {
+            let alias = link.alias.as_deref();
+            alias.is_some_and(|alias| known.iter().any(|identity| identity.made(alias)))
+        };
+        let unknown =
+            self.links.iter().filter(|link| !names.contains(&link.name) && !is_marked(link));
         let host_ends = unknown.filter(|link| !self.goes_with_another(link));
         let mut strays: Vec<_> = host_ends
             .map(|link| {

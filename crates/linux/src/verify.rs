@@ -4,8 +4,8 @@ mod port;
 mod single;
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Interface, InterfaceAddress, IpNet, LinkKind,
-    Place, Result, Route,
+    Attached, Attachment, Bridge, Error, Family, IfName, Interface, InterfaceAddress, IpNet,
+    LinkKind, Place, Plug, Result, Route,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -80,9 +80,20 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         };
         let link = found(&mut socket, interface)?;
         single::check(attachment, &link, parent)?;
+        checksums(kind, device, &socket)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
         routes(&mut socket, &attached.routes)
     })?
+}
+
+/// A switch that is a program takes frames as they are.
+fn checksums(kind: Option<&LinkKind>, device: &IfName, socket: &Socket) -> Result<()> {
+    match kind {
+        Some(LinkKind::Plug(Plug { offload: false, .. })) if socket.leaves_checksums(device)? => {
+            Err(differs(format!("interface {device} sends packets without checksums")))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn loopback(socket: &mut Socket) -> Result<()> {

@@ -4,6 +4,7 @@ pub mod address;
 pub mod bridge_vlan;
 pub mod conntrack;
 mod decode;
+mod ethtool;
 pub mod link;
 pub mod monitor;
 mod named;

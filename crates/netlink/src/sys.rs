@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use model::Mac;
+use model::{IfName, Mac};
 use rustix::io::Errno;
 
 /// A boolean option of a netlink socket (netlink(7)).
@@ -85,6 +85,33 @@ pub(crate) fn tun_set(driver: impl AsFd, setting: TunSetting, value: u32) -> Res
         libc::ioctl(driver.as_fd().as_raw_fd(), request as _, libc::c_ulong::from(value))
     };
     if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// One of ethtool's commands about a number of a link (`SIOCETHTOOL`, `struct ethtool_value`); the
+/// number afterwards.
+#[allow(unsafe_code)]
+pub(crate) fn ethtool(
+    socket: impl AsFd,
+    link: &IfName,
+    command: u32,
+    value: u32,
+) -> Result<u32, Errno> {
+    let mut told = [command, value];
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: told.as_mut_ptr().cast() },
+    };
+    // A name is shorter than its room, which ends with a zero therefore.
+    for (to, from) in request.ifr_name.iter_mut().zip(link.as_str().bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes a `struct
+    // ifreq`, and through its pointer a `struct ethtool_value` of two numbers, both of which are
+    // alive and ours alone.
+    let result = unsafe {
+        libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
+    };
+    if result < 0 { Err(last()) } else { Ok(told[1]) }
 }
 
 /// Moves the calling thread, and no other, into a new network namespace.

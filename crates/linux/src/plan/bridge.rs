@@ -98,6 +98,7 @@ fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
         mtu: link.mtu,
         master: Some(bridge.name.clone()),
         hairpin: bridge.hairpin,
+        alias: None,
     })
 }
 

@@ -28,6 +28,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         mtu: link.mtu,
         master: None,
         hairpin: false,
+        alias: None,
     };
     let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(with_gateway).collect();
     let interface = |name: &IfName, mac, place| Interface {

@@ -8,6 +8,7 @@ use model::{
 use super::*;
 
 mod kinds;
+mod plug;
 mod port;
 
 fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
@@ -78,12 +79,13 @@ fn show(step: &Step) -> String {
             format!("bridge {name} {mac} mtu {}", mtu.map_or("-".into(), |mtu| mtu.to_string()))
         }
         Step::Veth(veth) => format!(
-            "veth {} {} master {} peer {} {}",
+            "veth {} {} master {} peer {} {}{}",
             veth.host,
             veth.host_mac,
             veth.master.as_ref().map_or("-", |master| master.as_str()),
             veth.peer,
-            veth.peer_mac
+            veth.peer_mac,
+            veth.alias.as_ref().map_or(String::new(), |alias| format!(" alias {alias}"))
         ),
         Step::Single(single) => show_single(single),
         Step::Tap(Tap { name, mac, tap, .. }) => format!(
@@ -97,6 +99,7 @@ fn show(step: &Step) -> String {
             format!("move {from} to {to}{}", if *remembers { " and remember" } else { "" })
         }
         Step::Mac(name, mac) => format!("mac {mac} of {name}"),
+        Step::Checksums(name) => format!("checksums made by {name}'s sender"),
         Step::Alias(name, text) => format!("alias {text:?} of {name}"),
         Step::Up(name) => format!("up {name}"),
         Step::Down(name) => format!("down {name}"),

@@ -124,8 +124,13 @@ pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
 /// Of a link that plugins of others made we are told the rest, without a link.
 fn mark(attachment: &Attachment) -> String {
     let identity = Identity::of(&attachment.id);
-    let is_pair = attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_pair());
-    match attachment.layer == Layer::Link && !is_pair {
+    // Its name is found by whoever has nothing but the mark.
+    let has_end = attachment
+        .wiring
+        .link
+        .as_ref()
+        .is_some_and(|link| link.kind.is_pair() && !matches!(link.kind, LinkKind::Plug(_)));
+    match attachment.layer == Layer::Link && !has_end {
         true => identity.hidden_mark(),
         false => identity.mark(attachment.layer),
     }

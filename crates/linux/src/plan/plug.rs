@@ -1,0 +1,77 @@
+//! A pair whose end in the host somebody else connects: a switch, or a program.
+
+use model::{Attached, Attachment, Interface, InterfaceAddress, Link, Mac, Place, Plug, Result};
+
+use super::{Facts, Plan, Seat, Step, Veth};
+use crate::identity::Identity;
+
+/// Where the container's interface stands in the result: after the host's end.
+const CONTAINER: usize = 1;
+
+pub(super) fn plan(
+    attachment: &Attachment,
+    link: &Link,
+    plug: &Plug,
+    facts: &Facts,
+) -> Result<Plan> {
+    let identity = Identity::of(&attachment.id);
+    let seat = Seat::of(attachment)?;
+    let veth = Veth {
+        host: plug.end.clone(),
+        host_mac: identity.host_mac(),
+        peer: seat.name.clone(),
+        peer_mac: super::container_mac(attachment, link),
+        mtu: link.mtu,
+        master: None,
+        hairpin: false,
+        alias: Some(identity.alias()),
+    };
+    let here =
+        |held: &InterfaceAddress| InterfaceAddress { interface: Some(CONTAINER), ..held.clone() };
+    let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(here).collect();
+    let interfaces = interfaces(&veth, seat.place);
+    let mut host: Vec<Step> =
+        super::pair(veth, &seat, attachment, facts)?.into_iter().chain(deaf(plug)).collect();
+    let mut sandbox = Vec::new();
+    let checksums = (!plug.offload).then(|| Step::Checksums(seat.name.clone()));
+    match seat.place {
+        Place::Host => host.extend(checksums),
+        Place::Sandbox => {
+            sandbox.extend(checksums);
+            sandbox.extend(super::complete(link, &seat.name, &addresses, &attachment.routes));
+        }
+    }
+    let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
+    let attached = Attached { interfaces, addresses, routes, dns };
+    Ok(Plan { host, sandbox, after: Vec::new(), attached })
+}
+
+/// What the container sends is for whoever has the host's end, and not for the host. A switch in the
+/// kernel takes it before the host sees it, but beside a program the host sees it too: it must
+/// neither answer nor take it in. (Programs that route to the end may need the host to.)
+fn deaf(plug: &Plug) -> Vec<Step> {
+    let end = &plug.end;
+    match plug.offload {
+        // A container must not give the host a route (CVE-2020-10749).
+        true => vec![super::improve(format!("net/ipv6/conf/{end}/accept_ra"), "0")],
+        false => vec![
+            super::improve(format!("net/ipv6/conf/{end}/disable_ipv6"), "1"),
+            // No route leads there: whatever source a packet names is wrong.
+            super::improve(format!("net/ipv4/conf/{end}/rp_filter"), "1"),
+            super::improve(format!("net/ipv4/conf/{end}/arp_ignore"), "8"),
+        ],
+    }
+}
+
+fn interfaces(veth: &Veth, peer: Place) -> Vec<Interface> {
+    let interface = |name: &model::IfName, mac: Mac, place| Interface {
+        name: name.clone(),
+        mac: Some(mac),
+        mtu: veth.mtu,
+        place,
+    };
+    vec![
+        interface(&veth.host, veth.host_mac, Place::Host),
+        interface(&veth.peer, veth.peer_mac, peer),
+    ]
+}
