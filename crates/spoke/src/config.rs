@@ -2,6 +2,7 @@
 //! names. A missing file is an empty one; an unknown key is an error.
 
 mod daemon;
+mod kuryr;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ pub(crate) use daemon::{
     DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope,
     SpecConfig, TcpConfig,
 };
+pub(crate) use kuryr::KuryrConfig;
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -29,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) firewall: FirewallConfig,
     /// `[docker]`.
     pub(crate) docker: DockerConfig,
+    /// `[kuryr]`.
+    pub(crate) kuryr: KuryrConfig,
     /// `[dhcp]`.
     pub(crate) dhcp: DhcpConfig,
     /// `[metrics]`.
@@ -96,6 +100,7 @@ impl Config {
         let config: Self =
             toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
         config.docker.check()?;
+        config.kuryr.check()?;
         config.metrics.check()?;
         config.dhcp.check()?;
         daemon::absolute("events.path", &config.events.path)?;

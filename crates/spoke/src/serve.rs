@@ -9,6 +9,7 @@ mod dhcp;
 mod guard;
 mod http;
 mod journal;
+mod kuryr;
 mod log;
 pub(crate) mod metrics;
 mod notify;
@@ -26,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use docker::server::{InFlight, Limits, Listener, Server, Stopper};
+use docker::server::{InFlight, Limits, Listener, Plugin, Server, Stopper};
 use engine::port::Prefix;
 use model::{Error, Result};
 use rustix::io::Errno;
@@ -83,10 +84,21 @@ enum End {
 /// What is listened at, and what goes with the daemon's end.
 struct Doors {
     docker: Vec<Listener>,
+    kuryr: Vec<Listener>,
     dhcp: Option<UnixListener>,
     metrics: Option<Door>,
     _made: Vec<Made>,
-    _spec: Option<Spec>,
+    specs: Vec<Spec>,
+}
+
+/// A plugin, and where engines reach it.
+struct Serving {
+    /// What it is called, and its thread.
+    name: &'static str,
+    plugin: Arc<dyn Plugin>,
+    listeners: Vec<Listener>,
+    /// What engines have asked of it and was not answered, below the runtime directory.
+    calls: &'static str,
 }
 
 /// Serves until it is told to stop. Fails before anything is changed where the configuration
@@ -114,11 +126,13 @@ impl Doors {
         let mut inherited = Inherited::take()?;
         let mut doors = Self {
             docker: Vec::new(),
+            kuryr: Vec::new(),
             dhcp: dhcp::inherited(&mut inherited, config),
             metrics: None,
             _made: Vec::new(),
-            _spec: None,
+            specs: Vec::new(),
         };
+        doors.open_kuryr(config, &mut inherited)?;
         if config.docker.enabled {
             doors.open_docker(config, inherited)?;
         }
@@ -166,7 +180,7 @@ impl Doors {
         }
         let listeners = listeners.into_iter().map(|tcp| Listener::Tls(tcp, tls.clone()));
         self.docker.extend(listeners);
-        self._spec = tcp.spec.as_ref().map(|spec| Spec::write(spec, tcp)).transpose()?;
+        self.specs.extend(tcp.spec.as_ref().map(|spec| Spec::write(spec, tcp)).transpose()?);
         Ok(())
     }
 
@@ -216,39 +230,57 @@ impl Daemon {
             self.serve_dhcp(listener);
         }
         let (stopper, stop) = Stopper::pair();
-        let server = self.serve_docker(doors.docker, stop, ended)?;
+        let servers = [
+            self.serve_docker(doors.docker, &stop, &ended)?,
+            self.serve_kuryr(doors.kuryr, &stop, &ended)?,
+        ];
         let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
         self.journal.tell(&Event::new(What::Started, host::now(), message));
         notify::notify("READY=1");
         let result = wait(&end);
         notify::notify("STOPPING=1");
         stopper.stop();
-        let _ = server.map(JoinHandle::join);
+        servers.into_iter().flatten().for_each(|server| drop(server.join()));
         result
     }
 
     fn serve_docker(
         self: &Arc<Self>,
         listeners: Vec<Listener>,
-        stop: docker::server::Stop,
-        ended: Sender<End>,
+        stop: &docker::server::Stop,
+        ended: &Sender<End>,
     ) -> Result<Option<JoinHandle<()>>> {
         if listeners.is_empty() {
             return Ok(None);
         }
+        let plugin = self.plugin()?;
+        self.serve_plugin(Serving { name: "docker", plugin, listeners, calls: CALLS }, stop, ended)
+    }
+
+    fn serve_plugin(
+        self: &Arc<Self>,
+        serving: Serving,
+        stop: &docker::server::Stop,
+        ended: &Sender<End>,
+    ) -> Result<Option<JoinHandle<()>>> {
+        let Serving { name, plugin, listeners, calls } = serving;
         let server = Server {
-            plugin: self.plugin()?,
-            observe: Arc::new(observe::Calls(Arc::clone(&self.journal))),
+            plugin,
+            observe: Arc::new(observe::Calls {
+                journal: Arc::clone(&self.journal),
+                frontend: name,
+            }),
             limits: Limits::default(),
-            in_flight: self.in_flight(),
+            in_flight: self.in_flight(calls),
         };
+        let (stop, ended) = (stop.clone(), ended.clone());
         let serve = move |_: &Daemon| drop(ended.send(End::Server(server.run(listeners, stop))));
-        self.spawn("docker", serve).map(Some)
+        self.spawn(name, serve).map(Some)
     }
 
     /// Where Docker's requests outlive a life that is killed. Calls can be answered without.
-    fn in_flight(&self) -> Option<InFlight> {
-        let directory = self.worlds.config().store.runtime.join(CALLS);
+    fn in_flight(&self, calls: &str) -> Option<InFlight> {
+        let directory = self.worlds.config().store.runtime.join(calls);
         let opened = InFlight::open(&directory, host::since_boot());
         opened.map_err(|error| self.journal.failed("keeping Docker's requests", &error)).ok()
     }

@@ -226,18 +226,26 @@ impl DockerConfig {
                 GRACE.end()
             )));
         }
-        let Some(tcp) = &self.tcp else { return Ok(()) };
-        absolute("docker.tcp.certificate", &tcp.certificate)?;
-        absolute("docker.tcp.key", &tcp.key)?;
-        absolute("docker.tcp.client_ca", &tcp.client_ca)?;
-        match &tcp.spec {
+        self.tcp.as_ref().map_or(Ok(()), |tcp| tcp.check("docker.tcp"))
+    }
+}
+
+impl TcpConfig {
+    /// Refuses what cannot be served; `section` is where it stands.
+    pub(super) fn check(&self, section: &str) -> Result<()> {
+        let of = |key: &str| format!("{section}.{key}");
+        absolute(&of("certificate"), &self.certificate)?;
+        absolute(&of("key"), &self.key)?;
+        absolute(&of("client_ca"), &self.client_ca)?;
+        match &self.spec {
             Some(spec) if spec.path.extension().is_none_or(|end| end != "json") => {
                 Err(Error::invalid(format!(
-                    "docker.tcp.spec.path {}: Docker only reads files that end in .json",
+                    "{} {}: Docker only reads files that end in .json",
+                    of("spec.path"),
                     spec.path.display()
                 )))
             }
-            Some(spec) => absolute("docker.tcp.spec.path", &spec.path),
+            Some(spec) => absolute(&of("spec.path"), &spec.path),
             None => Ok(()),
         }
     }

@@ -39,14 +39,23 @@ impl Daemon {
 
 fn settings(config: &Config) -> Settings {
     Settings {
-        scope: match config.docker.scope {
-            Scope::Local => docker::wire::Scope::Local,
-            Scope::Global => docker::wire::Scope::Global,
-        },
+        scope: scope_of(config.docker.scope),
         requires_mac: config.docker.requires_mac_address,
         backend: config.firewall.backend,
-        ephemeral: ephemeral(&std::fs::read_to_string(RANGE).unwrap_or_default()),
+        ephemeral: ephemeral_here(),
     }
+}
+
+pub(super) fn scope_of(scope: Scope) -> docker::wire::Scope {
+    match scope {
+        Scope::Local => docker::wire::Scope::Local,
+        Scope::Global => docker::wire::Scope::Global,
+    }
+}
+
+/// The range that this host's kernel chooses from.
+pub(super) fn ephemeral_here() -> RangeInclusive<NonZeroU16> {
+    ephemeral(&std::fs::read_to_string(RANGE).unwrap_or_default())
 }
 
 /// The range that the kernel's own words say; its default where they say none.

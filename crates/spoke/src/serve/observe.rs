@@ -9,29 +9,34 @@ use super::journal::Journal;
 use crate::config::Level;
 
 /// Tells the journal.
-pub(super) struct Calls(pub(super) Arc<Journal>);
+pub(super) struct Calls {
+    pub(super) journal: Arc<Journal>,
+    /// Which plugin is called.
+    pub(super) frontend: &'static str,
+}
 
 impl Observe for Calls {
     fn answered(&self, request: &Answered<'_>) {
         let operation = request.method.map_or("unknown", docker::wire::Method::name);
         let result = result(request.outcome);
-        self.0.metrics.operation("docker", operation, &result, request.took);
+        self.journal.metrics.operation(self.frontend, operation, &result, request.took);
         let level = match request.outcome {
             Outcome::Done => Level::Debug,
             Outcome::Failed(_) | Outcome::Refused(_) => Level::Warn,
         };
-        if !self.0.log.wants(level) {
+        if !self.journal.log.wants(level) {
             return;
         }
-        let mut fields = vec![("frontend", "docker".to_owned()), ("call", operation.to_owned())];
+        let mut fields =
+            vec![("frontend", self.frontend.to_owned()), ("call", operation.to_owned())];
         fields.extend(request.subject.map(|subject| (about(operation), subject.to_owned())));
         fields.push(("result", result));
         fields.push(("ms", format!("{:.2}", request.took.as_secs_f64() * 1000.0)));
-        self.0.log.say(level, request.error.unwrap_or("answered"), &fields);
+        self.journal.log.say(level, request.error.unwrap_or("answered"), &fields);
     }
 
     fn trouble(&self, what: &str) {
-        self.0.log.say(Level::Warn, what, &[("frontend", "docker".to_owned())]);
+        self.journal.log.say(Level::Warn, what, &[("frontend", self.frontend.to_owned())]);
     }
 }
 

@@ -30,15 +30,15 @@ pub(super) fn book(daemon: &Daemon) {
 
 /// Compares the book with what Docker's engines say is alive, until the daemon stops.
 pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
-    let config = &daemon.worlds.config().docker;
-    if !config.enabled || config.api.is_empty() {
+    let (config, kuryr) = (&daemon.worlds.config().docker, &daemon.worlds.config().kuryr);
+    if !config.enabled && !kuryr.enabled || config.api.is_empty() {
         return;
     }
     let grace = Duration::from_secs(config.grace_seconds);
     let settings = Settings {
         engines: config.api.clone(),
         driver: config.driver().to_owned(),
-        clouds: Vec::new(),
+        clouds: kuryr.enabled.then(|| kuryr.driver().to_owned()).into_iter().collect(),
         grace,
         period: 2 * grace,
     };

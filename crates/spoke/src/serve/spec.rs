@@ -1,6 +1,7 @@
 //! The plugin over TCP: its certificates, and the file by which a Docker Engine finds it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -61,12 +62,31 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Spec {
-    /// Announces the plugin.
+    /// Announces the plugin with its certificates.
     pub(super) fn write(spec: &SpecConfig, tcp: &TcpConfig) -> Result<Self> {
-        let path = &spec.path;
+        let text = serde_json::to_vec_pretty(&announcement(spec, tcp));
+        Self::put(&spec.path, text)
+    }
+
+    /// Announces a plugin that listens without protection: its address alone (`.spec`), or with its
+    /// name (`.json`).
+    pub(super) fn plain(path: &Path, address: SocketAddr) -> Result<Self> {
+        let addr = format!("http://{address}");
+        if path.extension().is_some_and(|end| end == "spec") {
+            return Self::put(path, Ok(addr.into_bytes()));
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Plain<'a> {
+            name: &'a str,
+            addr: String,
+        }
+        Self::put(path, serde_json::to_vec_pretty(&Plain { name: name(path), addr }))
+    }
+
+    fn put(path: &Path, text: serde_json::Result<Vec<u8>>) -> Result<Self> {
         let doing = || format!("writing {}", path.display());
-        let text = serde_json::to_vec_pretty(&announcement(spec, tcp))
-            .map_err(|cause| Error::bug(doing()).because(cause))?;
+        let text = text.map_err(|cause| Error::bug(doing()).because(cause))?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|cause| Error::os(doing(), cause))?;
         }
@@ -80,8 +100,13 @@ impl Spec {
             .and_then(|mut file| std::io::Write::write_all(&mut file, &text))
             .and_then(|()| fs::rename(&new, path));
         written.map_err(|cause| Error::os(doing(), cause))?;
-        Ok(Self { path: path.clone() })
+        Ok(Self { path: path.to_owned() })
     }
+}
+
+/// What Docker calls a plugin whose file this is.
+fn name(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke")
 }
 
 impl Drop for Spec {
@@ -96,7 +121,7 @@ fn announcement<'a>(spec: &'a SpecConfig, tcp: &TcpConfig) -> Announcement<'a> {
         None => tcp.listen.to_string(),
     };
     Announcement {
-        name: spec.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke"),
+        name: name(&spec.path),
         addr: format!("https://{host}"),
         tls: TlsFiles {
             insecure_skip_verify: false,
@@ -141,5 +166,19 @@ mod tests {
         );
         drop(written);
         assert!(!path.exists());
+    }
+    #[test]
+    fn docker_finds_what_listens_without_protection() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = "127.0.0.1:23750".parse().unwrap();
+        let told = |file: &str| {
+            let path = directory.path().join(file);
+            let _spec = Spec::plain(&path, address).unwrap();
+            fs::read_to_string(&path).unwrap()
+        };
+        assert_eq!(told("kuryr/kuryr.spec"), "http://127.0.0.1:23750");
+        let json: serde_json::Value = serde_json::from_str(&told("kuryr.json")).unwrap();
+        let expected = serde_json::json!({"Name": "kuryr", "Addr": "http://127.0.0.1:23750"});
+        assert_eq!(json, expected);
     }
 }

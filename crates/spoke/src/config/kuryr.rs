@@ -1,0 +1,201 @@
+//! `[kuryr]`: the plugin of kuryr-libnetwork's name, beside that of our own. The keys that
+//! kuryr.conf has are called as there.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use docker::wire::SpaceName;
+use model::{Error, IfName, Result};
+use serde::Deserialize;
+
+use super::daemon::{Scope, TcpConfig, absolute};
+
+/// Overrides [`KuryrConfig::capability_scope`], as with kuryr-libnetwork.
+const SCOPE: &str = "CAPABILITY_SCOPE";
+
+/// What both address spaces are called unless told otherwise.
+const SPACE: &str = "no_address_space";
+
+/// How Docker Engines reach the plugin, and what it makes of their requests.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct KuryrConfig {
+    /// Whether it is served at all. `[neutron]` says which cloud it is.
+    pub(crate) enabled: bool,
+    /// Its socket; Docker finds it by this place, and calls the driver as the file is called.
+    pub(crate) socket: PathBuf,
+    /// What Docker calls the driver, where that is not how the socket's file is called.
+    pub(crate) driver: Option<String>,
+    /// Serve TCP without protection, too (`kuryr_uri`): whoever connects is obeyed.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Whether `listen` may be an address that other hosts reach.
+    pub(crate) expose: bool,
+    /// A file to write by which a Docker Engine finds what is at `listen`: `.spec` or `.json`.
+    pub(crate) spec: Option<PathBuf>,
+    /// Serve TCP with certificates on both sides.
+    pub(crate) tcp: Option<TcpConfig>,
+    /// Whether networks belong to one host or to a swarm.
+    pub(crate) capability_scope: Scope,
+    /// Whether Docker tells the MAC address with each request for an IP address; so unless ports
+    /// are made ahead of need, whose addresses are settled.
+    pub(crate) requires_mac_address: Option<bool>,
+    /// The address space of networks of this host.
+    pub(crate) local_default_address_space: String,
+    /// The address space of networks of a cluster.
+    pub(crate) global_default_address_space: String,
+    /// What containers' interfaces are called, before a number; `eth` where nothing is said.
+    pub(crate) veth_dst_prefix: Option<IfName>,
+    /// Whether exposed ports are let in by a security group.
+    pub(crate) process_external_connectivity: bool,
+    /// Whether published ports are ports of this host, where a network does not say. It must have
+    /// a route to the containers.
+    pub(crate) publish_ports: bool,
+    /// What the names of subnet pools begin with.
+    pub(crate) subnetpool_name_prefix: String,
+    /// The pool of networks without a subnet.
+    pub(crate) default_subnetpool_v4: String,
+    /// The same of IPv6.
+    pub(crate) default_subnetpool_v6: String,
+    /// Whether subnets that are made have DHCP.
+    pub(crate) enable_dhcp: bool,
+}
+
+impl Default for KuryrConfig {
+    fn default() -> Self {
+        let [default_subnetpool_v4, default_subnetpool_v6] =
+            neutron::contract::DEFAULT_POOLS.map(str::to_owned);
+        Self {
+            enabled: false,
+            socket: "/run/docker/plugins/kuryr.sock".into(),
+            driver: None,
+            listen: None,
+            expose: false,
+            spec: None,
+            tcp: None,
+            capability_scope: Scope::Local,
+            requires_mac_address: None,
+            local_default_address_space: SPACE.to_owned(),
+            global_default_address_space: SPACE.to_owned(),
+            veth_dst_prefix: None,
+            process_external_connectivity: true,
+            publish_ports: false,
+            subnetpool_name_prefix: neutron::contract::POOL_PREFIX.to_owned(),
+            default_subnetpool_v4,
+            default_subnetpool_v6,
+            enable_dhcp: true,
+        }
+    }
+}
+
+impl KuryrConfig {
+    /// What Docker calls the driver.
+    pub(crate) fn driver(&self) -> &str {
+        let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
+        self.driver.as_deref().or_else(stem).unwrap_or("kuryr")
+    }
+
+    /// For whom networks are made: what the environment says counts.
+    ///
+    /// # Errors
+    /// A word that is none of the two.
+    pub(crate) fn scope(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Scope> {
+        match variable(SCOPE).as_deref() {
+            None | Some("") => Ok(self.capability_scope),
+            Some("local") => Ok(Scope::Local),
+            Some("global") => Ok(Scope::Global),
+            Some(other) => {
+                Err(Error::invalid(format!("{SCOPE}={other:?} is neither local nor global")))
+            }
+        }
+    }
+
+    /// The names of its address spaces, of a host and of a cluster.
+    ///
+    /// # Errors
+    /// What cannot be such a name.
+    pub(crate) fn spaces(&self) -> Result<[SpaceName; 2]> {
+        let space = |key: &str, name: &str| {
+            name.parse().map_err(|why| Error::invalid(format!("kuryr.{key} {name:?} {why}")))
+        };
+        Ok([
+            space("local_default_address_space", &self.local_default_address_space)?,
+            space("global_default_address_space", &self.global_default_address_space)?,
+        ])
+    }
+
+    /// Refuses what no daemon could serve.
+    pub(super) fn check(&self) -> Result<()> {
+        absolute("kuryr.socket", &self.socket)?;
+        self.spaces()?;
+        if let Some(tcp) = &self.tcp {
+            tcp.check("kuryr.tcp")?;
+        }
+        match &self.listen {
+            Some(address) if !address.ip().is_loopback() && !self.expose => {
+                return Err(Error::invalid(format!(
+                    "kuryr.listen {address} can be reached from other hosts, and whoever connects \
+                     is obeyed; listen on 127.0.0.1, use [kuryr.tcp], or set kuryr.expose = true"
+                )));
+            }
+            Some(_) | None => {}
+        }
+        let Some(spec) = &self.spec else { return Ok(()) };
+        absolute("kuryr.spec", spec)?;
+        let is_read = spec.extension().is_some_and(|end| end == "spec" || end == "json");
+        match (is_read, self.listen) {
+            (true, Some(_)) => Ok(()),
+            (false, _) => Err(Error::invalid(format!(
+                "kuryr.spec {}: Docker only reads files that end in .spec or .json",
+                spec.display()
+            ))),
+            (true, None) => Err(Error::invalid(
+                "kuryr.spec tells where the plugin listens by TCP, and kuryr.listen is missing",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<KuryrConfig> {
+        let config: KuryrConfig =
+            toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
+        config.check().map(|()| config)
+    }
+
+    #[test]
+    fn is_as_kuryrs_unless_told_otherwise() {
+        let config = parse("").unwrap();
+        assert_eq!(config, KuryrConfig::default());
+        assert_eq!((config.driver(), config.enabled), ("kuryr", false));
+        assert_eq!(config.spaces().unwrap()[0].as_str(), "no_address_space");
+        assert_eq!(config.default_subnetpool_v6, "kuryr6");
+    }
+
+    #[test]
+    fn the_environment_says_the_scope() {
+        let config = parse("capability_scope = \"global\"").unwrap();
+        let scope = |said: Option<&str>| config.scope(&|_| said.map(str::to_owned));
+        assert_eq!(scope(None).unwrap(), Scope::Global);
+        assert_eq!(scope(Some("local")).unwrap(), Scope::Local);
+        assert!(scope(Some("world")).is_err());
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_served() {
+        for (text, word) in [
+            ("listen = \"0.0.0.0:23750\"", "kuryr.expose"),
+            ("socket = \"kuryr.sock\"", "absolute"),
+            ("spec = \"/usr/lib/docker/plugins/kuryr/kuryr.spec\"", "kuryr.listen"),
+            ("listen = \"127.0.0.1:1\"\nspec = \"/etc/docker/plugins/kuryr.toml\"", ".spec"),
+            ("local_default_address_space = \"\"", "local_default_address_space"),
+            ("kuryr_uri = \"x\"", "kuryr_uri"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        assert!(parse("listen = \"0.0.0.0:23750\"\nexpose = true").is_ok());
+    }
+}

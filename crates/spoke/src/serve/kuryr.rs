@@ -1,0 +1,125 @@
+//! The plugin kuryr: kuryr-libnetwork's calls, served beside those of our own plugin.
+
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+use docker::kuryr::{Backstage, Kuryr, Settings};
+use docker::server::{Listener, Plugin};
+use docker::wire::AddressSpaces;
+use engine::port::Cloud;
+use model::Result;
+
+use super::backstage::{Stage, ephemeral_here, scope_of};
+use super::sockets::{self, Inherited};
+use super::spec::{self, Spec};
+use super::{Daemon, Doors, End, Serving};
+use crate::config::{Config, KuryrConfig, TcpConfig};
+
+/// What Docker has asked of it and was not answered, below the runtime directory.
+const CALLS: &str = "calls-kuryr";
+
+impl Doors {
+    /// Listens for the plugin, if it is served: systemd passes its socket beside the other one, and
+    /// they are told apart by their places.
+    pub(super) fn open_kuryr(&mut self, config: &Config, inherited: &mut Inherited) -> Result<()> {
+        let kuryr = &config.kuryr;
+        let passed = take(inherited, kuryr);
+        if !kuryr.enabled {
+            return Ok(());
+        }
+        let listener = match passed {
+            Some(listener) => listener,
+            None => self.bind(&kuryr.socket)?,
+        };
+        self.kuryr.push(Listener::Unix(listener));
+        if let Some(address) = kuryr.listen {
+            self.kuryr.push(Listener::Tcp(bind_tcp(inherited, address)?));
+            let spec = kuryr.spec.as_ref().map(|path| Spec::plain(path, address)).transpose()?;
+            self.specs.extend(spec);
+        }
+        if let Some(tcp) = &kuryr.tcp {
+            self.open_kuryr_tls(tcp, inherited)?;
+        }
+        Ok(())
+    }
+
+    fn open_kuryr_tls(&mut self, tcp: &TcpConfig, inherited: &mut Inherited) -> Result<()> {
+        let tls = spec::tls(tcp)?;
+        self.kuryr.push(Listener::Tls(bind_tcp(inherited, tcp.listen)?, tls));
+        let spec = tcp.spec.as_ref().map(|spec| Spec::write(spec, tcp)).transpose()?;
+        self.specs.extend(spec);
+        Ok(())
+    }
+}
+
+/// The unix socket that was passed for the plugin, which the others are not for.
+fn take(inherited: &mut Inherited, kuryr: &KuryrConfig) -> Option<UnixListener> {
+    let is_it = |listener: &UnixListener| {
+        let address = listener.local_addr().ok();
+        address.is_some_and(|address| address.as_pathname() == Some(&kuryr.socket))
+    };
+    let at = inherited.unix.iter().position(is_it)?;
+    Some(inherited.unix.remove(at))
+}
+
+/// The one that was passed, or else one of our own.
+fn bind_tcp(
+    inherited: &mut Inherited,
+    address: std::net::SocketAddr,
+) -> Result<std::net::TcpListener> {
+    let is_it =
+        |listener: &std::net::TcpListener| listener.local_addr().is_ok_and(|at| at == address);
+    match inherited.tcp.iter().position(is_it) {
+        Some(at) => Ok(inherited.tcp.remove(at)),
+        None => sockets::bind_tcp(address),
+    }
+}
+
+impl Daemon {
+    pub(super) fn serve_kuryr(
+        self: &Arc<Self>,
+        listeners: Vec<Listener>,
+        stop: &docker::server::Stop,
+        ended: &Sender<End>,
+    ) -> Result<Option<JoinHandle<()>>> {
+        if listeners.is_empty() {
+            return Ok(None);
+        }
+        let plugin = self.kuryr()?;
+        self.serve_plugin(Serving { name: "kuryr", plugin, listeners, calls: CALLS }, stop, ended)
+    }
+
+    /// The plugin that Docker calls kuryr. Neither the cloud nor its credentials are looked at:
+    /// engines are greeted while Neutron is down.
+    fn kuryr(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let settings = settings(self.worlds.config(), &variable)?;
+        Ok(Arc::new(Kuryr::new(Stage(Arc::clone(self)), settings)))
+    }
+}
+
+fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
+    let kuryr = &config.kuryr;
+    let [local, global] = kuryr.spaces()?;
+    // A port that is bound already keeps its hardware address.
+    let makes_ahead = false;
+    Ok(Settings {
+        scope: scope_of(kuryr.scope(variable)?),
+        requires_mac: kuryr.requires_mac_address.unwrap_or(!makes_ahead),
+        spaces: AddressSpaces { local, global },
+        prefix: kuryr.veth_dst_prefix.clone(),
+        exposes: kuryr.process_external_connectivity,
+        publishes: kuryr.publish_ports,
+        backend: config.firewall.backend,
+        ephemeral: ephemeral_here(),
+    })
+}
+
+impl Backstage for Stage {
+    fn with_cloud<T>(&self, work: impl FnOnce(&dyn Cloud) -> Result<T>) -> Result<T> {
+        let _ = work;
+        Err(model::Error::unsupported("no cloud is configured"))
+    }
+}
