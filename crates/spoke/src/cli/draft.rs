@@ -1,6 +1,7 @@
 //! From what `network create` was told to a network.
 
 mod lan;
+mod neutron;
 mod plugins;
 
 use std::net::IpAddr;
@@ -29,6 +30,9 @@ pub(super) fn network(
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
     lan::refuse_senseless(wanted)?;
+    if let Some(network) = neutron::network(wanted, world)? {
+        return Ok(network);
+    }
     if let Some(network) = plugins::network(wanted, world)? {
         return Ok(network);
     }
@@ -93,11 +97,20 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
         return Ok(kind);
     }
     match (wanted.driver, &wanted.bridge) {
-        (DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni, None) => {
-            Ok(LinkKind::Ptp(Ptp {}))
-        }
         (
-            DriverName::Ptp | DriverName::Macvlan | DriverName::Ipvlan | DriverName::Cni,
+            DriverName::Ptp
+            | DriverName::Macvlan
+            | DriverName::Ipvlan
+            | DriverName::Cni
+            | DriverName::Neutron,
+            None,
+        ) => Ok(LinkKind::Ptp(Ptp {})),
+        (
+            DriverName::Ptp
+            | DriverName::Macvlan
+            | DriverName::Ipvlan
+            | DriverName::Cni
+            | DriverName::Neutron,
             Some(name),
         ) => Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge"))),
         (DriverName::Bridge, given) => {

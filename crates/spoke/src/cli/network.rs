@@ -48,7 +48,7 @@ fn table(rows: &[NetworkView]) -> Table {
             row.driver.to_owned(),
             row.runtime.clone(),
             match row.ipam {
-                "dhcp" => "dhcp".to_owned(),
+                by @ ("dhcp" | "neutron") => by.to_owned(),
                 _ => subnets.join(","),
             },
             row.device(),

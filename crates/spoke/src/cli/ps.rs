@@ -13,6 +13,9 @@ use super::{Answer, World};
 /// How much of a container's id people need.
 const SHORT: usize = 12;
 
+/// How much of a port's id: as much as its device's name has of it.
+const PORT: usize = 11;
+
 pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let records = engine.attachments()?;
@@ -71,12 +74,22 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
             view.title.as_ref().unwrap_or(&view.network).clone(),
             view.addresses.join(","),
             view.mac.clone().unwrap_or_default(),
-            view.driver.unwrap_or_default().to_owned(),
+            driver(view, no_trunc),
             ports.join(","),
             if view.state == "attached" { ago(view.at, now) } else { view.state.to_owned() },
         ]);
     }
     table
+}
+
+/// With the start of the port's id, where the driver has ports of its own.
+fn driver(view: &AttachmentView, no_trunc: bool) -> String {
+    let driver = view.driver.unwrap_or_default();
+    match view.neutron.as_ref().and_then(|neutron| neutron.port.as_deref()) {
+        Some(port) if no_trunc => format!("{driver}:{port}"),
+        Some(port) => format!("{driver}:{}", port.get(..PORT).unwrap_or(port)),
+        None => driver.to_owned(),
+    }
 }
 
 /// The start of a long hexadecimal id; every other name in full.

@@ -4,6 +4,7 @@ mod book;
 mod daemon;
 mod host;
 mod network;
+mod neutron;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,11 +13,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use docker::api::Container;
-use engine::port::{Driver, Granted, Host, Ipam, Presence, Stray};
+use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
-    Attached, Attachment, Backend, Error, Interface, Layer, Network, Place, PortMap, Process,
-    Publish, Result, Sandbox, Timestamp,
+    Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
+    LinkKind, Network, Place, PortMap, Process, Publish, Result, Sandbox, Tenure, Timestamp, Vif,
 };
 use store::Memory;
 use tempfile::TempDir;
@@ -192,6 +193,24 @@ impl Driver for Kernel {
             addresses: attachment.addresses.clone(),
             ..Attached::default()
         })
+    }
+
+    /// What a cloud would choose.
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        let mut link = attachment.wiring.link.clone();
+        if let Some(LinkKind::Neutron(neutron)) = link.as_mut().map(|link| &mut link.kind) {
+            neutron.binding = Some(Binding {
+                port: "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse()?,
+                tenure: Tenure::Own,
+                vif: Vif::Tap,
+            });
+        }
+        let address = InterfaceAddress {
+            address: "10.5.0.9/24".parse().unwrap(),
+            gateway: None,
+            interface: None,
+        };
+        Ok(Offer { addresses: vec![address], routes: Vec::new(), dns: Dns::default(), link })
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {

@@ -2,6 +2,7 @@
 //! never renamed, and absent values are null.
 
 mod lan;
+mod neutron;
 
 use std::collections::BTreeMap;
 
@@ -34,6 +35,8 @@ pub(super) struct NetworkView {
     /// Whether addresses are asked for on the segment before they are used.
     pub(super) probe: bool,
     pub(super) mtu: Option<u32>,
+    /// What of Neutron it is.
+    pub(super) neutron: Option<neutron::NeutronView>,
     pub(super) masquerade: bool,
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
@@ -106,6 +109,7 @@ impl NetworkView {
             mode: lan.mode,
             host_access: lan.host_access,
             probe: lan.probe,
+            neutron: neutron::NeutronView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
@@ -118,7 +122,7 @@ impl NetworkView {
             ),
             aliases: aliases_of(network, aliases),
             sticky: network.sticky,
-            ipam: ipam(&network.ipam),
+            ipam: ipam(network),
             subnets: subnets(network),
             attached: on_it.len(),
             containers: on_it.iter().map(|id| id.container.to_string()).collect(),
@@ -161,8 +165,11 @@ fn ingress(policy: IngressPolicy) -> &'static str {
     }
 }
 
-fn ipam(ipam: &model::Ipam) -> &'static str {
-    match ipam {
+fn ipam(network: &Network) -> &'static str {
+    let is_neutron =
+        matches!(network.wiring.link.as_ref().map(|link| &link.kind), Some(LinkKind::Neutron(_)));
+    match &network.ipam {
+        _ if is_neutron => "neutron",
         model::Ipam::None => "none",
         model::Ipam::Book { .. } => "spoke",
         model::Ipam::HostLocal { .. } => "host-local",
@@ -186,6 +193,8 @@ pub(super) struct AttachmentView {
     pub(super) addresses: Vec<String>,
     pub(super) mac: Option<String>,
     pub(super) driver: Option<&'static str>,
+    /// Its port, where the network is Neutron's.
+    pub(super) neutron: Option<neutron::NeutronPortView>,
     pub(super) ports: Vec<PortView>,
     pub(super) state: &'static str,
     pub(super) since: String,
@@ -230,6 +239,7 @@ impl AttachmentView {
             addresses: addresses(layers),
             mac: mac(layers),
             driver: kind.map(|link| driver(&link.kind)),
+            neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
             state: state(layers),
             since: rfc3339(since),

@@ -11,12 +11,16 @@ pub(in crate::cli) struct CreateArgs {
     /// The network's name
     #[arg(value_name = "NETWORK")]
     pub(in crate::cli) name: NetworkName,
-    /// How containers are connected: by a bridge in the host, each by a routed pair of devices, or
-    /// to the segment of a parent device
+    /// How containers are connected: by a bridge in the host, each by a routed pair of devices, to
+    /// the segment of a parent device, by CNI plugins, or to a network of OpenStack Neutron
     #[arg(short, long, value_enum, default_value = "bridge")]
     pub(in crate::cli) driver: DriverName,
     #[command(flatten)]
     pub(in crate::cli) lan: LanArgs,
+    /// Options of driver neutron: network=NETWORK, subnet=SUBNET, security_groups=GROUP,… and more
+    /// (docs/neutron.md)
+    #[arg(long = "opt", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) options: Vec<(String, String)>,
     /// The CNI network configuration list of driver cni, which CNI plugins make
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) conflist: Option<PathBuf>,
@@ -89,6 +93,7 @@ pub(in crate::cli) enum DriverName {
     Macvlan,
     Ipvlan,
     Cni,
+    Neutron,
 }
 
 /// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
@@ -142,6 +147,11 @@ impl From<Ingress> for IngressPolicy {
             Ingress::Isolated => IngressPolicy::Isolated,
         }
     }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| "an option is KEY=VALUE".to_owned())
 }
 
 fn vlan(text: &str) -> Result<model::VlanId, String> {

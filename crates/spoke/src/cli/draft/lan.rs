@@ -39,8 +39,10 @@ pub(super) fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
         options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
     };
     let refused = match wanted.driver {
-        DriverName::Bridge | DriverName::Ptp | DriverName::Cni => given(&of_lan)
-            .map(|option| format!("{option} is an option of drivers macvlan and ipvlan")),
+        DriverName::Bridge | DriverName::Ptp | DriverName::Cni | DriverName::Neutron => {
+            given(&of_lan)
+                .map(|option| format!("{option} is an option of drivers macvlan and ipvlan"))
+        }
         DriverName::Macvlan | DriverName::Ipvlan => given(&of_pairs).map(|option| {
             let why = "whose containers are reached past this host's packet filter";
             format!("{option} is no option of drivers macvlan and ipvlan, {why}")
@@ -73,7 +75,7 @@ fn refuse_addresses(wanted: &CreateArgs) -> Result<()> {
 /// The link that is described, if it is one of a parent's.
 pub(super) fn kind(wanted: &CreateArgs, facts: &HostFacts) -> Result<Option<LinkKind>> {
     Ok(match wanted.driver {
-        DriverName::Bridge | DriverName::Ptp | DriverName::Cni => None,
+        DriverName::Bridge | DriverName::Ptp | DriverName::Cni | DriverName::Neutron => None,
         DriverName::Macvlan => Some(LinkKind::Macvlan(macvlan(&wanted.lan, facts)?)),
         DriverName::Ipvlan => Some(LinkKind::Ipvlan(ipvlan(&wanted.lan, facts)?)),
     })

@@ -60,8 +60,12 @@ impl Lan {
 }
 
 impl NetworkView {
-    /// What its containers are connected to: a bridge, or a device of the host with its VLAN.
+    /// What its containers are connected to: a bridge, a device of the host with its VLAN, or a
+    /// network of Neutron.
     pub(in crate::cli) fn device(&self) -> String {
+        if let Some(neutron) = &self.neutron {
+            return neutron.network.clone();
+        }
         match (&self.bridge, &self.parent, self.vlan) {
             (Some(bridge), _, _) => bridge.clone(),
             (None, Some(parent), Some(vlan)) => format!("{parent}.{vlan}"),

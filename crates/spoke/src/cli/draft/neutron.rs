@@ -1,0 +1,96 @@
+//! Networks of OpenStack Neutron.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Dns, Error, Ipam, Link, LinkKind, NEUTRON_KEYS, NEUTRON_PREFIX, Network, NeutronSaid, Result,
+    Runtime, Wiring,
+};
+
+use crate::cli::World;
+use crate::cli::args::{CreateArgs, DriverName, Ingress};
+
+/// How options are given.
+const FLAG: &str = "--opt";
+
+/// Options that may be given several times, as an item of a list each.
+const LISTS: [&str; 3] =
+    ["neutron.subnet", "neutron.security_groups", "neutron.allowed_address_pairs"];
+
+/// The network that is asked for, if it is one of Neutron's.
+pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Network>> {
+    if wanted.driver != DriverName::Neutron {
+        return match wanted.options.first() {
+            None => Ok(None),
+            Some((key, _)) => {
+                Err(Error::invalid(format!("{FLAG} {key} is an option of driver neutron")))
+            }
+        };
+    }
+    if let Some(option) = senseless(wanted) {
+        return Err(Error::invalid(format!(
+            "{option} is no option of driver neutron: Neutron decides that for its networks"
+        )));
+    }
+    let kind = LinkKind::Neutron(Box::new(NeutronSaid::read(FLAG, &texts(wanted)?)?.link(FLAG)?));
+    Ok(Some(Network {
+        name: wanted.name.clone(),
+        runtime: Runtime::Spoke,
+        since: world.now,
+        wiring: Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: None }),
+            publish: wanted.reach(world.backend),
+            ..Wiring::default()
+        },
+        ipam: Ipam::None,
+        routes: Vec::new(),
+        dns: Dns::default(),
+        sticky: false,
+    }))
+}
+
+/// The options by their full names; what all of them begin with may be left out here.
+fn texts(wanted: &CreateArgs) -> Result<BTreeMap<String, String>> {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in &wanted.options {
+        let full = match key.starts_with(NEUTRON_PREFIX) {
+            true => key.clone(),
+            false => format!("{NEUTRON_PREFIX}{key}"),
+        };
+        if !NEUTRON_KEYS.contains(&full.as_str()) {
+            let known = NEUTRON_KEYS.iter().filter_map(|key| key.strip_prefix(NEUTRON_PREFIX));
+            return Err(Error::unsupported(format!(
+                "{FLAG} {}: no such option; there are {}",
+                model::text::shown(key),
+                known.collect::<Vec<_>>().join(", ")
+            )));
+        }
+        match texts.get_mut(&full) {
+            None => {
+                texts.insert(full, value.clone());
+            }
+            Some(before) if LISTS.contains(&full.as_str()) => {
+                before.push(',');
+                before.push_str(value);
+            }
+            Some(_) => {
+                return Err(Error::invalid(format!("{FLAG} {key} is there twice; leave one out")));
+            }
+        }
+    }
+    Ok(texts)
+}
+
+fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
+    let given = [
+        ("--subnet", !wanted.subnets.is_empty()),
+        ("--bridge", wanted.bridge.is_some()),
+        ("--mtu", wanted.mtu.is_some()),
+        ("--internal", wanted.internal),
+        ("--no-masquerade", wanted.no_masquerade),
+        ("--ingress", wanted.ingress != Ingress::Open),
+        ("--sticky", wanted.sticky),
+        ("--conflist", wanted.conflist.is_some()),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+}

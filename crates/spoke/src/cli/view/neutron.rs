@@ -1,0 +1,78 @@
+//! What is shown of networks of Neutron and of the ports on them.
+
+use model::{Attachment, LinkKind, Nesting, Network, NeutronLink, ResourceRef};
+use serde::Serialize;
+
+/// Of a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct NeutronView {
+    /// Its id or name.
+    pub(in crate::cli) network: String,
+    pub(in crate::cli) subnets: Vec<String>,
+    pub(in crate::cli) security_groups: Option<Vec<String>>,
+    pub(in crate::cli) port_security: Option<bool>,
+    pub(in crate::cli) qos_policy: Option<String>,
+    pub(in crate::cli) dns_name: Option<String>,
+    /// `ADDRESS/LENGTH`, or `ADDRESS/LENGTH@MAC`.
+    pub(in crate::cli) allowed_address_pairs: Vec<String>,
+    pub(in crate::cli) port: Option<String>,
+    pub(in crate::cli) floating_ip: Option<String>,
+    /// `macvlan`, `ipvlan` or `trunk`.
+    pub(in crate::cli) nesting: Option<&'static str>,
+}
+
+/// Of one container's port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct NeutronPortView {
+    /// The network's id.
+    pub(in crate::cli) network: String,
+    /// The port's id, once there is one.
+    pub(in crate::cli) port: Option<String>,
+}
+
+impl NeutronView {
+    pub(super) fn of(network: &Network) -> Option<Self> {
+        let link = link_of(network.wiring.link.as_ref().map(|link| &link.kind))?;
+        let wish = &link.wish;
+        let pair = |pair: &model::AddressPair| match pair.mac {
+            Some(mac) => format!("{}@{mac}", pair.net),
+            None => pair.net.to_string(),
+        };
+        Some(Self {
+            network: link.network.to_string(),
+            subnets: texts(&link.subnets),
+            security_groups: wish.security_groups.as_deref().map(texts),
+            port_security: wish.port_security,
+            qos_policy: wish.qos_policy.as_ref().map(ToString::to_string),
+            dns_name: wish.dns_name.as_ref().map(ToString::to_string),
+            allowed_address_pairs: wish.allowed_address_pairs.iter().map(pair).collect(),
+            port: wish.port.as_ref().map(ToString::to_string),
+            floating_ip: wish.floating_ip.as_ref().map(ToString::to_string),
+            nesting: wish.nesting.as_ref().map(|nesting| match nesting {
+                Nesting::Macvlan { .. } => "macvlan",
+                Nesting::Ipvlan { .. } => "ipvlan",
+                Nesting::Trunk { .. } => "trunk",
+            }),
+        })
+    }
+}
+
+impl NeutronPortView {
+    pub(super) fn of(layers: &[&Attachment]) -> Option<Self> {
+        let mut links = layers.iter().filter_map(|layer| layer.wiring.link.as_ref());
+        let link = links.find_map(|link| link_of(Some(&link.kind)))?;
+        let port = link.binding.as_ref().map(|binding| binding.port.to_string());
+        Some(Self { network: link.network.to_string(), port })
+    }
+}
+
+fn link_of(kind: Option<&LinkKind>) -> Option<&NeutronLink> {
+    match kind {
+        Some(LinkKind::Neutron(link)) => Some(link),
+        _ => None,
+    }
+}
+
+fn texts(resources: &[ResourceRef]) -> Vec<String> {
+    resources.iter().map(ToString::to_string).collect()
+}
