@@ -118,6 +118,10 @@ impl<'a> Hands<'a> {
             up: true,
             peer: Peer { name: &veth.peer, index: None, mac: Some(veth.peer_mac), netns: peers },
         });
+        if veth.alias.is_some() {
+            // Where the name is taken, what follows would be done to somebody else's.
+            self.flush()?;
+        }
         // Below IPv6's least MTU the device has no IPv6 at all.
         let silenced = self.batch.change_link(At::Name(&veth.host), &[Change::NoIpv6Addresses]);
         self.done.push((silenced, Errno::AFNOSUPPORT));

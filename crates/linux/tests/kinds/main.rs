@@ -9,6 +9,7 @@ mod device;
 mod handed;
 mod lacking;
 mod macvlan;
+mod plug;
 mod segment;
 
 use bed::{Container, attachment, run};
