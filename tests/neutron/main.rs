@@ -1,4 +1,13 @@
 //! Containers on a real Neutron: its API alone, or (make test-neutron) all of it with OVN.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bed;
+mod better;
+mod calls;
+mod container;
 mod fixture;
+mod hosts;
+mod ipam;
+mod lost;
+mod network;
+mod repeated;
