@@ -79,7 +79,7 @@ pub fn next_address(address: IpAddr) -> Option<IpAddr> {
 }
 
 /// The address before; none before the first of its family.
-pub(crate) fn previous_address(address: IpAddr) -> Option<IpAddr> {
+pub fn previous_address(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(v4) => u32::from(v4).checked_sub(1).map(|bits| IpAddr::V4(bits.into())),
         IpAddr::V6(v6) => u128::from(v6).checked_sub(1).map(|bits| IpAddr::V6(bits.into())),

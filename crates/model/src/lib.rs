@@ -18,7 +18,7 @@ mod pool;
 mod port;
 pub mod text;
 
-pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap};
+pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap, previous_address};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,

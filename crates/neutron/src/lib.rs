@@ -2,6 +2,7 @@
 
 pub mod api;
 mod auth;
+mod cloud;
 pub mod config;
 pub mod contract;
 mod expose;
@@ -13,6 +14,7 @@ mod neutron;
 pub mod ovsdb;
 pub mod plug;
 pub mod port;
+pub mod reconcile;
 pub mod stock;
 
 pub use neutron::Neutron;

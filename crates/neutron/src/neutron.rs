@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use model::Result;
 
 use crate::api::{Api, Transport};
+use crate::cloud::Memory;
 use crate::config::Settings;
 use crate::extension::Extensions;
 use crate::handed::Handed;
@@ -19,6 +20,7 @@ pub struct Neutron {
     pub(crate) directory: PathBuf,
     pub(crate) extensions: Extensions,
     pub(crate) handed: Handed,
+    pub(crate) memory: Memory,
     pub(crate) known: Known,
     pub(crate) statuses: Statuses,
 }
@@ -43,6 +45,7 @@ impl Neutron {
             directory,
             extensions: Extensions::default(),
             handed: Handed::default(),
+            memory: Memory::default(),
             known: Known::default(),
             statuses: Statuses::default(),
         }

@@ -38,6 +38,12 @@ impl<'a> Api<'a> {
         self.delete("networks", id)
     }
 
+    /// Removes something, if it still has this revision; what is gone is no error.
+    pub fn delete_unchanged(&self, what: Tagged, id: Of<'_>, revision: Option<u64>) -> Result<()> {
+        let path = format!("v2.0/{}/{id}", what.path());
+        self.gone(Request { verb: Verb::Delete, path: &path, query: &[], body: None, revision })
+    }
+
     /// The subnets that pass the filter.
     pub fn subnets(&self, filter: Filter<'_>) -> Result<Vec<SubnetResource>> {
         self.list("subnets", "subnets", filter)

@@ -35,6 +35,9 @@ pub struct NetworkResource {
     /// The project that it belongs to.
     #[serde(default)]
     pub project_id: String,
+    /// Its revision.
+    #[serde(default)]
+    pub revision_number: Option<u64>,
 }
 
 /// A network that is to be.
@@ -81,6 +84,9 @@ pub struct SubnetResource {
     /// Free text.
     #[serde(default)]
     pub description: String,
+    /// Its revision.
+    #[serde(default)]
+    pub revision_number: Option<u64>,
 }
 
 /// A route that a subnet's ports should have.
@@ -164,6 +170,9 @@ pub struct NewPool {
     pub prefixes: Vec<IpNet>,
     /// How long a subnet's prefix is where nobody says.
     pub default_prefixlen: u8,
+    /// How short a subnet's prefix may be; 8 or 64 where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_prefixlen: Option<u8>,
     /// Whether other projects see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<bool>,

@@ -1,0 +1,78 @@
+//! Networks, pools and addresses as a runtime asks for them (libnetwork's remote drivers), with the
+//! names and tags of kuryr-libnetwork 18.
+//!
+//! A pool that a runtime requests is a subnet pool of its own, also where its addresses are those of
+//! a subnet or of a subnet pool that was there before: so what a network is made of is its own, and
+//! goes with it. Only an operator's pool that is requested as a whole is itself the answer. What
+//! several networks, of several hosts, use bears one tag of each (`contract::use_tag`); who takes the
+//! last away deletes what we made.
+
+mod address;
+mod carve;
+mod drop;
+mod existing;
+mod mark;
+mod memory;
+mod network;
+mod place;
+mod pool;
+mod release;
+mod subnet;
+mod template;
+
+use std::net::IpAddr;
+
+use engine::port::{
+    AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+};
+use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
+
+use crate::Neutron;
+pub(crate) use mark::PortPurpose;
+pub(crate) use memory::Memory;
+
+impl Cloud for Neutron {
+    fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
+        self.hand_out_pool(wish)
+    }
+
+    fn release_pool(&self, pool: &ResourceId) -> Result<()> {
+        self.take_pool_back(pool)
+    }
+
+    fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
+        match wish.purpose {
+            AddressUse::Gateway => self.gateway_address(wish),
+            AddressUse::Auxiliary => self.auxiliary_address(wish),
+            AddressUse::Container => self.container_address(wish),
+        }
+    }
+
+    fn release_address(&self, pool: &ResourceId, address: IpAddr) -> Result<()> {
+        self.take_address_back(pool, address)
+    }
+
+    fn create_network(&self, network: &CloudNetwork) -> Result<Network> {
+        self.make_network(network)
+    }
+
+    fn delete_network(&self, id: &AliasId) -> Result<()> {
+        self.give_network_up(id)
+    }
+
+    fn network(&self, id: &AliasId) -> Result<Option<Network>> {
+        self.network_of(id)
+    }
+
+    fn port_status(&self, attachment: &Attachment) -> Result<PortStatus> {
+        self.status_of(attachment)
+    }
+
+    fn expose(&self, attachment: &Attachment, ports: &[ExposedPort]) -> Result<()> {
+        self.expose_ports(attachment, ports)
+    }
+
+    fn conceal(&self, attachment: &Attachment) -> Result<()> {
+        self.conceal_ports(attachment)
+    }
+}

@@ -1,0 +1,287 @@
+//! RequestAddress.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use engine::port::AddressWish;
+use model::{Error, IpNet, Nesting, ResourceId, Result, Tenure};
+
+use super::mark::{PortPurpose, make};
+use super::memory::Place;
+use crate::Neutron;
+use crate::api::{FixedIp, NewPort, PortChange, PortResource};
+use crate::contract;
+use crate::handed::HandedPort;
+
+impl Neutron {
+    /// The gateway of a pool's addresses. No port is made of it.
+    pub(super) fn gateway_address(&self, wish: &AddressWish) -> Result<IpNet> {
+        let found = self.find_place(&wish.pool)?;
+        let address = match &found.place {
+            Some(place) => gateway_of(place, wish.address)?,
+            None => match wish.address {
+                Some(address) => usable(found.net, address)?,
+                None => model::hosts_of(&found.net).0,
+            },
+        };
+        if !found.is_used {
+            self.memory.take_turn(&wish.pool, found.net)?;
+        }
+        prefixed(address, &found.net)
+    }
+
+    /// An address that nobody gets.
+    pub(super) fn auxiliary_address(&self, wish: &AddressWish) -> Result<IpNet> {
+        let found = self.find_place(&wish.pool)?;
+        let Some(address) = wish.address else {
+            return Err(Error::invalid("an address is to be kept back, and none is named"));
+        };
+        self.keep_back(wish, found.net, found.place.as_deref(), address)
+    }
+
+    fn keep_back(
+        &self,
+        wish: &AddressWish,
+        net: IpNet,
+        place: Option<&Place>,
+        address: IpAddr,
+    ) -> Result<IpNet> {
+        let address = usable(net, address)?;
+        match place {
+            Some(place) => self.reserve(&place.subnet.network_id, &place.subnet.id, address)?,
+            None => self.memory.keep_back(&wish.pool, net, address),
+        }
+        prefixed(address, &net)
+    }
+
+    /// Makes a port that keeps an address from being handed out. One that somebody has already is
+    /// not handed out either.
+    pub(super) fn reserve(
+        &self,
+        network: &ResourceId,
+        subnet: &ResourceId,
+        address: IpAddr,
+    ) -> Result<()> {
+        let mark = PortPurpose::Auxiliary.mark(&self.settings.host).to_string();
+        let port = NewPort {
+            name: "spoke-auxiliary".to_owned(),
+            network_id: Some(network.clone()),
+            fixed_ips: Some(vec![fixed(subnet, Some(address))]),
+            admin_state_up: true,
+            description: mark.clone(),
+            ..NewPort::default()
+        };
+        let made = make(
+            || self.api().create_port(&port),
+            || self.api().ports(&[("description", mark.clone())]),
+        );
+        match made {
+            Err(error) if error.status() == Some(409) => Ok(()),
+            made => made.map(drop),
+        }
+    }
+
+    /// An address for a container, with a port that has it.
+    pub(super) fn container_address(&self, wish: &AddressWish) -> Result<IpNet> {
+        let found = self.find_place(&wish.pool)?;
+        // Engines do not say that an address is for nobody. Before there is a network, it must be.
+        if let (false, Some(address), None) = (found.is_used, wish.address, wish.mac) {
+            return self.keep_back(wish, found.net, found.place.as_deref(), address);
+        }
+        let Some(place) = found.place else {
+            return Err(Error::not_found(format!(
+                "there is no subnet of Neutron's of pool {} ({}) yet: addresses are handed out \
+                 once there is a network",
+                wish.pool, found.net
+            )));
+        };
+        match self.port_with_address(wish, &place) {
+            Err(error) if matches!(error.status(), Some(400 | 404)) => {
+                self.memory.misplace(&wish.pool);
+                match self.find_place(&wish.pool)?.place {
+                    Some(now) if now.subnet.id != place.subnet.id => {
+                        self.port_with_address(wish, &now)
+                    }
+                    _ => Err(error),
+                }
+            }
+            done => done,
+        }
+    }
+
+    fn port_with_address(&self, wish: &AddressWish, place: &Arc<Place>) -> Result<IpNet> {
+        let subnet = &place.subnet;
+        if let Some(address) = wish.address {
+            usable(subnet.cidr, address)?;
+        }
+        if let Some(waiting) = self.waiting_port(wish, place)
+            && let Some(address) = self.address_of(wish, place, waiting)?
+        {
+            return prefixed(address, &subnet.cidr);
+        }
+        let (port, tenure) = match self.ready_port(wish, place)? {
+            Some(port) => (port, Tenure::Requested),
+            None => match self.new_port_with(wish, place) {
+                Err(error) if error.status() == Some(409) => self.taken(wish, place, error)?,
+                made => (made?, Tenure::Requested),
+            },
+        };
+        let address = wish.address.or_else(|| port.address_in(&subnet.id)).ok_or_else(|| {
+            Error::try_again(format!("Neutron's port {} has no address in {}", port.id, subnet.id))
+        })?;
+        self.handed.add(port, address, wish.mac, tenure);
+        prefixed(address, &subnet.cidr)
+    }
+
+    /// A port that was handed out for the same interface a moment ago: for its other family, or in
+    /// an answer that was lost.
+    fn waiting_port(&self, wish: &AddressWish, place: &Place) -> Option<HandedPort> {
+        let network = &place.subnet.network_id;
+        let is_v4 = place.subnet.cidr.addr().is_ipv4();
+        match wish.mac {
+            Some(mac) => self.handed.of_mac(network, mac),
+            None => self.handed.only_without(network, |address| address.is_ipv4() == is_v4),
+        }
+    }
+
+    /// The address that it has, or gets; none where it cannot be the port that is meant.
+    fn address_of(
+        &self,
+        wish: &AddressWish,
+        place: &Place,
+        handed: HandedPort,
+    ) -> Result<Option<IpAddr>> {
+        let Some(port) = handed.waiting else { return Ok(None) };
+        let has = port.address_in(&place.subnet.id);
+        let port = match (has, wish.address) {
+            (Some(has), Some(wanted)) if has != wanted && !port.has(wanted) => return Ok(None),
+            (Some(_), _) => port,
+            (None, _) if handed.tenure == Tenure::Borrowed => return Ok(None),
+            (None, wanted) => {
+                let mut fixed_ips = port.fixed_ips.clone();
+                fixed_ips.push(fixed(&place.subnet.id, wanted));
+                let change = PortChange { fixed_ips: Some(fixed_ips), ..PortChange::default() };
+                match self.api().change_port(&port.id, &change, port.revision_number) {
+                    Ok(changed) => changed,
+                    // A port of its own then; whoever makes an attachment of both joins them.
+                    Err(error) if matches!(error.status(), Some(404 | 409 | 412)) => {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let address = wish.address.or_else(|| port.address_in(&place.subnet.id));
+        if let Some(address) = address {
+            self.handed.add(port, address, wish.mac, handed.tenure);
+        }
+        Ok(address)
+    }
+
+    /// A port that was made ahead of need. Its hardware address and its addresses are what they are.
+    fn ready_port(&self, wish: &AddressWish, place: &Place) -> Result<Option<PortResource>> {
+        if self.settings.stock.is_none() || wish.mac.is_some() || wish.address.is_some() {
+            return Ok(None);
+        }
+        let Some(spot) = self.stock_place() else { return Ok(None) };
+        let mut key = self.stock_key(spot, &place.subnet.network_id);
+        key.subnets.clone_from(&place.siblings);
+        self.take_from_stock(&key)
+    }
+
+    /// Where ports made ahead of need are used; none where that depends on more than the host.
+    fn stock_place(&self) -> Option<crate::stock::Place> {
+        match &self.settings.plugging.nesting {
+            None => Some(crate::stock::Place::Host),
+            Some(Nesting::Macvlan { .. } | Nesting::Ipvlan { .. }) => {
+                Some(crate::stock::Place::Nested)
+            }
+            Some(Nesting::Trunk { .. }) => None,
+        }
+    }
+
+    fn new_port_with(&self, wish: &AddressWish, place: &Place) -> Result<PortResource> {
+        let mark = PortPurpose::Request.mark(&self.settings.host).to_string();
+        let is_nested = self.settings.plugging.nesting.is_some();
+        let port = NewPort {
+            name: contract::PORT_NAME.to_owned(),
+            network_id: Some(place.subnet.network_id.clone()),
+            fixed_ips: Some(vec![fixed(&place.subnet.id, wish.address)]),
+            mac_address: wish.mac,
+            admin_state_up: true,
+            device_owner: contract::OWNER.to_owned(),
+            host: (!is_nested).then(|| self.settings.host.to_string()),
+            description: mark.clone(),
+            ..NewPort::default()
+        };
+        make(
+            || self.api().create_port(&port),
+            || self.api().ports(&[("description", mark.clone())]),
+        )
+    }
+}
+
+fn fixed(subnet: &ResourceId, address: Option<IpAddr>) -> FixedIp {
+    FixedIp { subnet_id: Some(subnet.clone()), ip_address: address }
+}
+
+/// The gateway of a subnet that is there. Where it has none, kuryr-libnetwork's answer.
+fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
+    let subnet = &place.subnet;
+    match (wanted, subnet.gateway_ip) {
+        (Some(wanted), Some(gateway)) if wanted == gateway => Ok(gateway),
+        (Some(wanted), gateway) => Err(Error::conflict(format!(
+            "gateway {wanted} is asked for, and that of Neutron's subnet {} ({}) is {}",
+            subnet.id,
+            subnet.cidr,
+            gateway.map_or_else(|| "none".to_owned(), |gateway| gateway.to_string())
+        ))),
+        (None, Some(gateway)) => Ok(gateway),
+        (None, None) => Ok(match subnet.cidr {
+            IpNet::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            IpNet::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        }),
+    }
+}
+
+/// The address, if something in the subnet can have it.
+fn usable(net: IpNet, address: IpAddr) -> Result<IpAddr> {
+    let (first, last) = model::hosts_of(&net);
+    // The address of the subnet itself is its routers' in IPv6 (RFC 4291 section 2.6.1).
+    let first = if address.is_ipv6() { net.network() } else { first };
+    match net.contains(&address) && first <= address && address <= last {
+        true => Ok(address),
+        false => Err(Error::invalid(format!("{address} is no address of a host in {net}"))),
+    }
+}
+
+/// With the prefix length of its subnet. No address is of every subnet.
+fn prefixed(address: IpAddr, net: &IpNet) -> Result<IpNet> {
+    let length = if address.is_unspecified() { 0 } else { net.prefix_len() };
+    IpNet::new(address, length)
+        .map_err(|_| Error::invalid(format!("{address} has no prefix of {length} bits")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_hosts_are_usable() {
+        let (four, six): (IpNet, IpNet) =
+            ("10.0.0.0/24".parse().unwrap(), "fe81::/64".parse().unwrap());
+        let is_usable = |net, address: &str| usable(net, address.parse().unwrap()).is_ok();
+        assert!(is_usable(four, "10.0.0.1") && is_usable(six, "fe81::"));
+        for bad in ["10.0.0.0", "10.0.0.255", "10.0.1.1", "fe81::1"] {
+            assert!(!is_usable(four, bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_gateway_is_of_every_subnet() {
+        let net = "10.0.0.0/24".parse().unwrap();
+        let told = |address: &str| prefixed(address.parse().unwrap(), &net).unwrap().to_string();
+        assert_eq!(told("10.0.0.1"), "10.0.0.1/24");
+        assert_eq!(told("0.0.0.0"), "0.0.0.0/0");
+    }
+}

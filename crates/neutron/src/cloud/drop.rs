@@ -1,0 +1,245 @@
+//! DeleteNetwork and ReleasePool, in either order: a subnet goes with the last that uses it, and its
+//! pool with both the subnet and the last request.
+
+use std::collections::BTreeSet;
+
+use model::{AliasId, ResourceId, Result};
+
+use super::existing::is_kuryrs;
+use super::mark::{PoolMark, PortPurpose, RELEASED};
+use super::network::existing_tag;
+use super::place::{is_id, subnets_of};
+use super::release::gone_is_done;
+use crate::Neutron;
+use crate::api::{NetworkResource, SubnetPool, SubnetResource, Tagged};
+use crate::contract::{self, EXISTING_POOL, Mark};
+
+/// So often a network is looked at again that changes while it goes.
+const ATTEMPTS: usize = 5;
+
+impl Neutron {
+    /// Gives a network up.
+    pub(super) fn give_network_up(&self, id: &AliasId) -> Result<()> {
+        for network in self.networks_of(id)? {
+            self.leave_network(id, network)?;
+        }
+        Ok(())
+    }
+
+    fn leave_network(&self, id: &AliasId, mut network: NetworkResource) -> Result<()> {
+        let once = self.use_of(id);
+        for _ in 0..ATTEMPTS {
+            let goes = is_last(id, &network) && is_made(id, &network);
+            let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
+            for subnet in &subnets {
+                self.leave_subnet(subnet, &once, goes)?;
+            }
+            if !goes {
+                return self.untag_network(id, &network);
+            }
+            self.drain_stock(&network.id)?;
+            let filter = [("id", network.id.to_string())];
+            let Some(now) = self.api().networks(&filter)?.pop() else { return Ok(()) };
+            network = now;
+            if !is_last(id, &network) {
+                continue;
+            }
+            let (of, revision) = (&network.id, network.revision_number);
+            match self.api().delete_unchanged(Tagged::Networks, of, revision) {
+                Err(error) if error.status() == Some(412) => {}
+                done => return done,
+            }
+        }
+        self.api().delete_network(&network.id)
+    }
+
+    /// One subnet of a network that is given up. What kuryr-libnetwork made bears no tags of use.
+    fn leave_subnet(&self, subnet: &SubnetResource, once: &str, goes: bool) -> Result<()> {
+        let was_used = subnet.tags.iter().any(|tag| tag == once);
+        let others = uses(&subnet.tags).any(|tag| tag != once);
+        let is_ours = Mark::read(&subnet.description).is_some();
+        let is_made = is_ours || subnet.name.starts_with(contract::SUBNET);
+        if is_made && (was_used || goes) && !others {
+            return self.drop_subnet(subnet);
+        }
+        match was_used {
+            true => self.api().remove_tag(Tagged::Subnets, &subnet.id, once),
+            false => Ok(()),
+        }
+    }
+
+    /// Deletes a subnet, and the pool that was only waiting for it.
+    fn drop_subnet(&self, subnet: &SubnetResource) -> Result<()> {
+        self.drop_ports(&subnet.id)?;
+        self.api().delete_subnet(&subnet.id)?;
+        let tagged = subnet.tags.iter().filter(|tag| is_id(tag)).filter_map(|tag| tag.parse().ok());
+        let pools: BTreeSet<ResourceId> =
+            subnet.subnetpool_id.iter().cloned().chain(tagged).collect();
+        for id in pools {
+            self.memory.misplace(&id);
+            if let Some(pool) = self.pool_of(&id)?
+                && PoolMark::read(&pool.description).is_some()
+                && pool.tags.iter().any(|tag| tag == RELEASED)
+            {
+                let _ = self.delete_idle_pool(&id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the ports of a subnet that were requested with an address or keep one back: whoever
+    /// had them is gone, or there would be no end.
+    pub(super) fn drop_ports(&self, subnet: &ResourceId) -> Result<()> {
+        let filter = [("fixed_ips", format!("subnet_id={subnet}"))];
+        for port in self.api().ports(&filter)? {
+            let goes = match Mark::read(&port.description) {
+                Some(mark) => mark.is_of(&self.settings.host) && PortPurpose::of(&mark).is_some(),
+                None => is_kuryrs(&port) && port.host().is_none(),
+            };
+            if goes {
+                self.api().delete_port(&port.id)?;
+                self.handed.remove(&port.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn untag_network(&self, id: &AliasId, network: &NetworkResource) -> Result<()> {
+        let existing = [existing_tag(id)].into_iter();
+        // Those by which it is found go last.
+        for tag in existing.chain(contract::id_tags(id.as_str()).into_iter().rev()) {
+            if network.tags.contains(&tag) {
+                self.api().remove_tag(Tagged::Networks, &network.id, &tag)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one use of a pool back.
+    pub(super) fn take_pool_back(&self, id: &ResourceId) -> Result<()> {
+        self.memory.settle(id);
+        self.memory.misplace(id);
+        let Some(pool) = self.pool_of(id)? else { return Ok(()) };
+        if PoolMark::read(&pool.description).is_some() {
+            return self.drop_pool(&pool);
+        }
+        if pool.tags.iter().any(|tag| tag == EXISTING_POOL) {
+            return self.leave_pool(&pool);
+        }
+        let prefix = &self.settings.kuryr.pool_prefix;
+        let name = pool.prefixes.first().map(|net| contract::pool_name(prefix, net));
+        match name.as_ref() == Some(&pool.name) {
+            true => self.drop_kuryrs_pool(&pool),
+            // Somebody else's.
+            false => Ok(()),
+        }
+    }
+
+    /// A pool of ours, with the subnet that was made for it.
+    fn drop_pool(&self, pool: &SubnetPool) -> Result<()> {
+        let own: BTreeSet<&String> = uses(&pool.tags).collect();
+        let mut subnets = self.api().subnets(&[("tags", pool.id.to_string())])?;
+        for id in subnets_of(pool) {
+            if subnets.iter().all(|subnet| subnet.id != id) {
+                subnets.extend(self.api().subnets(&[("id", id.to_string())])?);
+            }
+        }
+        for subnet in &subnets {
+            let others = uses(&subnet.tags).any(|tag| !own.contains(tag));
+            let is_ours = Mark::read(&subnet.description).is_some();
+            let is_made_for_it = is_ours && !own.is_empty() && !others;
+            let is_gone = is_made_for_it && self.is_dropped(subnet)?;
+            if !is_gone && subnet.subnetpool_id.as_ref() != Some(&pool.id) {
+                let tag = pool.id.as_str();
+                self.api().remove_tag(Tagged::Subnets, &subnet.id, tag)?;
+            }
+        }
+        match self.delete_idle_pool(&pool.id)? {
+            true => Ok(()),
+            // It goes with the subnet.
+            false => gone_is_done(self.api().add_tag(Tagged::Pools, &pool.id, RELEASED)),
+        }
+    }
+
+    /// Deletes the subnet, unless somebody's port is in it.
+    fn is_dropped(&self, subnet: &SubnetResource) -> Result<bool> {
+        match self.drop_subnet(subnet) {
+            Err(error) if error.status() == Some(409) => Ok(false),
+            done => done.map(|()| true),
+        }
+    }
+
+    /// Whether the pool is gone: one of which there is a subnet stays.
+    fn delete_idle_pool(&self, id: &ResourceId) -> Result<bool> {
+        match self.api().delete_pool(id, None) {
+            Err(error) if error.status() == Some(409) => Ok(false),
+            done => done.map(|()| true),
+        }
+    }
+
+    /// One use less of an operator's pool.
+    fn leave_pool(&self, pool: &SubnetPool) -> Result<()> {
+        let host = &self.settings.host;
+        let own = pool.tags.iter().find(|tag| contract::is_use_of(tag, host));
+        if let Some(own) = own {
+            self.api().remove_tag(Tagged::Pools, &pool.id, own)?;
+        }
+        let is_used = uses(&pool.tags).any(|tag| Some(tag) != own);
+        match is_used {
+            true => Ok(()),
+            false => self.api().remove_tag(Tagged::Pools, &pool.id, EXISTING_POOL),
+        }
+    }
+
+    /// A pool of kuryr-libnetwork's. Its tags do not tell who uses it, but those of the networks do.
+    fn drop_kuryrs_pool(&self, pool: &SubnetPool) -> Result<()> {
+        let mut subnets = self.api().subnets(&[("subnetpool_id", pool.id.to_string())])?;
+        let tagged = self.api().subnets(&[("tags", pool.id.to_string())])?;
+        subnets
+            .extend(tagged.into_iter().filter(|one| one.subnetpool_id.as_ref() != Some(&pool.id)));
+        for subnet in &subnets {
+            let filter = [("id", subnet.network_id.to_string())];
+            let network = self.api().networks(&filter)?.pop();
+            let users = network.map(|network| users(&network)).unwrap_or_default();
+            if users > 1 || uses(&subnet.tags).next().is_some() {
+                return Ok(());
+            }
+        }
+        for subnet in &subnets {
+            let is_of_pool = subnet.subnetpool_id.as_ref() == Some(&pool.id);
+            let is_made = is_of_pool && subnet.name.starts_with(contract::SUBNET);
+            if !(is_made && self.is_dropped(subnet)?) {
+                self.api().remove_tag(Tagged::Subnets, &subnet.id, pool.id.as_str())?;
+            }
+        }
+        self.delete_idle_pool(&pool.id).map(drop)
+    }
+}
+
+/// The tags of those who use something.
+fn uses(tags: &[String]) -> impl Iterator<Item = &String> {
+    tags.iter().filter(|tag| contract::is_use(tag))
+}
+
+/// Of how many of the runtimes' networks it is.
+fn users(network: &NetworkResource) -> usize {
+    network.tags.iter().filter(|tag| is_user(tag)).count()
+}
+
+/// Whether a tag has the first half of an id.
+fn is_user(tag: &str) -> bool {
+    contract::id_of_tags([tag]).is_some_and(|id| !id.is_empty())
+}
+
+/// Whether no other network of a runtime's is made of it.
+fn is_last(id: &AliasId, network: &NetworkResource) -> bool {
+    let own = contract::id_tags(id.as_str());
+    network.tags.iter().all(|tag| !is_user(tag) || own.contains(tag))
+}
+
+/// Whether it was made for a runtime's network, and was not there before.
+fn is_made(id: &AliasId, network: &NetworkResource) -> bool {
+    let is_joined = network.tags.contains(&existing_tag(id));
+    let is_kuryrs = network.name == contract::network_name(id.as_str());
+    Mark::read(&network.description).is_some() || is_kuryrs && !is_joined
+}

@@ -1,0 +1,155 @@
+//! What is there already where an address was asked for.
+
+use std::net::IpAddr;
+
+use engine::port::AddressWish;
+use model::{Error, Result, Tenure};
+
+use super::mark::PortPurpose;
+use super::memory::Place;
+use crate::Neutron;
+use crate::api::{PortResource, Tagged};
+use crate::contract::{self, EXISTING_PORT, Mark};
+
+/// Whose a port is that has what was asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    /// It may be used, and is somebody's or ours then.
+    Free(Tenure),
+    /// It may not, because.
+    Taken(&'static str),
+}
+
+impl Neutron {
+    /// The port that has the address or the hardware address, if it may be used.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] with who has it; what Neutron said where nobody has.
+    pub(super) fn taken(
+        &self,
+        wish: &AddressWish,
+        place: &Place,
+        refusal: Error,
+    ) -> Result<(PortResource, Tenure)> {
+        let Some(port) = self.holder(wish, place)? else { return Err(refusal) };
+        let subnet = &place.subnet.id;
+        let has_it = match wish.address {
+            Some(address) => port.has(address),
+            None => port.address_in(subnet).is_some(),
+        };
+        let standing = match has_it {
+            true => self.standing(wish, &port),
+            false => Standing::Taken("it has the hardware address that was asked for"),
+        };
+        match standing {
+            Standing::Taken(why) => Err(refused(&port, why)),
+            Standing::Free(tenure) => {
+                if let Some(stored) = self.take_port_from_stock(&port.id)? {
+                    return Ok((stored, Tenure::Requested));
+                }
+                if tenure == Tenure::Borrowed && !port.is_tagged(EXISTING_PORT) {
+                    self.api().add_tag(Tagged::Ports, &port.id, EXISTING_PORT)?;
+                }
+                // What the tag changed of it counts.
+                let port = self.api().port(&port.id)?.unwrap_or(port);
+                Ok((port, tenure))
+            }
+        }
+    }
+
+    fn holder(&self, wish: &AddressWish, place: &Place) -> Result<Option<PortResource>> {
+        let network = ("network_id", place.subnet.network_id.to_string());
+        if let Some(address) = wish.address {
+            let filter = [network.clone(), ("fixed_ips", format!("ip_address={address}"))];
+            // Neutron compares beginnings where it has the extension for that.
+            let ports = self.api().ports(&filter)?;
+            if let Some(port) = ports.into_iter().find(|port| port.has(address)) {
+                return Ok(Some(port));
+            }
+        }
+        let Some(mac) = wish.mac else { return Ok(None) };
+        Ok(self.api().ports(&[network, ("mac_address", mac.to_string())])?.pop())
+    }
+
+    fn standing(&self, wish: &AddressWish, port: &PortResource) -> Standing {
+        let host = self.settings.host.as_str();
+        if !matches!(port.device_owner.as_str(), "" | contract::OWNER) {
+            return Standing::Taken("it is of something that is no container");
+        }
+        if port.host().is_some_and(|other| other != host) {
+            return Standing::Taken("it is bound to another host");
+        }
+        if has_endpoint(port) {
+            return Standing::Taken("a container has it");
+        }
+        let is_same = wish.mac.is_none_or(|mac| mac == port.mac_address);
+        match Mark::read(&port.description) {
+            Some(mark) => self.standing_of_ours(wish, port, &mark),
+            None if is_kuryrs(port) && port.host().is_none() => Standing::Free(Tenure::Requested),
+            None if port.host().is_some() && !is_same => {
+                Standing::Taken("it is bound to this host with another hardware address")
+            }
+            None if self.is_handed_to_another(wish, port) => {
+                Standing::Taken("a container is getting it")
+            }
+            None => Standing::Free(Tenure::Borrowed),
+        }
+    }
+
+    fn standing_of_ours(&self, wish: &AddressWish, port: &PortResource, mark: &Mark) -> Standing {
+        let is_stock = mark.what.starts_with("stock-");
+        match PortPurpose::of(mark) {
+            _ if !mark.is_of(&self.settings.host) => {
+                Standing::Taken("another host made it for itself")
+            }
+            Some(PortPurpose::Auxiliary) => Standing::Taken("the address is kept back"),
+            None if is_stock && port.device_id.is_empty() && wish.mac.is_none() => {
+                Standing::Free(Tenure::Requested)
+            }
+            None => Standing::Taken("it was made for another container"),
+            Some(PortPurpose::Request) if self.is_handed_to_another(wish, port) => {
+                Standing::Taken("a container is getting it")
+            }
+            Some(PortPurpose::Request) if wish.mac == Some(port.mac_address) => {
+                Standing::Free(Tenure::Requested)
+            }
+            Some(PortPurpose::Request) => Standing::Taken("it was requested for another container"),
+        }
+    }
+
+    /// Whether some other request has got it and no container has yet.
+    fn is_handed_to_another(&self, wish: &AddressWish, port: &PortResource) -> bool {
+        let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
+        let mut handed = addresses.filter_map(|ip| self.handed.port(&port.network_id, ip));
+        handed.any(|known| known.asked.is_none() || known.asked != wish.mac)
+    }
+}
+
+/// Whether a container's endpoint has it.
+fn has_endpoint(port: &PortResource) -> bool {
+    contract::id_of_tags(port.tags.iter().map(String::as_str)).is_some()
+}
+
+/// Whether kuryr-libnetwork made it.
+pub(super) fn is_kuryrs(port: &PortResource) -> bool {
+    let own_name = format!("{}-port", port.device_id);
+    match port.is_tagged(contract::OWNER) {
+        true => !port.is_tagged(EXISTING_PORT),
+        false => !port.device_id.is_empty() && port.name == own_name,
+    }
+}
+
+fn refused(port: &PortResource, why: &str) -> Error {
+    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
+    let addresses: Vec<String> = addresses.map(|address: IpAddr| address.to_string()).collect();
+    Error::conflict(format!(
+        "port {} ({}, {}) is not to be used: {why} (device_owner {}, device_id {}, host {})",
+        port.id,
+        addresses.join(", "),
+        port.mac_address,
+        told(&port.device_owner),
+        told(&port.device_id),
+        told(port.host().unwrap_or_default())
+    ))
+}

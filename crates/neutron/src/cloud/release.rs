@@ -1,0 +1,111 @@
+//! ReleaseAddress.
+
+use std::net::IpAddr;
+
+use model::{Kind, ResourceId, Result, Tenure};
+
+use super::existing::is_kuryrs;
+use super::mark::PortPurpose;
+use crate::Neutron;
+use crate::api::{PortChange, PortResource, Tagged};
+use crate::contract::{self, EXISTING_PORT, Mark};
+
+impl Neutron {
+    /// Takes an address back.
+    pub(super) fn take_address_back(&self, pool: &ResourceId, address: IpAddr) -> Result<()> {
+        self.memory.let_go(pool, address);
+        let found = match self.find_place(pool) {
+            Err(error) if error.kind() == Kind::NotFound => return Ok(()),
+            found => found?,
+        };
+        let Some(place) = found.place else { return Ok(()) };
+        let subnet = &place.subnet;
+        match self.handed.port(&subnet.network_id, address) {
+            Some(port) => self.end_handed(&port.id, port.tenure)?,
+            None if subnet.gateway_ip == Some(address) => {}
+            None => self.end_found(&subnet.network_id, &subnet.id, address)?,
+        }
+        Ok(())
+    }
+
+    /// Of a port that this process handed out.
+    fn end_handed(&self, id: &ResourceId, tenure: Tenure) -> Result<()> {
+        match tenure {
+            Tenure::Borrowed => {
+                if let Some(port) = self.api().port(id)? {
+                    self.unbind(&port)?;
+                }
+            }
+            Tenure::Own | Tenure::Requested => {
+                if !self.return_to_stock(id)? {
+                    self.api().delete_port(id)?;
+                }
+            }
+        }
+        self.handed.remove(id);
+        Ok(())
+    }
+
+    /// Of a port that only Neutron knows.
+    fn end_found(&self, network: &ResourceId, subnet: &ResourceId, address: IpAddr) -> Result<()> {
+        let filter =
+            [("network_id", network.to_string()), ("fixed_ips", format!("ip_address={address}"))];
+        for port in self.api().ports(&filter)? {
+            if !port.has(address) || port.address_in(subnet).is_none() {
+                continue;
+            }
+            let host = self.settings.host.as_str();
+            let is_elsewhere = port.host().is_some_and(|other| other != host);
+            match Mark::read(&port.description) {
+                Some(mark) if self.is_requested(&mark, &port) => {
+                    self.end_handed(&port.id, Tenure::Requested)?;
+                }
+                Some(_) => {}
+                None if is_elsewhere => {}
+                None if port.is_tagged(EXISTING_PORT) => self.unbind(&port)?,
+                None if is_kuryrs(&port) => self.api().delete_port(&port.id)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a port goes with its address, and is not an attachment's alone.
+    fn is_requested(&self, mark: &Mark, port: &PortResource) -> bool {
+        let has_container = port.is_tagged(contract::OWNER);
+        let is_of_stock = mark.what.starts_with("stock-") && has_container;
+        mark.is_of(&self.settings.host) && (PortPurpose::of(mark).is_some() || is_of_stock)
+    }
+
+    /// Makes a port nobody's that was there before.
+    fn unbind(&self, port: &PortResource) -> Result<()> {
+        let tags = || port.tags.iter().map(String::as_str);
+        let endpoint = contract::id_of_tags(tags());
+        let halves = endpoint.as_deref().map(contract::id_tags).unwrap_or_default();
+        let host = self.settings.host.as_str();
+        if port.host().is_none_or(|other| other == host) {
+            let is_endpoints = endpoint.as_deref() == Some(port.device_id.as_str());
+            let change = PortChange {
+                device_id: is_endpoints.then(String::new),
+                device_owner: Some(String::new()),
+                host: Some(String::new()),
+                ..PortChange::default()
+            };
+            gone_is_done(self.api().change_port(&port.id, &change, None).map(drop))?;
+        }
+        let is_ours = |tag: &&str| *tag == EXISTING_PORT || halves.iter().any(|half| half == tag);
+        let left: Vec<String> = tags().filter(|tag| !is_ours(tag)).map(str::to_owned).collect();
+        match left == port.tags {
+            true => Ok(()),
+            false => gone_is_done(self.api().set_tags(Tagged::Ports, &port.id, &left)),
+        }
+    }
+}
+
+/// What is gone needs no change.
+pub(super) fn gone_is_done(done: Result<()>) -> Result<()> {
+    match done {
+        Err(error) if error.status() == Some(404) => Ok(()),
+        done => done,
+    }
+}
