@@ -13,6 +13,7 @@ mod facts;
 mod findings;
 mod install;
 mod ipam;
+mod kuryr;
 mod mapped;
 mod network;
 mod output;
@@ -62,6 +63,8 @@ pub(crate) struct World<'a> {
     pub(crate) now: Timestamp,
     /// The socket at which Docker calls.
     pub(crate) socket: PathBuf,
+    /// The socket at which Docker calls the plugin kuryr, where that is served.
+    pub(crate) kuryr: Option<PathBuf>,
     /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Where the daemon writes what happens.
@@ -138,6 +141,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
         Command::Serve => (world.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, world),
         Command::Docker(command) => docker::run(command, cli.output, world),
+        Command::Kuryr(command) => kuryr::run(command, cli.output, world),
         Command::Podman(command) => podman::run(command, cli.output, world),
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
         Command::Events(wanted) => events::show(wanted, cli.output, world),

@@ -88,6 +88,7 @@ fn command(args: Vec<OsString>) -> u8 {
         backend: config.firewall.backend,
         now: host::now(),
         socket: config.docker.socket.clone(),
+        kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         running: &|| running(&config.docker),
         events: config.events.path.clone(),
         serve: &|| serve::run(config.clone()),

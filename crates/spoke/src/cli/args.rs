@@ -10,6 +10,7 @@ use model::{NetworkName, OwnerName};
 
 pub(super) use create::{CreateArgs, DriverName, Ingress, LanArgs, LanMode, PublishTo};
 
+use super::kuryr::KuryrCommand;
 use super::podman::PodmanCommand;
 
 /// One network engine for every container runtime of this host.
@@ -101,7 +102,7 @@ Examples:
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
 Nothing is lost when it is killed: it remembers nothing that is not in the book.
 
-Configuration: [docker], [metrics], [events] and [log] in /etc/spoke/config.toml.
+Configuration: [docker], [kuryr], [metrics], [events] and [log] in /etc/spoke/config.toml.
 
 Examples:
   spoke docker install                let systemd run it
@@ -111,6 +112,9 @@ Examples:
     /// Make Spoke a network driver and IPAM driver of this host's Docker Engine
     #[command(subcommand)]
     Docker(DockerCommand),
+    /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
+    #[command(subcommand)]
+    Kuryr(KuryrCommand),
     /// Keep the leases of containers that get their addresses from DHCP servers
     #[command(
         subcommand,

@@ -19,8 +19,9 @@ pub(super) fn run(command: &DhcpCommand, output: Output, world: &World) -> Resul
     let socket = Path::new(AT);
     let set = Set {
         command: "dhcp",
-        templates: [("spoke-dhcp.socket", SOCKET), ("spoke-dhcp.service", SERVICE)],
+        templates: &[("spoke-dhcp.socket", SOCKET), ("spoke-dhcp.service", SERVICE)],
         socket,
+        passed_to: None,
         otherwise: format!("start `{} dhcp daemon`", world.executable.display()),
     };
     match command {

@@ -1,7 +1,7 @@
 //! `spoke docker`: what a Docker Engine needs in order to find us.
 
 mod plugin;
-mod probe;
+pub(super) mod probe;
 
 use model::Result;
 
@@ -27,11 +27,12 @@ pub(super) fn run(command: &DockerCommand, output: Output, world: &World) -> Res
     }
 }
 
-fn set<'a>(world: &'a World) -> Set<'a> {
+pub(super) fn set<'a>(world: &'a World) -> Set<'a> {
     Set {
         command: "docker",
-        templates: [("spoke.socket", SOCKET), ("spoke.service", SERVICE)],
+        templates: &[("spoke.socket", SOCKET), ("spoke.service", SERVICE)],
         socket: &world.socket,
+        passed_to: None,
         otherwise: format!(
             "start `{} serve` before dockerd, and again whenever it ends (with \
              systemd-socket-activate no call is lost meanwhile)",

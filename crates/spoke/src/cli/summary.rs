@@ -56,6 +56,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
         backend: config.firewall.backend,
         now: crate::host::now(),
         socket: config.docker.socket.clone(),
+        kuryr: None,
         running: &Vec::new,
         events: config.events.path.clone(),
         serve: &|| Ok(()),

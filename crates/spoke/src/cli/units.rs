@@ -19,9 +19,11 @@ pub(super) struct Set<'a> {
     /// `spoke …`, before `install` and `uninstall`.
     pub(super) command: &'static str,
     /// The units with their templates: a socket, and the service that comes with its first call too.
-    pub(super) templates: [(&'static str, &'static str); 2],
+    pub(super) templates: &'static [(&'static str, &'static str)],
     /// What is listened at.
     pub(super) socket: &'a Path,
+    /// The service of another set that is passed the socket: systemd passes it only at its start.
+    pub(super) passed_to: Option<&'static str>,
     /// What to do where systemd does not run.
     pub(super) otherwise: String,
 }
@@ -81,7 +83,10 @@ impl Set<'_> {
         match world.systemctl {
             Some(systemctl) if enable => {
                 systemctl(&["daemon-reload"])?;
+                let stop = |service| systemctl(&["stop", service]);
+                self.passed_to.map_or(Ok(()), stop)?;
                 systemctl(&[&["enable", "--now"], &names[..]].concat())?;
+                self.passed_to.map_or(Ok(()), |service| systemctl(&["start", service]))?;
                 text.push_str(&format!("enabled {}\n", names.join(" and ")));
             }
             Some(_) => notes.push(format!(
@@ -126,6 +131,8 @@ impl Set<'_> {
         }
         if let (Some(systemctl), false) = (world.systemctl, ours.is_empty()) {
             systemctl(&["daemon-reload"])?;
+            let restart = |service| systemctl(&["try-restart", service]);
+            self.passed_to.map_or(Ok(()), restart)?;
         }
         Ok(Answer { notes, ..Answer::text(text) })
     }

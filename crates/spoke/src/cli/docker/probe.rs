@@ -23,7 +23,7 @@ struct Manifest {
 }
 
 /// What the plugin at `socket` says it is, or why it does not say anything.
-pub(super) fn ask(socket: &Path) -> Result<String, String> {
+pub(in crate::cli) fn ask(socket: &Path) -> Result<String, String> {
     let answer = converse(socket).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => "is not there; `spoke docker install`, or `spoke serve`".to_owned(),
         ErrorKind::ConnectionRefused => "nobody listens; start `spoke serve`".to_owned(),

@@ -56,7 +56,14 @@ fn systemd_understands_the_units() {
     std::fs::set_permissions(host.path("spoke-binary"), executable).unwrap();
     assert_eq!(units_of("dhcp", &host, "install", &["--no-enable"]).0, 0);
     assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
-    let all = ["spoke.socket", "spoke.service", "spoke-dhcp.socket", "spoke-dhcp.service"];
+    assert_eq!(units_of("kuryr", &host, "install", &["--no-enable"]).0, 0);
+    let all = [
+        "spoke.socket",
+        "spoke.service",
+        "spoke-dhcp.socket",
+        "spoke-dhcp.service",
+        "spoke-kuryr.socket",
+    ];
     // It succeeds in spite of keys that it does not know, and says so.
     let said = std::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
@@ -65,6 +72,25 @@ fn systemd_understands_the_units() {
         .expect("systemd-analyze (scripts/setup test)");
     let complaints = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && complaints.is_empty(), "{complaints}");
+}
+
+#[test]
+fn the_socket_of_kuryr_is_passed_to_the_one_daemon() {
+    let host = Fixture::new();
+    host.write("run/systemd/system/x", "");
+    let (code, out, err) = units_of("kuryr", &host, "install", &[]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("wrote /units/spoke.service\n"), "{out}");
+    assert!(out.ends_with("enabled spoke-kuryr.socket\n"), "{out}");
+    let begun = ["stop spoke.service", "enable --now spoke-kuryr.socket", "start spoke.service"];
+    assert_eq!(host.asked.borrow()[3..], begun);
+    let socket = std::fs::read_to_string(host.path("units/spoke-kuryr.socket")).unwrap();
+    let plugin = host.path("run/docker/plugins/kuryr.sock");
+    assert!(socket.contains(&format!("\nListenStream={}\n", plugin.display())), "{socket}");
+    let (code, out, _) = units_of("kuryr", &host, "uninstall", &[]);
+    assert_eq!((code, out.as_str()), (0, "removed /units/spoke-kuryr.socket\n"));
+    assert_eq!(host.asked.borrow().last().unwrap(), "try-restart spoke.service");
+    assert!(host.has("units/spoke.service"), "it is docker's");
 }
 
 #[test]

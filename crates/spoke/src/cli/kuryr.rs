@@ -1,0 +1,99 @@
+//! `spoke kuryr`: the plugin of kuryr-libnetwork's name, and what its configuration comes to here.
+
+use std::path::Path;
+
+use clap::Subcommand;
+use model::{Error, Result};
+
+use super::args::{Output, Units};
+use super::docker::{self, probe};
+use super::units::Set;
+use super::{Answer, World};
+
+const SOCKET: &[(&str, &str)] =
+    &[("spoke-kuryr.socket", include_str!("../../../../packaging/systemd/spoke-kuryr.socket"))];
+
+/// Who is passed the socket, beside its own.
+const SERVICE: &str = "spoke.service";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KuryrCommand {
+    /// Let systemd hold the plugin's socket and run `spoke serve`
+    #[command(after_help = "Needs [kuryr] enabled = true in /etc/spoke/config.toml, and in \
+        [neutron] where the cloud is. Writes spoke-kuryr.socket, and what `spoke docker install` \
+        writes where that is missing. Another kuryr must have been stopped. \
+        Afterwards:
+
+  docker network create -d kuryr --ipam-driver kuryr --subnet 10.70.1.0/24 front
+  docker run --network front ...")]
+    Install {
+        #[command(flatten)]
+        units: Units,
+        /// Only write the files
+        #[arg(long)]
+        no_enable: bool,
+    },
+    /// Remove what `spoke kuryr install` wrote; networks stay
+    Uninstall {
+        #[command(flatten)]
+        units: Units,
+    },
+    /// Show whether Docker can reach the plugin
+    #[command(after_help = "Exits with 1 when it cannot. Says nothing of the cloud.")]
+    Status {
+        #[command(flatten)]
+        units: Units,
+    },
+}
+
+pub(super) fn run(command: &KuryrCommand, output: Output, world: &World) -> Result<Answer> {
+    let socket = world.kuryr.as_deref().unwrap_or(Path::new(USUAL));
+    match command {
+        KuryrCommand::Install { .. } if world.kuryr.is_none() => Err(not_enabled()),
+        KuryrCommand::Install { units, no_enable } => {
+            install(&units.unit_dir, !no_enable, socket, world)
+        }
+        KuryrCommand::Uninstall { units } => set(socket, world).uninstall(&units.unit_dir, world),
+        KuryrCommand::Status { units } => {
+            let answer = match &world.kuryr {
+                Some(socket) => probe::ask(socket).map(|drivers| format!("answers as {drivers}")),
+                None => Err(not_enabled().to_string()),
+            };
+            set(socket, world).status(&units.unit_dir, world, output, answer)
+        }
+    }
+}
+
+/// Where the socket is unless the configuration says otherwise.
+const USUAL: &str = "/run/docker/plugins/kuryr.sock";
+
+fn not_enabled() -> Error {
+    Error::invalid("the plugin is not served: set enabled = true in [kuryr] of the configuration")
+}
+
+fn install(directory: &Path, enable: bool, socket: &Path, world: &World) -> Result<Answer> {
+    let mut text = String::new();
+    let mut notes = Vec::new();
+    if !directory.join(SERVICE).exists() {
+        let service = docker::set(world).install(directory, enable, world)?;
+        text.push_str(&service.text);
+        notes.extend(service.notes);
+    }
+    let installed = set(socket, world).install(directory, enable, world)?;
+    text.push_str(&installed.text);
+    notes.extend(installed.notes);
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+fn set<'a>(socket: &'a Path, world: &'a World) -> Set<'a> {
+    Set {
+        command: "kuryr",
+        templates: SOCKET,
+        socket,
+        passed_to: Some(SERVICE),
+        otherwise: format!(
+            "start `{} serve` before dockerd, and again whenever it ends",
+            world.executable.display()
+        ),
+    }
+}
