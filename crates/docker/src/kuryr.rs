@@ -64,8 +64,9 @@ pub struct Settings {
     /// What the address spaces are called (`local_default_address_space`,
     /// `global_default_address_space`).
     pub spaces: AddressSpaces,
-    /// What containers' interfaces are called, before a number (`veth_dst_prefix`).
-    pub prefix: IfName,
+    /// What containers' interfaces are called, before a number (`veth_dst_prefix`); `eth` where none
+    /// is given.
+    pub prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group (`process_external_connectivity`).
     pub exposes: bool,
     /// Whether published ports are ports of this host, where a network does not say. It must reach

@@ -14,8 +14,8 @@ use crate::wire::{self, Answer, Joined};
 pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &wire::Join) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let joined = bring_in(stage.engine, &alias, call, stage.backstage)?;
-    let prefix = alias.prefix.clone().unwrap_or_else(|| stage.settings.prefix.clone());
-    let alias = Alias { prefix: Some(prefix), ..alias };
+    let prefix = alias.prefix.clone().or_else(|| stage.settings.prefix.clone());
+    let alias = Alias { prefix, ..alias };
     let ours = joined.handoff == Handoff::Finish;
     let answer = Joined {
         interface: if ours { None } else { Some(moved(&alias, &joined)?) },
