@@ -1,26 +1,46 @@
 //! Who makes an attachment's parts: plugins of somebody else its link, where its network is theirs,
-//! and the kernel's dataplane everything else.
+//! Neutron its port, where its network is Neutron's, and the kernel's dataplane everything else.
 
+mod cloud;
+
+use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::Path;
+use std::sync::Arc;
 
 use cni::Chain;
 use engine::port::{Driver, Offer, Presence, Stray};
 use linux::identity::Identity;
 use linux::{Life, Linux};
-use model::{Attached, Attachment, AttachmentId, IfName, Mac, Network, Result};
+use model::{Attached, Attachment, AttachmentId, IfName, LinkKind, Mac, Network, Result};
 
-/// Both of them.
+use crate::config::Config;
+use cloud::Cloud;
+pub(crate) use cloud::Opened;
+
+/// All of them.
 pub(crate) struct Dataplane {
     linux: Linux,
     chain: Chain,
+    cloud: Cloud,
+}
+
+/// Who makes a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Maker {
+    Kernel,
+    Plugins,
+    Cloud,
 }
 
 impl Dataplane {
-    /// For a process of this life; what the plugins of others make is remembered below `directory`.
-    pub(crate) fn new(life: Life, directory: &Path) -> Self {
-        Self { linux: Linux::new(life), chain: Chain::new(directory, waiting, tell) }
+    /// For a process of this life, in which others may have opened Neutron.
+    pub(crate) fn new(life: Life, config: &Arc<Config>, opened: Opened) -> Self {
+        Self {
+            linux: Linux::new(life),
+            chain: Chain::new(&config.store.runtime, waiting, tell),
+            cloud: Cloud::new(Arc::clone(config), opened),
+        }
     }
 
     /// The kernel alone, for what is nobody's attachment.
@@ -38,11 +58,33 @@ fn tell(what: &str) {
     let _ = writeln!(std::io::stderr(), "spoke: {what}");
 }
 
-fn is_chain(attachment: &Attachment) -> bool {
-    attachment.wiring.chooses_addresses()
+impl Maker {
+    /// Of an attachment's link. A layer beside a port of Neutron's has nothing of it.
+    fn of(attachment: &Attachment) -> Self {
+        match Self::of_link(attachment.wiring.link.as_ref()) {
+            Self::Cloud if !cloud::is_port(attachment) => Self::Kernel,
+            maker => maker,
+        }
+    }
+
+    fn of_link(link: Option<&model::Link>) -> Self {
+        match link.map(|link| &link.kind) {
+            Some(LinkKind::Neutron(_)) => Self::Cloud,
+            Some(LinkKind::Chain(_)) => Self::Plugins,
+            Some(_) | None => Self::Kernel,
+        }
+    }
 }
 
-/// What of a chain's attachment is not its link.
+/// The attachment as the kernel's dataplane is to see it, where that makes the link.
+fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
+    match cloud::is_neutron(attachment.wiring.link.as_ref()) {
+        true => Cow::Owned(rest(attachment)),
+        false => Cow::Borrowed(attachment),
+    }
+}
+
+/// What of an attachment is not its link.
 fn rest(attachment: &Attachment) -> Attachment {
     let mut rest = attachment.clone();
     rest.wiring.link = None;
@@ -51,11 +93,14 @@ fn rest(attachment: &Attachment) -> Attachment {
 
 impl Driver for Dataplane {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
-        if !is_chain(attachment) {
-            return self.linux.attach(attachment);
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.attach(&plain(attachment)),
+            Maker::Cloud => self.cloud.attach(&self.linux, attachment),
+            Maker::Plugins => {
+                let attached = self.chain.join(attachment)?;
+                self.linux.attach(&rest(attachment)).map(|_| attached)
+            }
         }
-        let attached = self.chain.join(attachment)?;
-        self.linux.attach(&rest(attachment)).map(|_| attached)
     }
 
     fn connect(&self, attachment: &Attachment) -> Result<()> {
@@ -63,15 +108,21 @@ impl Driver for Dataplane {
     }
 
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
-        self.chain.offer(attachment)
+        match Maker::of(attachment) {
+            Maker::Cloud => self.cloud.offer(attachment),
+            Maker::Plugins | Maker::Kernel => self.chain.offer(attachment),
+        }
     }
 
     fn complete(&self, attachment: &Attachment) -> Result<Attached> {
-        if !is_chain(attachment) {
-            return self.linux.complete(attachment);
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.complete(&plain(attachment)),
+            Maker::Cloud => self.cloud.attach(&self.linux, attachment),
+            Maker::Plugins => {
+                self.linux.attach(&rest(attachment))?;
+                self.chain.complete(attachment)
+            }
         }
-        self.linux.attach(&rest(attachment))?;
-        self.chain.complete(attachment)
     }
 
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
@@ -79,71 +130,87 @@ impl Driver for Dataplane {
     }
 
     fn withdraw(&self, attachment: &Attachment) -> Result<()> {
-        if !is_chain(attachment) {
-            return self.linux.withdraw(attachment);
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.withdraw(&plain(attachment)),
+            Maker::Cloud => self.cloud.withdraw(&self.linux, attachment),
+            Maker::Plugins => {
+                let undone = self.linux.detach(&rest(attachment));
+                undone.and(self.chain.withdraw(attachment))
+            }
         }
-        let undone = self.linux.detach(&rest(attachment));
-        undone.and(self.chain.withdraw(attachment))
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
-        if !is_chain(attachment) {
-            return self.linux.detach(attachment);
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.detach(&plain(attachment)),
+            Maker::Cloud => self.cloud.detach(&self.linux, attachment),
+            Maker::Plugins => {
+                let undone = self.linux.detach(&rest(attachment));
+                // Both are tried, whatever the first one says.
+                let detached = self.chain.detach(attachment);
+                undone.and(detached)
+            }
         }
-        let undone = self.linux.detach(&rest(attachment));
-        // Both are tried, whatever the first one says.
-        let detached = self.chain.detach(attachment);
-        undone.and(detached)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        if !is_chain(attachment) {
-            return self.linux.check(attachment, attached);
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.check(&plain(attachment), attached),
+            Maker::Cloud => self.cloud.check(&self.linux, attachment, attached),
+            Maker::Plugins => {
+                self.chain.check(attachment)?;
+                self.linux.check(&rest(attachment), attached)
+            }
         }
-        self.chain.check(attachment)?;
-        self.linux.check(&rest(attachment), attached)
     }
 
     fn presence(&self, attachment: &Attachment) -> Presence {
-        match is_chain(attachment) {
-            true => self.chain.presence(attachment),
-            false => self.linux.presence(attachment),
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.presence(&plain(attachment)),
+            Maker::Plugins => self.chain.presence(attachment),
+            Maker::Cloud => match cloud::on_host(attachment) {
+                Ok(made) => self.linux.presence(&made),
+                Err(_) => Presence::Doubtful,
+            },
         }
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        match is_chain(attachment) {
-            true => self.linux.restore(&rest(attachment)),
-            false => self.linux.restore(attachment),
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.restore(&plain(attachment)),
+            Maker::Plugins => self.linux.restore(&rest(attachment)),
+            Maker::Cloud => self.linux.restore(&cloud::on_host(attachment)?),
         }
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
-        match is_chain(attachment) {
-            true => self.chain.hardware_address(attachment),
-            false => self.linux.hardware_address(attachment),
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.hardware_address(&plain(attachment)),
+            Maker::Plugins => self.chain.hardware_address(attachment),
+            Maker::Cloud => neutron::port::hardware_address(attachment),
         }
     }
 
     fn status(&self, network: &Network) -> Result<()> {
-        match network.wiring.chooses_addresses() {
-            true => self.chain.status(network),
-            false => self.linux.status(network),
+        match Maker::of_link(network.wiring.link.as_ref()) {
+            Maker::Kernel => self.linux.status(network),
+            Maker::Plugins => self.chain.status(network),
+            Maker::Cloud => self.cloud.status(network),
         }
     }
 
     fn up(&self, network: &Network) -> Result<()> {
-        // Plugins make what their attachments share when the first of them comes.
-        match network.wiring.chooses_addresses() {
-            true => Ok(()),
-            false => self.linux.up(network),
+        // Others make what their attachments share when the first of them comes.
+        match Maker::of_link(network.wiring.link.as_ref()) {
+            Maker::Plugins | Maker::Cloud => Ok(()),
+            Maker::Kernel => self.linux.up(network),
         }
     }
 
     fn remove(&self, network: &Network) -> Result<()> {
-        match network.wiring.chooses_addresses() {
-            true => Ok(()),
-            false => self.linux.remove(network),
+        match Maker::of_link(network.wiring.link.as_ref()) {
+            Maker::Plugins | Maker::Cloud => Ok(()),
+            Maker::Kernel => self.linux.remove(network),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Where everything is wired: the ports of the engine and what stands behind each.
 
+use std::sync::Arc;
+
 use engine::Engine;
 use linux::Life;
 use model::Result;
@@ -21,14 +23,14 @@ pub(crate) struct World {
 impl World {
     /// Opens what the configuration names, for a process of this life and one thread.
     pub(crate) fn open(config: &Config, life: Life) -> Result<Self> {
-        Self::shared(config, life, Shared::default())
+        Self::shared(&Arc::new(config.clone()), life, Shared::default())
     }
 
     /// The same for one thread among several.
-    pub(crate) fn shared(config: &Config, life: Life, shared: Shared) -> Result<Self> {
+    pub(crate) fn shared(config: &Arc<Config>, life: Life, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
-            driver: Dataplane::new(life, &config.store.runtime),
+            driver: Dataplane::new(life, config, shared.cloud.clone()),
             sources: cni::Delegates::new(),
             host: ThisHost::new(shared)?,
         })

@@ -8,8 +8,10 @@ use std::thread::{self, ThreadId};
 
 use linux::Life;
 use model::{AttachmentId, Result};
+use neutron::Neutron;
 
 use crate::config::Config;
+use crate::dataplane::Opened;
 use crate::neighbours::Neighbours;
 use crate::world::World;
 
@@ -19,7 +21,7 @@ const IDLE: usize = 12;
 /// Worlds for the threads of the daemon. Nothing is remembered in them that could be wrong: they
 /// only hold open sockets and directories.
 pub(crate) struct Worlds {
-    config: Config,
+    config: Arc<Config>,
     idle: Mutex<Vec<World>>,
     shared: Shared,
 }
@@ -29,12 +31,13 @@ pub(crate) struct Worlds {
 pub(crate) struct Shared {
     pub(crate) turns: Arc<Turns>,
     pub(crate) neighbours: Arc<Neighbours>,
+    pub(crate) cloud: Opened,
 }
 
 impl Worlds {
     /// None is opened yet.
     pub(crate) fn new(config: Config) -> Self {
-        Self { config, idle: Mutex::default(), shared: Shared::default() }
+        Self { config: Arc::new(config), idle: Mutex::default(), shared: Shared::default() }
     }
 
     /// How this host is configured.
@@ -45,6 +48,11 @@ impl Worlds {
     /// The networks of others that this host's Docker Engines list.
     pub(crate) fn neighbours(&self) -> &Neighbours {
         &self.shared.neighbours
+    }
+
+    /// Neutron, opened now where nobody needed it before.
+    pub(crate) fn neutron(&self) -> Result<Arc<Neutron>> {
+        self.shared.cloud.get(&self.config)
     }
 
     /// Works in a world that nobody else uses meanwhile.

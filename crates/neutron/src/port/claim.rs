@@ -77,7 +77,7 @@ impl Neutron {
         let ids: Vec<ResourceId> = ports.iter().map(|port| port.id.clone()).collect();
         let claimed = self.take_over(attachment, ports, first)?;
         for (address, id) in wanted.iter().zip(&ids) {
-            self.handed.take(&known.network.id, *address);
+            self.handed_port(&known.network.id, *address);
             if *id != claimed.port.id {
                 self.handed.remove(id);
             }

@@ -1,0 +1,136 @@
+//! Attachments on Neutron's networks: the cloud's part, and around the kernel's the switch's.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use engine::port::{Driver, Offer};
+use linux::Linux;
+use model::{Attached, Attachment, Error, Layer, LinkKind, Network, Result};
+use neutron::Neutron;
+
+use super::rest;
+use crate::config::Config;
+
+/// Neutron for all threads of a process, once one of them needs it.
+#[derive(Clone, Default)]
+pub(crate) struct Opened {
+    neutron: Arc<OnceLock<Arc<Neutron>>>,
+    turn: Arc<Mutex<()>>,
+}
+
+/// Neutron, opened when the first attachment on it comes: whoever never meets one does not even
+/// read who we are there.
+pub(crate) struct Cloud {
+    config: Arc<Config>,
+    opened: Opened,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("is", &self.neutron.get().is_some()).finish()
+    }
+}
+
+impl Opened {
+    /// The same Neutron for everybody.
+    pub(crate) fn get(&self, config: &Config) -> Result<Arc<Neutron>> {
+        if let Some(neutron) = self.neutron.get() {
+            return Ok(Arc::clone(neutron));
+        }
+        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(neutron) = self.neutron.get() {
+            return Ok(Arc::clone(neutron));
+        }
+        let opened = Arc::new(open(config)?);
+        Ok(Arc::clone(self.neutron.get_or_init(|| opened)))
+    }
+}
+
+fn open(config: &Config) -> Result<Neutron> {
+    let _directory: PathBuf = config.store.runtime.join("neutron");
+    Err(Error::unsupported("no cloud is configured"))
+}
+
+impl Cloud {
+    /// As this host is configured.
+    pub(crate) fn new(config: Arc<Config>, opened: Opened) -> Self {
+        Self { config, opened }
+    }
+
+    fn neutron(&self) -> Result<Arc<Neutron>> {
+        self.opened.get(&self.config)
+    }
+
+    pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        self.neutron()?.offer(attachment)
+    }
+
+    /// The pair first, then the switch.
+    pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        let made = neutron::port::kernel(attachment)?.ok_or_else(|| {
+            Error::bug(format!("{} is to be attached and has no port of Neutron's", attachment.id))
+        })?;
+        let neutron = self.neutron()?;
+        neutron.prepare(attachment)?;
+        let attached = linux.attach(&made)?;
+        neutron.plug(attachment).map(|()| attached)
+    }
+
+    pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        self.part(attachment, |attachment| linux.withdraw(attachment))
+    }
+
+    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud.
+    pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let parted = self.part(attachment, |attachment| linux.detach(attachment));
+        let ended = self.neutron().and_then(|neutron| neutron.end(attachment));
+        parted.and(ended)
+    }
+
+    /// The switch first, then the pair.
+    fn part(
+        &self,
+        attachment: &Attachment,
+        undo: impl FnOnce(&Attachment) -> Result<()>,
+    ) -> Result<()> {
+        let Some(made) = neutron::port::kernel(attachment)? else {
+            return undo(&rest(attachment));
+        };
+        let neutron = self.neutron();
+        let of_it = |work: fn(&Neutron, &Attachment) -> Result<()>| match &neutron {
+            Ok(neutron) => work(neutron, attachment),
+            Err(error) => Err(Error::new(error.kind(), error.to_string())),
+        };
+        let unplugged = of_it(Neutron::unplug);
+        let undone = undo(&made);
+        unplugged.and(undone).and(of_it(Neutron::release))
+    }
+
+    pub(super) fn check(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        attached: &Attached,
+    ) -> Result<()> {
+        linux.check(&on_host(attachment)?, attached)?;
+        self.neutron()?.check(attachment)
+    }
+
+    pub(super) fn status(&self, network: &Network) -> Result<()> {
+        self.neutron()?.status(network)
+    }
+}
+
+/// What of the attachment the kernel knows.
+pub(super) fn on_host(attachment: &Attachment) -> Result<Attachment> {
+    Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
+}
+
+/// Whether the record is that of a Neutron port's link.
+pub(super) fn is_port(attachment: &Attachment) -> bool {
+    attachment.layer == Layer::Link && is_neutron(attachment.wiring.link.as_ref())
+}
+
+pub(super) fn is_neutron(link: Option<&model::Link>) -> bool {
+    matches!(link.map(|link| &link.kind), Some(LinkKind::Neutron(_)))
+}
