@@ -1,15 +1,16 @@
 //! What stands behind the engine here.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use cni::{Found, Namespaces};
 use docker::driver::{Sandboxes, Within};
 use engine::Members;
-use engine::port::{Driver, Granted, Host, Ipam, Presence, Stray};
+use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence, Stray};
 use model::{
-    Attached, Attachment, Error, Handoff, IfName, Interface, Link, Network, Place, Process, Result,
-    Timestamp,
+    Attached, Attachment, Dns, Error, Handoff, IfName, Interface, InterfaceAddress, Link, Network,
+    Place, Process, Result, Timestamp,
 };
 
 /// A kernel, an address source, a host and its namespaces that agree to everything.
@@ -30,6 +31,26 @@ impl Driver for Nothing {
 
     fn connect(&self, _: &Attachment) -> Result<()> {
         Ok(())
+    }
+
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        let wanted = attachment.leases.iter().map(|lease| lease.address.addr());
+        let mut addresses: Vec<IpAddr> = wanted.collect();
+        if addresses.is_empty() {
+            let last = attachment.id.container.as_str().bytes().fold(9, u8::wrapping_add);
+            addresses.push([10, 5, 0, last].into());
+        }
+        let given = |address: IpAddr| InterfaceAddress {
+            address: model::host_net(address),
+            gateway: None,
+            interface: None,
+        };
+        Ok(Offer {
+            addresses: addresses.into_iter().map(given).collect(),
+            routes: Vec::new(),
+            dns: Dns::default(),
+            link: attachment.wiring.link.clone(),
+        })
     }
 
     fn detach(&self, _: &Attachment) -> Result<()> {

@@ -58,6 +58,11 @@ fn plugin() {
 }
 
 #[test]
+fn podman() {
+    run("podman", fuzz::podman);
+}
+
+#[test]
 fn record() {
     run("record", fuzz::record);
 }
