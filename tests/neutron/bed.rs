@@ -1,12 +1,13 @@
 //! A host whose Docker makes its containers ports of a Neutron network.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tests::fault_proxy::{Call, FaultProxy};
+use tests::fault_proxy::{Call, FaultProxy, Upstream};
 use tests::neutron::{Everything, Project};
-use tests::neutron_lab::ApiLab;
-use tests::neutron_switch::Switch;
+use tests::neutron_lab::{Account, ApiLab, FullLab};
+use tests::neutron_switch::{Chassis, Switch};
 use tests::{Engine, Output, Plugins, Release, Serve, World};
 
 /// Where a world finds Neutron.
@@ -22,12 +23,57 @@ for top in /run/spoke /var/lib/spoke; do [ -d $top ] || continue
 done
 "#;
 
+/// Which Neutron a host belongs to, and as what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// In which project.
+    pub(crate) project: &'a Project,
+    /// What Neutron calls the host.
+    pub(crate) name: &'a str,
+    /// Further keys of `[neutron]`, and further tables.
+    pub(crate) extra: &'a str,
+    /// The lab with OVN; the API alone where there is none.
+    pub(crate) ovn: Option<(&'a FullLab, &'a Account)>,
+}
+
+/// What the host's ports are plugged into.
+#[derive(Debug)]
+pub(crate) enum Bridge {
+    /// A switch of its own.
+    Own(Switch),
+    /// OVN's.
+    Ovn(Chassis),
+}
+
+impl Bridge {
+    /// Its ports that are containers'.
+    #[track_caller]
+    pub(crate) fn ports(&self) -> Vec<String> {
+        match self {
+            Bridge::Own(switch) => switch.ports(),
+            Bridge::Ovn(chassis) => chassis.ports(),
+        }
+    }
+
+    /// A key of a port's `external_ids`.
+    #[track_caller]
+    pub(crate) fn external_id(&self, port: &str, key: &str) -> String {
+        let get = format!("--if-exists get interface {port} external_ids:{key}");
+        let said = match self {
+            Bridge::Own(switch) => switch.vsctl(&get),
+            Bridge::Ovn(chassis) => chassis.vsctl(&get),
+        };
+        said.trim().trim_matches('"').to_owned()
+    }
+}
+
 /// `spoke serve` with the plugin kuryr, a switch, and Neutron behind a proxy; without Docker.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) serve: Option<Serve>,
-    pub(crate) switch: Switch,
+    pub(crate) switch: Bridge,
     pub(crate) proxy: FaultProxy,
+    _keystone: Option<FaultProxy>,
     pub(crate) project: Project,
     /// What Neutron calls this host.
     pub(crate) name: String,
@@ -36,25 +82,43 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Prepares `world`, as the host `name`, for a project.
+    /// Makes a host of `world`.
     #[track_caller]
-    pub(crate) fn on(world: &World, project: &Project, name: &str, extra: &str) -> Self {
+    pub(crate) fn on(world: &World, place: Place<'_>) -> Self {
         let netns = PathBuf::from(format!("/proc/{}/ns/net", world.pid()));
-        let proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(project));
+        let Place { project, name, extra, ovn } = place;
+        let (proxy, keystone, access) = match ovn {
+            None => {
+                let proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(project));
+                let endpoint = format!("endpoint = \"http://127.0.0.1:{PORT}\"");
+                (proxy, None, format!("auth_type = \"none\"\n{endpoint}"))
+            }
+            Some((lab, account)) => {
+                // The catalogue names them as they are outside.
+                let relay = |address: SocketAddr| {
+                    let upstream = Upstream { address, headers: Vec::new() };
+                    FaultProxy::inside(&netns, address.port(), upstream)
+                };
+                (relay(lab.neutron()), Some(relay(lab.keystone())), access(account))
+            }
+        };
         let config = format!(
-            "[neutron]\nauth_type = \"none\"\nendpoint = \"http://127.0.0.1:{PORT}\"\n\
-             host = \"{name}\"\novsdb = \"{}\"\n{extra}\n[kuryr]\nenabled = true\n",
+            "[neutron]\n{access}\nhost = \"{name}\"\novsdb = \"{}\"\n[kuryr]\nenabled = true\n\
+             {extra}\n",
             Switch::DATABASE
         );
         world.sh(&format!(
             "mkdir -p /etc/spoke; cat >/etc/spoke/config.toml <<'CONF'\n{config}\nCONF"
         ));
-        let switch = Switch::start(world);
+        let switch = match ovn {
+            None => Bridge::Own(Switch::start(world)),
+            Some((lab, _)) => Bridge::Ovn(Chassis::join(lab, world, name)),
+        };
         let serve = Some(Serve::start(world, &[]));
         let left = world.sh(LEFT);
         let before = project.everything();
         let (project, name) = (project.clone(), name.to_owned());
-        Self { serve, switch, proxy, project, name, before, left }
+        Self { serve, switch, proxy, _keystone: keystone, project, name, before, left }
     }
 
     /// What the daemon has said.
@@ -106,6 +170,15 @@ impl Host {
     }
 }
 
+fn access(account: &Account) -> String {
+    let Account { auth_url, name, password, .. } = account;
+    format!(
+        "auth_type = \"password\"\nauth_url = \"{auth_url}\"\nusername = \"{name}\"\n\
+         password = \"{password}\"\nproject_name = \"{name}\"\nuser_domain_id = \"default\"\n\
+         project_domain_id = \"default\"\nregion_name = \"RegionOne\""
+    )
+}
+
 /// The tags of a Docker id, as a query has them.
 pub(crate) fn id_tags(id: &str) -> String {
     let (lower, upper) = id.split_at(32);
@@ -155,20 +228,19 @@ impl Bed {
     pub(crate) fn new(release: Release) -> Option<Self> {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
-        Self::of(release, &project, &name, "")
+        Self::of(release, Place { project: &project, name: &name, extra: "", ovn: None })
     }
 
-    /// An engine on the host `name` of a project, with `extra` keys of `[neutron]`.
+    /// An engine there; none where that engine cannot be had.
     #[track_caller]
-    pub(crate) fn of(release: Release, project: &Project, name: &str, extra: &str) -> Option<Self> {
+    pub(crate) fn of(release: Release, place: Place<'_>) -> Option<Self> {
         if !release.is_there() {
             return None;
         }
         let mut engine = Engine::prepared(release, &Plugins::subject());
-        let host = Host::on(engine.world(), project, name, extra);
+        let mut host = Host::on(engine.world(), place);
         engine.start(&[]);
         engine.import();
-        let mut host = host;
         host.left = engine.world().sh(LEFT);
         Some(Self { engine, host })
     }

@@ -8,7 +8,7 @@ use tests::neutron::Project;
 use tests::neutron_lab::ApiLab;
 use tests::{Plugins, Serve, World};
 
-use crate::bed::{Host, host_name};
+use crate::bed::{Host, Place, host_name};
 
 const SOCKET: &str = "/run/docker/plugins/kuryr.sock";
 
@@ -49,14 +49,14 @@ impl Calls {
     pub(crate) fn new() -> Self {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
-        Self::of(&project, &name, "")
+        Self::of(&project, &name)
     }
 
-    /// The host `name` of a project, with `extra` keys of `[neutron]`.
+    /// The host `name` of a project.
     #[track_caller]
-    pub(crate) fn of(project: &Project, name: &str, extra: &str) -> Self {
+    pub(crate) fn of(project: &Project, name: &str) -> Self {
         let world = World::new(&Plugins::subject());
-        let host = Host::on(&world, project, name, extra);
+        let host = Host::on(&world, Place { project, name, extra: "", ovn: None });
         Self { host, world }
     }
 

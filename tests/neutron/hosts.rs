@@ -11,7 +11,7 @@ fn the_last_host_of_a_network_ends_its_pool() {
     let project = ApiLab::shared().project();
     let (network, _) = project.network("operators", "10.120.0.0/24");
     let name = host_name(&project);
-    let hosts = ["a", "b"].map(|host| Calls::of(&project, &format!("{name}-{host}"), ""));
+    let hosts = ["a", "b"].map(|host| Calls::of(&project, &format!("{name}-{host}")));
     let options = json!({"neutron.net.uuid": network});
     let docker = hosts.each_ref().map(|host| host.network("10.120.0.0/24", &options));
     let before = hosts[1].start(&docker[1].0, &docker[1].1);
@@ -30,7 +30,7 @@ fn the_last_host_of_a_network_ends_its_pool() {
 fn a_host_collects_nothing_of_another() {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
-    let hosts = ["a", "b"].map(|host| Calls::of(&project, &format!("{name}-{host}"), ""));
+    let hosts = ["a", "b"].map(|host| Calls::of(&project, &format!("{name}-{host}")));
     let (network, pool) = hosts[0].network("10.121.0.0/24", &json!({}));
     let (ends, address) = hosts[0].start(&network, &pool);
     let before = project.everything();

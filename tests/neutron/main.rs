@@ -10,4 +10,5 @@ mod hosts;
 mod ipam;
 mod lost;
 mod network;
+mod ovn;
 mod repeated;

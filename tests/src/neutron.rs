@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
+use crate::neutron_lab::FullLab;
 use crate::snapshot::report;
 
 /// All that a project may have of ours. Security groups' rules, subports and the like are in them.
@@ -33,8 +34,16 @@ pub struct Project {
     pub(crate) id: String,
     /// Where Neutron itself listens.
     pub(crate) neutron: SocketAddr,
-    /// What tells Neutron who asks.
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) asking: Asking,
+}
+
+/// What tells Neutron who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Asking {
+    /// The project's id, where Neutron believes it.
+    Header,
+    /// A token of Keystone's. Tokens of tests may live for seconds only: each call has its own.
+    Token(FullLab, String),
 }
 
 impl Project {
@@ -50,7 +59,16 @@ impl Project {
     #[track_caller]
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
         let target = format!("/v2.0{path}");
-        call(self.neutron, method, &target, &self.headers, body).0
+        call(self.neutron, method, &target, &self.headers(), body).0
+    }
+
+    /// What tells Neutron who asks.
+    #[track_caller]
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
+        match &self.asking {
+            Asking::Header => vec![("X-Project-Id".to_owned(), self.id.clone())],
+            Asking::Token(lab, name) => vec![("X-Auth-Token".to_owned(), lab.token(name))],
+        }
     }
 
     /// What a GET answers.

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, flock, futimens};
 use serde_json::{Value, json};
 
 use crate::fault_proxy::Upstream;
-use crate::neutron::{self, Project};
+use crate::neutron::{self, Asking, Project};
 
 /// It needs four seconds; more than it needs on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -61,14 +61,12 @@ impl ApiLab {
 
     /// A project that nobody else has.
     pub fn project(&self) -> Project {
-        let id = unique();
-        let headers = vec![("X-Project-Id".to_owned(), id.clone())];
-        Project { id, neutron: self.address, headers }
+        Project { id: unique(), neutron: self.address, asking: Asking::Header }
     }
 
     /// The way to it for a client that knows no project: it asks for `project`.
     pub fn upstream(&self, project: &Project) -> Upstream {
-        Upstream { address: self.address, headers: project.headers.clone() }
+        Upstream { address: self.address, headers: project.headers() }
     }
 }
 
@@ -226,7 +224,7 @@ impl FullLab {
     pub fn account(&self) -> Account {
         let name = format!("test-{}", unique());
         let password = self.setting("OS_PASSWORD").to_owned();
-        let admin = self.token("admin", &password);
+        let admin = self.token("admin");
         let create = |kind: &str, with: Value| {
             let target = format!("/v3/{kind}s");
             neutron::id(&self.ask("POST", &target, &admin, &json!({ kind: with }))[kind])
@@ -238,13 +236,15 @@ impl FullLab {
         let role = neutron::id(&roles["roles"][0]);
         let grant = format!("/v3/projects/{id}/users/{user}/roles/{role}");
         self.ask("PUT", &grant, &admin, &Value::Null);
-        let headers = vec![("X-Auth-Token".to_owned(), self.token(&name, &password))];
-        let project = Project { id, neutron: self.neutron(), headers };
+        let asking = Asking::Token(self.clone(), name.clone());
+        let project = Project { id, neutron: self.neutron(), asking };
         Account { project, auth_url: self.setting("OS_AUTH_URL").to_owned(), name, password }
     }
 
+    /// A new token of the user `name` in the project of the same name.
     #[track_caller]
-    fn token(&self, name: &str, password: &str) -> String {
+    pub(crate) fn token(&self, name: &str) -> String {
+        let password = self.setting("OS_PASSWORD");
         let domain = json!({"id": "default"});
         let user = json!({"name": name, "domain": domain, "password": password});
         let scope = json!({"project": {"name": name, "domain": domain}});
