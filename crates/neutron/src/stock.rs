@@ -9,6 +9,7 @@ mod fill;
 mod key;
 mod make;
 mod pause;
+mod recover;
 mod shelf;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use model::{ResourceId, Result};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::config::Identity;
+use crate::contract;
 pub use bell::{Bell, Woken};
 pub use fill::{Filler, Round};
 pub(crate) use key::KeyDigest;
@@ -67,10 +69,16 @@ impl Neutron {
     /// Lets a port that was made because none was ready come to the stock when it is given back. It
     /// must be what the key says, and not yet be changed in any way.
     pub fn lend_from_stock(&self, key: &StockKey, port: &PortResource) -> Result<()> {
-        match self.settings.stock {
-            Some(_) => self.shelf().lend(&Stored { key: key.digest()?, port: port.clone() }),
-            None => Ok(()),
+        if self.settings.stock.is_none() {
+            return Ok(());
         }
+        let key = key.digest()?;
+        let mut port = port.clone();
+        port.name = contract::PORT_NAME.to_owned();
+        port.description = key.mark(&self.settings.host).to_string();
+        port.tags = vec![contract::OWNER.to_owned()];
+        port.device_id.clear();
+        self.shelf().lend(&Stored { key, port })
     }
 
     /// Gives a port back that was taken or lent. `false` where it is not of the stock, or nobody

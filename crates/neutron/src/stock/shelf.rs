@@ -164,6 +164,11 @@ impl Shelf {
         self.stored(&self.directory.join("returned"))
     }
 
+    /// The ports that were given back.
+    pub(crate) fn returned_ports(&self) -> Result<Vec<ResourceId>> {
+        self.ids(&self.directory.join("returned"))
+    }
+
     /// What was given back is anybody's again.
     pub(crate) fn ready_again(&self, stored: &Stored) -> Result<()> {
         let id = &stored.port.id;

@@ -1,0 +1,243 @@
+//! What this host has in Neutron and nobody here knows any more.
+//!
+//! Neutron is asked first, then the book, the memory and the stock's files: all of those are written
+//! before or with what Neutron has. So what is in Neutron's answer and not in theirs was made by
+//! somebody who died, or is just being made. Hence nothing goes before it was seen twice, some time
+//! apart and unchanged between, and is still so when it goes. An answer that fails or is not complete
+//! is none.
+
+mod judge;
+mod remove;
+mod sweep;
+mod wide;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
+use model::{Alias, Attachment, LinkKind, ResourceId, Result};
+
+use crate::Neutron;
+use crate::api::PortResource;
+use crate::contract;
+use judge::{Judge, Verdict};
+pub use remove::Removed;
+pub use sweep::{GRACE, Sweep};
+
+/// So long an address that was handed out may wait for its container: a host that is to run it may
+/// have to fetch its image first.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What is known on this host, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The ports that records speak of.
+    pub ports: BTreeSet<ResourceId>,
+    /// The `device_id`s of those that have a record.
+    pub devices: BTreeSet<String>,
+    /// The ids under which runtimes know networks.
+    pub aliases: BTreeSet<String>,
+    /// The names of the interfaces in the host's namespace.
+    pub links: BTreeSet<String>,
+}
+
+/// What can be left behind in Neutron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Thing {
+    /// A floating IP address.
+    FloatingIp,
+    /// A port.
+    Port,
+    /// A security group of exposed ports.
+    Group,
+    /// A subnet.
+    Subnet,
+    /// A network.
+    Network,
+    /// A subnet pool.
+    Pool,
+}
+
+/// Something that nobody on this host knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// What it is.
+    pub thing: Thing,
+    /// Neutron's id of it.
+    pub id: ResourceId,
+    /// What people know it by: addresses, a name.
+    pub title: String,
+    /// Why it is taken for an orphan.
+    pub why: String,
+    /// What is done about it.
+    pub fate: Fate,
+    /// What would be different if anybody had touched it.
+    pub(crate) version: Version,
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breadth {
+    /// Ports.
+    Ports,
+    /// What is made for ports, too: security groups and floating IP addresses.
+    Everything,
+}
+
+/// What is done about an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is deleted.
+    Delete,
+    /// It comes back to the stock, or is deleted where none is kept.
+    Stock,
+    /// It stays until somebody says otherwise: it may be known to a runtime that we do not see.
+    OnlyIfForced,
+    /// It is too young to tell.
+    Wait,
+}
+
+/// A resource's revision, or all of it where it has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    Revision(u64),
+    Text(String),
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// What nobody knows.
+    pub orphans: Vec<Orphan>,
+    /// Ports made ahead of need whose files went with the boot.
+    pub(crate) restorable: Vec<PortResource>,
+    /// Every port of this host that Neutron has.
+    pub(crate) ports: BTreeSet<ResourceId>,
+}
+
+impl Thing {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Thing::FloatingIp => "floating-ip",
+            Thing::Port => "neutron-port",
+            Thing::Group => "security-group",
+            Thing::Subnet => "subnet",
+            Thing::Network => "neutron-network",
+            Thing::Pool => "subnet-pool",
+        }
+    }
+}
+
+impl Facts {
+    /// What the book says.
+    pub fn of(attachments: &[Attachment], aliases: &[Alias]) -> Self {
+        let mut facts = Self::default();
+        for attachment in attachments {
+            facts.devices.insert(contract::device_id(&attachment.id));
+            let link = attachment.wiring.link.as_ref().map(|link| &link.kind);
+            if let Some(LinkKind::Neutron(link)) = link {
+                facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
+                facts.ports.extend(link.wish.port.clone());
+            }
+        }
+        facts.aliases = aliases.iter().map(|alias| alias.id.to_string()).collect();
+        facts
+    }
+}
+
+impl Neutron {
+    /// Compares Neutron's ports of this host with what is known here. Changes nothing.
+    ///
+    /// # Errors
+    /// Where Neutron or the book does not answer: then nothing is known.
+    pub fn look(&self, breadth: Breadth, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
+        let ports = self.ports_of_host()?;
+        let (groups, floating) = match breadth {
+            Breadth::Ports => (Vec::new(), Vec::new()),
+            Breadth::Everything => (self.exposed_groups_of(&ports)?, self.floating_ips_of(&ports)?),
+        };
+        let facts = facts()?;
+        let judge = self.judge(&facts)?;
+        let ids = ports.keys().cloned().collect();
+        let mut findings = Findings { ports: ids, ..Findings::default() };
+        let mut known = BTreeSet::new();
+        for port in ports.values() {
+            match judge.port(port) {
+                Verdict::Orphan(why, fate) => {
+                    findings.orphans.push(Orphan::port(port, why, fate));
+                }
+                Verdict::Ready => findings.restorable.push(port.clone()),
+                Verdict::Known => drop(known.insert(port.id.clone())),
+                Verdict::Foreign => {}
+            }
+        }
+        findings.orphans.extend(groups.iter().filter_map(|group| judge.group(group, &known)));
+        findings.orphans.extend(floating.iter().filter_map(|ip| judge.floating_ip(ip, &known)));
+        Ok(findings)
+    }
+
+    fn judge<'a>(&'a self, facts: &'a Facts) -> Result<Judge<'a>> {
+        let shelf = self.shelf();
+        let mut shelved: BTreeSet<ResourceId> = BTreeSet::new();
+        // In the order in which a port goes round, and the first place again: so none is missed that
+        // moves meanwhile.
+        let ready = || -> Result<Vec<ResourceId>> {
+            let mut all = Vec::new();
+            for digest in shelf.kinds()? {
+                all.extend(shelf.ready_ports(&digest)?);
+            }
+            Ok(all)
+        };
+        shelved.extend(ready()?);
+        let lent = shelf.lent_ports()?.into_iter();
+        let lent = lent.map(|id| (id.clone(), shelf.lent_since(&id))).collect();
+        shelved.extend(shelf.returned_ports()?);
+        shelved.extend(ready()?);
+        let handed = self.handed.recent(PATIENCE);
+        let host = &self.settings.host;
+        Ok(Judge { host, facts, shelved, lent, handed, now: SystemTime::now() })
+    }
+
+    /// The ports that are bound to this host, and those that it made and that are not bound.
+    pub(crate) fn ports_of_host(&self) -> Result<BTreeMap<ResourceId, PortResource>> {
+        let host = self.settings.host.as_str().to_owned();
+        let owner = || ("device_owner", contract::OWNER.to_owned());
+        let mut found = self.api().ports(&[("binding:host_id", host)])?;
+        found.extend(self.api().ports(&[owner(), ("binding:host_id", String::new())])?);
+        if self.settings.plugging.nesting.is_some() {
+            found.extend(self.api().ports(&[("device_owner", judge::SUBPORT.to_owned())])?);
+        }
+        Ok(found.into_iter().map(|port| (port.id.clone(), port)).collect())
+    }
+}
+
+impl Orphan {
+    fn port(port: &PortResource, why: String, fate: Fate) -> Self {
+        let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
+        let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+        Self {
+            thing: Thing::Port,
+            id: port.id.clone(),
+            title: addresses.join(", "),
+            why,
+            fate,
+            version: Version::of_port(port),
+        }
+    }
+}
+
+impl Version {
+    fn of_port(port: &PortResource) -> Self {
+        match port.revision_number {
+            Some(revision) => Self::Revision(revision),
+            None => Self::Text(format!("{port:?}")),
+        }
+    }
+
+    fn revision(&self) -> Option<u64> {
+        match self {
+            Self::Revision(revision) => Some(*revision),
+            Self::Text(_) => None,
+        }
+    }
+}

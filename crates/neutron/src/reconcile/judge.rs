@@ -1,0 +1,351 @@
+//! Whose a resource of Neutron's is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::ResourceId;
+
+use super::{Facts, Fate, GRACE, Orphan, Thing, Version};
+use crate::api::{FloatingIp, PortResource, SecurityGroup};
+use crate::cloud::PortPurpose;
+use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
+use crate::stock::KeyDigest;
+
+/// Neutron's `device_owner` of a trunk's subport.
+pub(super) const SUBPORT: &str = "trunk:subport";
+
+/// What marks of security groups begin with that are of a port's exposed ports.
+const EXPOSED: &str = "exposed-";
+
+/// How many digits of a request's mark tell when it was made, in seconds since 1970.
+const SECONDS: usize = 8;
+
+/// What is known when something is judged.
+pub(super) struct Judge<'a> {
+    pub(super) host: &'a HostId,
+    pub(super) facts: &'a Facts,
+    /// Ports that are ready, or will be.
+    pub(super) shelved: BTreeSet<ResourceId>,
+    /// Ports that somebody took from the stock, and when.
+    pub(super) lent: BTreeMap<ResourceId, Option<SystemTime>>,
+    /// Ports that were handed out and wait for an attachment.
+    pub(super) handed: BTreeSet<ResourceId>,
+    pub(super) now: SystemTime,
+}
+
+/// What a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Not ours.
+    Foreign,
+    /// Somebody's on this host.
+    Known,
+    /// Made ahead of need, and only its file is missing.
+    Ready,
+    /// Nobody's.
+    Orphan(String, Fate),
+}
+
+impl Judge<'_> {
+    pub(super) fn port(&self, port: &PortResource) -> Verdict {
+        let mark = Mark::read(&port.description);
+        let is_ours = match &mark {
+            Some(mark) => mark.is_of(self.host),
+            None => is_kuryrs(port) && port.host() == Some(self.host.as_str()),
+        };
+        let is_elsewhere =
+            port.host().is_some_and(|host| host != self.host.as_str()) && !is_subport(port);
+        let is_containers = matches!(port.device_owner.as_str(), OWNER | SUBPORT | "");
+        if !is_ours || is_elsewhere || !is_containers {
+            return Verdict::Foreign;
+        }
+        if self.is_held(port, mark.as_ref()) {
+            return Verdict::Known;
+        }
+        match mark {
+            Some(mark) => self.marked(port, &mark),
+            None => self.unmarked(port),
+        }
+    }
+
+    /// The same, where it is one that may go.
+    pub(super) fn orphan(&self, port: &PortResource) -> Option<Orphan> {
+        match self.port(port) {
+            Verdict::Orphan(why, fate) => Some(Orphan::port(port, why, fate)),
+            Verdict::Foreign | Verdict::Known | Verdict::Ready => None,
+        }
+    }
+
+    fn is_held(&self, port: &PortResource, mark: Option<&Mark>) -> bool {
+        let device = |id: &str| !id.is_empty() && self.facts.devices.contains(id);
+        let tagged = contract::id_of_tags(port.tags.iter().map(String::as_str));
+        self.facts.ports.contains(&port.id)
+            || self.shelved.contains(&port.id)
+            || self.handed.contains(&port.id)
+            || device(&port.device_id)
+            || mark.is_some_and(|mark| device(&mark.what))
+            || tagged.is_some_and(|id| device(&id))
+    }
+
+    fn marked(&self, port: &PortResource, mark: &Mark) -> Verdict {
+        let orphan = |why: &str, fate| Verdict::Orphan(why.to_owned(), fate);
+        if let Some(since) = self.lent.get(&port.id) {
+            let is_young = since.is_none_or(|since| self.is_young(since));
+            let fate = if is_young { Fate::Wait } else { Fate::Stock };
+            return orphan("it was taken from the stock, and nobody has it", fate);
+        }
+        if KeyDigest::of_mark(mark).is_some() {
+            return match is_like_new(port) {
+                true => Verdict::Ready,
+                false => orphan("it was of the stock, and nobody has it", Fate::Delete),
+            };
+        }
+        match PortPurpose::of(mark) {
+            Some(PortPurpose::Auxiliary) => {
+                let why = "it keeps an address of a network back, which no record can tell";
+                orphan(why, Fate::OnlyIfForced)
+            }
+            Some(PortPurpose::Request) => {
+                let is_young = asked_at(mark).is_none_or(|at| self.is_young(at));
+                let fate = if is_young { Fate::Wait } else { Fate::Delete };
+                orphan("its address was requested, and nobody has it", fate)
+            }
+            None => orphan("it was made for a container of which there is no record", Fate::Delete),
+        }
+    }
+
+    /// Another program of the same contract may run on this host: where the device is still there
+    /// that it makes for a port, the port is in use.
+    fn unmarked(&self, port: &PortResource) -> Verdict {
+        if self.facts.links.contains(&format!("tap{}", port.id.short())) {
+            return Verdict::Known;
+        }
+        let why = "kuryr-libnetwork made it for a container that is not on this host any more";
+        Verdict::Orphan(why.to_owned(), Fate::Delete)
+    }
+
+    /// One that is there for this port, which is somebody's (`known`) or nobody's.
+    pub(super) fn group(
+        &self,
+        group: &SecurityGroup,
+        known: &BTreeSet<ResourceId>,
+    ) -> Option<Orphan> {
+        let mark = Mark::read(&group.description).filter(|mark| mark.is_of(self.host))?;
+        let port: ResourceId = mark.what.strip_prefix(EXPOSED)?.parse().ok()?;
+        (!self.facts.ports.contains(&port) && !known.contains(&port)).then(|| Orphan {
+            thing: Thing::Group,
+            id: group.id.clone(),
+            title: group.name.clone(),
+            why: format!("no container here has port {port}, whose exposed ports it is for"),
+            fate: Fate::Delete,
+            version: Version::Text(format!("{group:?}")),
+        })
+    }
+
+    /// The same.
+    pub(super) fn floating_ip(
+        &self,
+        ip: &FloatingIp,
+        known: &BTreeSet<ResourceId>,
+    ) -> Option<Orphan> {
+        Mark::read(&ip.description).filter(|mark| mark.is_of(self.host))?;
+        let is_held = |port: &ResourceId| self.facts.ports.contains(port) || known.contains(port);
+        let is_held = ip.port_id.as_ref().is_some_and(is_held);
+        (!is_held).then(|| Orphan {
+            thing: Thing::FloatingIp,
+            id: ip.id.clone(),
+            title: ip.floating_ip_address.to_string(),
+            why: "it leads to no container here".to_owned(),
+            fate: Fate::Delete,
+            version: Version::Text(format!("{ip:?}")),
+        })
+    }
+
+    fn is_young(&self, since: SystemTime) -> bool {
+        // What is younger than now is of a clock that was put back.
+        self.now.duration_since(since).map_or(true, |age| age < GRACE)
+    }
+}
+
+/// What kuryr-libnetwork made, and not what it found.
+fn is_kuryrs(port: &PortResource) -> bool {
+    port.is_tagged(OWNER) && !port.is_tagged(EXISTING_PORT) && port.name == PORT_NAME
+}
+
+fn is_subport(port: &PortResource) -> bool {
+    port.device_owner == SUBPORT
+}
+
+/// Whether it is nobody's, and says of nobody that it was his.
+fn is_like_new(port: &PortResource) -> bool {
+    port.device_id.is_empty()
+        && port.device_owner == OWNER
+        && port.tags.iter().all(|tag| tag == OWNER)
+}
+
+/// When an address was requested, by this host's clock.
+fn asked_at(mark: &Mark) -> Option<SystemTime> {
+    let nonce = mark.what.rsplit('-').next()?;
+    let seconds = u64::from_str_radix(nonce.get(..SECONDS)?, 16).ok()?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const DEVICE: &str = "286eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
+    const OTHER: &str = "386eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
+
+    fn port(changes: Value) -> PortResource {
+        let mut body = json!({
+            "id": "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f", "network_id": "n",
+            "mac_address": "fa:16:3e:00:00:01", "name": PORT_NAME, "device_owner": OWNER,
+            "binding:host_id": "node", "revision_number": 3, "tags": [OWNER],
+        });
+        for (key, value) in changes.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        serde_json::from_value(body).unwrap()
+    }
+
+    fn judged(facts: &Facts, changes: Value) -> Verdict {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(0x1000);
+        let lent = BTreeMap::from([
+            ("lent-1".parse().unwrap(), Some(now - Duration::from_secs(61))),
+            ("lent-2".parse().unwrap(), Some(now - Duration::from_secs(5))),
+        ]);
+        let shelved = BTreeSet::from(["ready-1".parse().unwrap()]);
+        let handed = BTreeSet::from(["handed-1".parse().unwrap()]);
+        Judge { host: &host, facts, shelved, lent, handed, now }.port(&port(changes))
+    }
+
+    fn fate(verdict: &Verdict) -> Option<Fate> {
+        match verdict {
+            Verdict::Orphan(_, fate) => Some(*fate),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_is_foreign() {
+        let facts = Facts::default();
+        let halves = contract::id_tags(OTHER);
+        for changes in [
+            json!({ "tags": [], "device_owner": "compute:nova" }),
+            json!({ "tags": [] }),
+            json!({ "name": "my-port" }),
+            json!({ "binding:host_id": "other" }),
+            json!({ "binding:host_id": "" }),
+            json!({ "tags": [OWNER, EXISTING_PORT] }),
+            json!({ "description": "spoke:other:request-0000000100", "binding:host_id": "node" }),
+            json!({ "description": format!("spoke:node:{OTHER}"), "binding:host_id": "other" }),
+            json!({ "description": format!("spoke:node:{OTHER}"), "device_owner": "network:dhcp" }),
+            json!({ "description": "the operator's", "tags": halves }),
+        ] {
+            assert_eq!(judged(&facts, changes.clone()), Verdict::Foreign, "{changes}");
+        }
+    }
+
+    #[test]
+    fn what_anybody_knows_is_known() {
+        let facts = Facts {
+            ports: BTreeSet::from(["known".parse().unwrap()]),
+            devices: BTreeSet::from([DEVICE.to_owned()]),
+            links: BTreeSet::from(["tap0f2c8d5e-6a".to_owned()]),
+            ..Facts::default()
+        };
+        let request = "spoke:node:request-0000000100";
+        for changes in [
+            json!({ "id": "known", "description": request }),
+            json!({ "id": "ready-1", "description": "spoke:node:stock-0" }),
+            json!({ "id": "handed-1", "description": request }),
+            json!({ "id": "x", "device_id": DEVICE }),
+            json!({ "description": format!("spoke:node:{DEVICE}") }),
+            json!({ "description": request, "tags": contract::id_tags(DEVICE) }),
+            // Another kuryr's, whose device is there.
+            json!({ "device_id": OTHER }),
+        ] {
+            assert_eq!(judged(&facts, changes.clone()), Verdict::Known, "{changes}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_nobodys() {
+        let facts = Facts::default();
+        let stock = format!("spoke:node:stock-{}", "0".repeat(32));
+        for (changes, expected) in [
+            (json!({ "device_id": OTHER }), Some(Fate::Delete)),
+            (json!({ "description": format!("spoke:node:{OTHER}") }), Some(Fate::Delete)),
+            (
+                json!({ "description": format!("spoke:node:{OTHER}"), "binding:host_id": "" }),
+                Some(Fate::Delete),
+            ),
+            (
+                json!({ "description": format!("spoke:node:{OTHER}"), "device_owner": SUBPORT,
+                        "binding:host_id": "the-machine-below" }),
+                Some(Fate::Delete),
+            ),
+            (
+                json!({ "description": "spoke:node:request-0000000100ffffffffffffffff" }),
+                Some(Fate::Delete),
+            ),
+            // Thirty seconds ago; and in the future.
+            (
+                json!({ "description": "spoke:node:request-00000fe2ffffffffffffffff" }),
+                Some(Fate::Wait),
+            ),
+            (
+                json!({ "description": "spoke:node:request-0000ffffffffffffffffffff" }),
+                Some(Fate::Wait),
+            ),
+            (json!({ "description": "spoke:node:request-x" }), Some(Fate::Wait)),
+            (json!({ "description": "spoke:node:auxiliary-00000001" }), Some(Fate::OnlyIfForced)),
+            (json!({ "id": "lent-1", "description": stock }), Some(Fate::Stock)),
+            (json!({ "id": "lent-2", "description": stock }), Some(Fate::Wait)),
+            (json!({ "description": stock, "device_id": OTHER }), Some(Fate::Delete)),
+            (json!({ "description": stock, "tags": contract::id_tags(OTHER) }), Some(Fate::Delete)),
+            (json!({ "description": stock }), None),
+        ] {
+            let verdict = judged(&facts, changes.clone());
+            assert_eq!(fate(&verdict), expected, "{changes}: {verdict:?}");
+            assert!(expected.is_some() || verdict == Verdict::Ready, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn groups_and_floating_ips_go_with_their_port() {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let ports = BTreeSet::from(["known".parse().unwrap()]);
+        let facts = Facts { ports, ..Facts::default() };
+        let (shelved, lent, handed) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        let judge = Judge { host: &host, facts: &facts, shelved, lent, handed, now: UNIX_EPOCH };
+        let group = |description: &str| -> SecurityGroup {
+            serde_json::from_value(json!({ "id": "g", "description": description })).unwrap()
+        };
+        let known = BTreeSet::from(["begun".parse().unwrap()]);
+        assert!(judge.group(&group("spoke:node:exposed-gone"), &known).is_some());
+        for other in [
+            "spoke:node:exposed-known",
+            "spoke:node:exposed-begun",
+            "spoke:other:exposed-gone",
+            "spoke:node:x",
+            "",
+        ] {
+            assert!(judge.group(&group(other), &known).is_none(), "{other}");
+        }
+        let ip = |description: &str, port: &str| -> FloatingIp {
+            let body = json!({ "id": "f", "floating_ip_address": "192.0.2.1", "port_id": port,
+                               "description": description });
+            serde_json::from_value(body).unwrap()
+        };
+        let judged = |description, port| judge.floating_ip(&ip(description, port), &known);
+        assert!(judged("spoke:node:floating-gone", "gone").is_some());
+        assert!(judged("spoke:node:floating-known", "known").is_none());
+        assert!(judged("spoke:node:floating-begun", "begun").is_none());
+        assert!(judged("theirs", "gone").is_none());
+    }
+}

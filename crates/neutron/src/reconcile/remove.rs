@@ -1,0 +1,99 @@
+//! What is done about what nobody knows.
+
+use model::{ResourceId, Result};
+
+use super::{Facts, Fate, Orphan, Thing};
+use crate::Neutron;
+use crate::api::{Request, Verb};
+
+/// Neutron's answers where something is not as it was, or is used.
+const CHANGED: [u16; 2] = [409, 412];
+
+/// What became of an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone.
+    Deleted,
+    /// It is made like new, for whoever wants one.
+    Restocked,
+    /// It is somebody's after all, or changed a moment ago.
+    Kept,
+}
+
+impl Neutron {
+    /// Removes orphans, the inner ones first. Each is looked at again: what anybody knows now, or has
+    /// touched, stays. `facts` is asked after Neutron.
+    ///
+    /// # Errors
+    /// Where Neutron or the book does not answer: then the rest stays.
+    pub fn remove_orphans(
+        &self,
+        orphans: &[Orphan],
+        facts: &dyn Fn() -> Result<Facts>,
+    ) -> Result<Vec<(Orphan, Removed)>> {
+        let mut orphans = orphans.to_vec();
+        orphans.sort_by_key(|orphan| orphan.thing);
+        let mut removed = Vec::new();
+        for orphan in orphans {
+            let what = self.remove_orphan(&orphan, facts)?;
+            removed.push((orphan, what));
+        }
+        Ok(removed)
+    }
+
+    fn remove_orphan(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
+        let gone = match orphan.thing {
+            Thing::Port => return self.remove_port(orphan, facts),
+            Thing::Group => self.api().delete_group(&orphan.id),
+            Thing::FloatingIp => self.api().delete_floating_ip(&orphan.id),
+            Thing::Subnet => self.api().delete_subnet(&orphan.id),
+            Thing::Network => {
+                self.drain_stock(&orphan.id)?;
+                self.api().delete_network(&orphan.id)
+            }
+            Thing::Pool => self.api().delete_pool(&orphan.id, orphan.version.revision()),
+        };
+        unless_changed(gone)
+    }
+
+    fn remove_port(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
+        let Some(port) = self.api().port(&orphan.id)? else {
+            self.shelf().drop_lent(&orphan.id)?;
+            return Ok(Removed::Deleted);
+        };
+        let facts = facts()?;
+        let again = self.judge(&facts)?.orphan(&port);
+        if again.as_ref().map(|again| &again.version) != Some(&orphan.version) {
+            return Ok(Removed::Kept);
+        }
+        if orphan.fate == Fate::Stock && self.return_to_stock(&port.id)? {
+            return Ok(Removed::Restocked);
+        }
+        let removed = self.delete_unchanged(&port.id, orphan.version.revision())?;
+        if removed == Removed::Deleted {
+            self.shelf().drop_lent(&port.id)?;
+        }
+        Ok(removed)
+    }
+
+    /// Deletes a port, if it still has this revision.
+    fn delete_unchanged(&self, id: &ResourceId, revision: Option<u64>) -> Result<Removed> {
+        let path = format!("v2.0/ports/{id}");
+        let request = Request { verb: Verb::Delete, path: &path, query: &[], body: None, revision };
+        let done = match self.transport.carry(&request) {
+            Err(error) if error.status() == Some(404) => Ok(()),
+            done => done.map(drop),
+        };
+        unless_changed(done)
+    }
+}
+
+fn unless_changed(done: Result<()>) -> Result<Removed> {
+    match done {
+        Ok(()) => Ok(Removed::Deleted),
+        Err(error) if error.status().is_some_and(|status| CHANGED.contains(&status)) => {
+            Ok(Removed::Kept)
+        }
+        Err(error) => Err(error),
+    }
+}
