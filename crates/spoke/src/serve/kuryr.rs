@@ -119,7 +119,6 @@ fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Resul
 
 impl Backstage for Stage {
     fn with_cloud<T>(&self, work: impl FnOnce(&dyn Cloud) -> Result<T>) -> Result<T> {
-        let _ = work;
-        Err(model::Error::unsupported("no cloud is configured"))
+        work(&*self.0.worlds.neutron()?)
     }
 }
