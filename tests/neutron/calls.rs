@@ -55,8 +55,14 @@ impl Calls {
     /// The host `name` of a project.
     #[track_caller]
     pub(crate) fn of(project: &Project, name: &str) -> Self {
+        Self::at(Place { project, name, extra: "", ovn: None })
+    }
+
+    /// A host there.
+    #[track_caller]
+    pub(crate) fn at(place: Place<'_>) -> Self {
         let world = World::new(&Plugins::subject());
-        let host = Host::on(&world, Place { project, name, extra: "", ovn: None });
+        let host = Host::on(&world, place);
         Self { host, world }
     }
 

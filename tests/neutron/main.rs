@@ -1,10 +1,12 @@
 //! Containers on a real Neutron: its API alone, or (make test-neutron) all of it with OVN.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adopted;
 mod bed;
 mod better;
 mod calls;
 mod container;
+mod crowd;
 mod fixture;
 mod hosts;
 mod ipam;
@@ -12,3 +14,4 @@ mod lost;
 mod network;
 mod ovn;
 mod repeated;
+mod vif;
