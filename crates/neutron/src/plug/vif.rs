@@ -189,3 +189,6 @@ fn told(port: &PortResource) -> String {
 fn unsupported(port: &PortResource, why: &str) -> Error {
     Error::unsupported(format!("{} {why}", told(port)))
 }
+
+#[cfg(test)]
+mod tests;
