@@ -68,12 +68,11 @@ pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) ->
     Ok(Answer::Address { address, data: BTreeMap::new() })
 }
 
-/// Engines say nothing of auxiliary addresses, and where no hardware address is required nothing of
-/// containers' either: those are the cloud's to tell apart, by whether the network is made yet.
+/// Engines say nothing of what an auxiliary address is for, and where no hardware address is required
+/// nothing of containers' either: the cloud tells them apart by whether there is a network yet.
 fn purpose(call: &wire::RequestAddress) -> AddressUse {
     match call.purpose {
         Purpose::Gateway => AddressUse::Gateway,
-        Purpose::Auxiliary if call.address.is_some() => AddressUse::Auxiliary,
         Purpose::Auxiliary | Purpose::Endpoint => AddressUse::Container,
     }
 }
