@@ -117,7 +117,8 @@ impl Auth {
         let known = {
             let state = self.lock();
             let known = state.session.clone().filter(|session| session.is_good(now));
-            let is_busy = state.is_asking || state.failed.as_ref().is_some_and(|it| it.is_recent(now));
+            let is_busy =
+                state.is_asking || state.failed.as_ref().is_some_and(|it| it.is_recent(now));
             match known {
                 Some(session) if session.is_fresh(now) || is_busy => return Ok(session),
                 known => known,
@@ -138,7 +139,8 @@ impl Auth {
     fn renew_from(&self, wire: &Wire, stale: Option<&Session>) -> Result<Arc<Session>> {
         let mut state = self.lock();
         loop {
-            let is_stale = |session: &Session| stale.is_some_and(|stale| stale.token == session.token);
+            let is_stale =
+                |session: &Session| stale.is_some_and(|stale| stale.token == session.token);
             if let Some(session) = state.session.as_ref().filter(|session| !is_stale(session))
                 && session.is_good(SystemTime::now())
             {

@@ -1,5 +1,11 @@
 //! What must be known of the cloud and of this host, whoever says it.
 
+mod ini;
+mod kuryr;
+mod options;
+mod source;
+mod yaml;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +13,11 @@ use model::{IfName, Nesting, Result};
 
 use crate::contract::{self, HostId};
 pub use crate::http::Proxies;
+pub use kuryr::{KuryrConf, Plugin};
+pub use source::{Said, Sources};
+
+/// Nobody waits longer for a port to be ACTIVE, in seconds.
+pub const LONGEST_WAIT: u64 = 300;
 
 /// Everything that may be set.
 #[derive(Clone, Debug, PartialEq)]

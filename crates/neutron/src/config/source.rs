@@ -1,0 +1,323 @@
+//! Where settings come from: `kuryr.conf`, `clouds.yaml`, the environment, and what is said
+//! otherwise.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use model::{Error, Result};
+use serde_json::Value;
+
+use super::options::Options;
+use super::{Access, KuryrConf, Proxies, kuryr, yaml};
+
+/// A larger file is refused, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Options of the environment: `OS_` and these in capitals, older names first.
+const VARIABLES: [&str; 36] = [
+    "tenant_id",
+    "tenant_name",
+    "auth_token",
+    "region",
+    "endpoint_type",
+    "endpoint",
+    "url",
+    "ca_cert",
+    "auth_type",
+    "auth_url",
+    "username",
+    "user_id",
+    "user_domain_id",
+    "user_domain_name",
+    "password",
+    "project_id",
+    "project_name",
+    "project_domain_id",
+    "project_domain_name",
+    "default_domain_id",
+    "default_domain_name",
+    "application_credential_id",
+    "application_credential_name",
+    "application_credential_secret",
+    "token",
+    "region_name",
+    "interface",
+    "endpoint_override",
+    "network_endpoint_override",
+    "cacert",
+    "insecure",
+    "cert",
+    "key",
+    "identity_api_version",
+    "auth_plugin",
+    "verify",
+];
+
+/// Which of the sources is meant, and what holds whatever they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// A cloud of `clouds.yaml`; `OS_CLOUD` where none is named.
+    pub cloud: Option<String>,
+    /// That file; the usual places where none is named.
+    pub clouds_file: Option<PathBuf>,
+    /// `kuryr.conf`.
+    pub kuryr_conf: Option<PathBuf>,
+    /// In front of the source's, each with the key that says it: keystoneauth's names.
+    pub instead: Vec<(&'static str, String)>,
+}
+
+/// What the sources say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// Where the cloud is, and who we are there.
+    pub access: Access,
+    /// The rest of `kuryr.conf`, or what holds without it.
+    pub conf: KuryrConf,
+}
+
+impl Sources {
+    /// Reads them. A cloud that is named comes before what `kuryr.conf` says of one, that before
+    /// the environment; `variable` gives the environment's.
+    ///
+    /// # Errors
+    /// A file that cannot be read or understood, with the place of what is wrong.
+    pub fn read(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Said> {
+        let (conf, said) = match &self.kuryr_conf {
+            Some(path) => {
+                let doing = || format!("reading {}", path.display());
+                let text = file(path)?
+                    .ok_or_else(|| Error::invalid("there is no such file").context(doing()))?;
+                kuryr::read(&text, variable).map_err(|error| error.context(doing()))?
+            }
+            None => (KuryrConf::usual()?, Options::default()),
+        };
+        let from_environment = || variable("OS_CLOUD").filter(|cloud| !cloud.is_empty());
+        let mut options = match (&self.cloud, said.is_said()) {
+            (None, true) => said,
+            (cloud, _) => match cloud.clone().or_else(from_environment) {
+                Some(cloud) => self.cloud(&cloud, variable)?,
+                None => environment(variable),
+            },
+        };
+        for (name, value) in &self.instead {
+            options.set(name, value, &format!("neutron.{name}"));
+        }
+        let access = options.access().map_err(|error| error.context("signing on to the cloud"))?;
+        let proxies = Proxies::of_environment(variable);
+        Ok(Said { access: Access { proxies, ..access }, conf })
+    }
+
+    fn cloud(&self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Options> {
+        let (path, mut clouds) = match &self.clouds_file {
+            Some(path) => (
+                path.clone(),
+                document(path)?.ok_or_else(|| {
+                    Error::invalid(format!("reading {}: there is no such file", path.display()))
+                })?,
+            ),
+            None => find("clouds", "OS_CLIENT_CONFIG_FILE", variable)?.ok_or_else(|| {
+                Error::invalid(format!(
+                    "cloud {name:?} is wanted, but there is no clouds.yaml in \
+                     ~/.config/openstack or /etc/openstack; name it as clouds_file"
+                ))
+            })?,
+        };
+        let beside = self.clouds_file.as_ref().map(|path| path.with_file_name("secure.yaml"));
+        let secure = match beside {
+            Some(path) => document(&path)?,
+            None => find("secure", "OS_CLIENT_SECURE_FILE", variable)?.map(|(_, secure)| secure),
+        };
+        if let Some(secure) = secure {
+            merge(&mut clouds, secure, 0);
+        }
+        let cloud = clouds.get("clouds").and_then(|clouds| clouds.get(name));
+        let cloud = cloud.and_then(Value::as_object).ok_or_else(|| {
+            let names = clouds.get("clouds").and_then(Value::as_object);
+            let names: Vec<&str> =
+                names.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+            Error::invalid(format!(
+                "{} has no cloud {name:?}; it has: {}",
+                path.display(),
+                names.join(", ")
+            ))
+        })?;
+        let mut options = Options::default();
+        let place = |key: &str| format!("{}: {name}: {key}", path.display());
+        let regions = cloud.get("regions").and_then(|regions| regions.get(0));
+        let region = regions.map(|region| region.get("name").unwrap_or(region));
+        let auth = cloud.get("auth").and_then(Value::as_object);
+        let first = region.map(|region| ("region_name", region)).into_iter();
+        let all = first
+            .chain(cloud.iter().map(|(key, value)| (key.as_str(), value)))
+            .chain(auth.into_iter().flatten().map(|(key, value)| (key.as_str(), value)));
+        for (key, value) in all {
+            match value {
+                Value::String(text) => options.set(key, text, &place(key)),
+                Value::Bool(flag) => options.set(key, &flag.to_string(), &place(key)),
+                _ => false,
+            };
+        }
+        Ok(options)
+    }
+}
+
+/// `OS_AUTH_URL`, `OS_USERNAME`, …
+fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Options {
+    let mut options = Options::default();
+    for name in VARIABLES {
+        let name_there = format!("OS_{}", name.to_ascii_uppercase());
+        if let Some(value) = variable(&name_there) {
+            options.set(name, &value, &name_there);
+        }
+    }
+    options
+}
+
+/// The first of the usual places that has the file. Not the working directory: that is whoever's
+/// calls a plugin.
+fn find(
+    stem: &str,
+    named: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<(PathBuf, Value)>> {
+    let named = variable(named).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = variable("HOME").filter(|home| home.starts_with('/'));
+    let below = |directory: PathBuf| {
+        ["yaml", "yml"].map(|ending| directory.join(format!("{stem}.{ending}")))
+    };
+    let own = home.map(|home| below(Path::new(&home).join(".config/openstack")));
+    let hosts = below("/etc/openstack".into());
+    for path in named.into_iter().chain(own.into_iter().flatten()).chain(hosts) {
+        if let Some(found) = document(&path)? {
+            return Ok(Some((path, found)));
+        }
+    }
+    Ok(None)
+}
+
+fn document(path: &Path) -> Result<Option<Value>> {
+    let Some(text) = file(path)? else { return Ok(None) };
+    yaml::read(&text)
+        .map(Some)
+        .map_err(|error| error.context(format!("reading {}", path.display())))
+}
+
+/// A file's text; none where there is none.
+fn file(path: &Path) -> Result<Option<String>> {
+    let doing = || format!("reading {}", path.display());
+    let mut text = String::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(LARGEST + 1).read_to_string(&mut text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error),
+    }
+    .map_err(|error| Error::os(doing(), error))?;
+    Ok(Some(text))
+}
+
+/// Puts `more` over `whole`, mapping by mapping.
+fn merge(whole: &mut Value, more: Value, depth: usize) {
+    match (whole, more) {
+        (Value::Object(whole), Value::Object(more)) if depth < 8 => {
+            for (key, value) in more {
+                merge(whole.entry(key).or_insert(Value::Null), value, depth + 1);
+            }
+        }
+        (whole, more) => *whole = more,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Identity, Interface};
+    use std::fs;
+
+    const CLOUDS: &str = "
+clouds:
+  lab:
+    auth:
+      auth_url: http://k:5000/v3
+      username: kuryr
+      project_name: service
+    regions: [R, S]
+    interface: internal
+    verify: false
+  none:
+    auth_type: none
+    endpoint_override: http://n:9696
+";
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    fn secret(access: &Access) -> &str {
+        match &access.identity {
+            Identity::Password { password, .. } => password,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_cloud_and_its_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("clouds.yaml");
+        fs::write(&file, CLOUDS).unwrap();
+        let sources = |cloud: Option<&str>| Sources {
+            cloud: cloud.map(ToOwned::to_owned),
+            clouds_file: Some(file.clone()),
+            ..Sources::default()
+        };
+        let error = sources(Some("lab")).read(&nothing).unwrap_err().to_string();
+        assert!(error.contains("password is missing"), "{error}");
+        fs::write(directory.path().join("secure.yaml"), "clouds: {lab: {auth: {password: s}}}")
+            .unwrap();
+        let access = sources(Some("lab")).read(&nothing).unwrap().access;
+        assert_eq!((secret(&access), access.region.as_deref()), ("s", Some("R")));
+        assert!(access.insecure && access.interface == Interface::Internal);
+        let chosen = |name: &str| (name == "OS_CLOUD").then(|| "none".to_owned());
+        let access = sources(None).read(&chosen).unwrap().access;
+        assert_eq!(access.identity, Identity::None { project: None });
+        let error = sources(Some("other")).read(&nothing).unwrap_err().to_string();
+        assert!(error.contains("\"other\"; it has: lab, none"), "{error}");
+        let usual = |name: &str| match name {
+            "OS_CLIENT_CONFIG_FILE" => Some(file.display().to_string()),
+            "OS_CLIENT_SECURE_FILE" => Some("/nowhere".to_owned()),
+            _ => None,
+        };
+        let none = Sources { cloud: Some("none".to_owned()), ..Sources::default() };
+        assert!(none.read(&usual).is_ok());
+    }
+
+    #[test]
+    fn the_environment_comes_last() {
+        let variable = |name: &str| {
+            let value = match name {
+                "OS_AUTH_URL" => "http://k",
+                "OS_USERNAME" => "u",
+                "OS_PASSWORD" => "of the environment",
+                "OS_TENANT_NAME" => "older",
+                "OS_PROJECT_NAME" => "newer",
+                "http_proxy" => "http://p:3128",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let conf = directory.path().join("kuryr.conf");
+        fs::write(&conf, "[neutron]\nenable_dhcp = False\n").unwrap();
+        let instead = vec![("region_name", "R".to_owned())];
+        let mut sources = Sources { kuryr_conf: Some(conf.clone()), instead, ..Sources::default() };
+        let said = sources.read(&variable).unwrap();
+        assert_eq!(secret(&said.access), "of the environment");
+        assert_eq!(said.access.region.as_deref(), Some("R"));
+        assert!(!said.conf.kuryr.enable_dhcp && said.access.proxies != Proxies::default());
+        let own =
+            "[neutron]\nauth_url=http://k\nusername=u\nproject_name=p\npassword=of the file\n";
+        fs::write(&conf, own).unwrap();
+        assert_eq!(secret(&sources.read(&variable).unwrap().access), "of the file");
+        sources.kuryr_conf = Some(directory.path().join("none"));
+        assert!(sources.read(&variable).unwrap_err().to_string().contains("no such file"));
+    }
+}
