@@ -14,4 +14,6 @@ mod lost;
 mod network;
 mod ovn;
 mod repeated;
+mod runtimes;
+mod stock;
 mod vif;
