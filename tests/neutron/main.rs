@@ -8,6 +8,8 @@ mod calls;
 mod container;
 mod crowd;
 mod fixture;
+mod front;
+mod front_runtimes;
 mod hosts;
 mod ipam;
 mod lost;
