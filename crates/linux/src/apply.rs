@@ -111,7 +111,7 @@ impl<'a> Hands<'a> {
         self.batch.new_veth(&netlink::Veth {
             name: &veth.host,
             index: None,
-            mac: Some(veth.host_mac),
+            mac: veth.host_mac,
             mtu: veth.mtu,
             master,
             group: Some(GROUP),

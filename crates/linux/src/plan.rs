@@ -115,8 +115,8 @@ pub enum Step {
 pub struct Veth {
     /// The host's end.
     pub host: IfName,
-    /// Its hardware address.
-    pub host_mac: Mac,
+    /// Its hardware address; the kernel's choice, which nobody can foresee, where there is none.
+    pub host_mac: Option<Mac>,
     /// The container's end.
     pub peer: IfName,
     /// Its hardware address.

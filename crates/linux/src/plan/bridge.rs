@@ -92,7 +92,7 @@ fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
     let identity = Identity::of(&attachment.id);
     Ok(Veth {
         host: identity.host_link()?,
-        host_mac: identity.host_mac(),
+        host_mac: Some(identity.host_mac()),
         peer: Seat::of(attachment)?.name,
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
@@ -119,17 +119,13 @@ fn interfaces(
     mac: Option<model::Mac>,
     peer: Place,
 ) -> Vec<Interface> {
-    let interface = |name: &model::IfName, mac, place| Interface {
-        name: name.clone(),
-        mac: Some(mac),
-        mtu: None,
-        place,
-    };
+    let interface =
+        |name: &model::IfName, mac, place| Interface { name: name.clone(), mac, mtu: None, place };
     let mac = mac.unwrap_or_else(|| bridge_mac(&bridge.name));
     vec![
-        interface(&bridge.name, mac, Place::Host),
+        interface(&bridge.name, Some(mac), Place::Host),
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, veth.peer_mac, peer),
+        interface(&veth.peer, Some(veth.peer_mac), peer),
     ]
 }
 

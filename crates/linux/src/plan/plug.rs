@@ -18,7 +18,7 @@ pub(super) fn plan(
     let seat = Seat::of(attachment)?;
     let veth = Veth {
         host: plug.end.clone(),
-        host_mac: identity.host_mac(),
+        host_mac: None,
         peer: seat.name.clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
@@ -48,7 +48,8 @@ pub(super) fn plan(
 
 /// What the container sends is for whoever has the host's end, and not for the host. A switch in the
 /// kernel takes it before the host sees it, but beside a program the host sees it too: it must
-/// neither answer nor take it in. (Programs that route to the end may need the host to.)
+/// neither answer nor take it in, and nothing that it sends may tell the container the end's hardware
+/// address. (Programs that route to the end may need the host to.)
 fn deaf(plug: &Plug) -> Vec<Step> {
     let end = &plug.end;
     match plug.offload {
@@ -59,19 +60,20 @@ fn deaf(plug: &Plug) -> Vec<Step> {
             // No route leads there: whatever source a packet names is wrong.
             super::improve(format!("net/ipv4/conf/{end}/rp_filter"), "1"),
             super::improve(format!("net/ipv4/conf/{end}/arp_ignore"), "8"),
+            super::improve(format!("net/ipv4/conf/{end}/drop_unicast_in_l2_multicast"), "1"),
         ],
     }
 }
 
 fn interfaces(veth: &Veth, peer: Place) -> Vec<Interface> {
-    let interface = |name: &model::IfName, mac: Mac, place| Interface {
+    let interface = |name: &model::IfName, mac: Option<Mac>, place| Interface {
         name: name.clone(),
-        mac: Some(mac),
+        mac,
         mtu: veth.mtu,
         place,
     };
     vec![
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, veth.peer_mac, peer),
+        interface(&veth.peer, Some(veth.peer_mac), peer),
     ]
 }

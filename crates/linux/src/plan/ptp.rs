@@ -22,7 +22,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     let seat = Seat::of(attachment)?;
     let veth = Veth {
         host: identity.host_link()?,
-        host_mac: identity.host_mac(),
+        host_mac: Some(identity.host_mac()),
         peer: seat.name.clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
@@ -31,15 +31,11 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         alias: None,
     };
     let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(with_gateway).collect();
-    let interface = |name: &IfName, mac, place| Interface {
-        name: name.clone(),
-        mac: Some(mac),
-        mtu: None,
-        place,
-    };
+    let interface =
+        |name: &IfName, mac, place| Interface { name: name.clone(), mac, mtu: None, place };
     let interfaces = vec![
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, veth.peer_mac, seat.place),
+        interface(&veth.peer, Some(veth.peer_mac), seat.place),
     ];
     let sandbox = match seat.place {
         Place::Sandbox => inside(attachment, link, &veth.peer, &addresses),

@@ -81,7 +81,7 @@ fn show(step: &Step) -> String {
         Step::Veth(veth) => format!(
             "veth {} {} master {} peer {} {}{}",
             veth.host,
-            veth.host_mac,
+            veth.host_mac.map_or("-".into(), |mac| mac.to_string()),
             veth.master.as_ref().map_or("-", |master| master.as_str()),
             veth.peer,
             veth.peer_mac,

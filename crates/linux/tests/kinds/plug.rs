@@ -86,6 +86,7 @@ fn beside_a_program_the_host_hears_nothing_and_frames_are_whole() {
         linux.check(&first, &became).unwrap();
         assert!(one.run("ethtool -k eth0").contains("tx-checksumming: off"));
         assert_eq!(parameter(&format!("net/ipv6/conf/{END}/disable_ipv6")), "1");
+        assert_eq!(became.interfaces[0].mac, None, "nobody can know it");
         // The host's own address is on another link: it would answer for it otherwise.
         assert_eq!(one.run("ping -c1 -W1 10.77.0.1 >/dev/null || echo lost"), "lost\n");
         assert!(!one.run("ip neighbour show 10.77.0.1").contains("lladdr"));

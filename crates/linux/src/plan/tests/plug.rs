@@ -16,7 +16,7 @@ fn port(offload: bool) -> Attachment {
 fn a_plug_is_nothing_to_the_host() {
     let plan = attach(&port(true), &Facts::default()).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
-    host: veth tap31b4f5a6-1c 82:bf:cf:2e:ab:5e master - peer eth0 fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
+    host: veth tap31b4f5a6-1c - master - peer eth0 fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
     host: sysctl net/ipv6/conf/tap31b4f5a6-1c/accept_ra = 0
     sandbox: address 10.1.0.7/24 on eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
@@ -34,10 +34,11 @@ fn a_plug_is_nothing_to_the_host() {
 fn beside_a_program_the_host_is_deaf_and_checksums_are_made() {
     let plan = attach(&port(false), &Facts::default()).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
-    host: veth tap31b4f5a6-1c 82:bf:cf:2e:ab:5e master - peer eth0 fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
+    host: veth tap31b4f5a6-1c - master - peer eth0 fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
     host: sysctl net/ipv6/conf/tap31b4f5a6-1c/disable_ipv6 = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/rp_filter = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/arp_ignore = 8
+    host: sysctl net/ipv4/conf/tap31b4f5a6-1c/drop_unicast_in_l2_multicast = 1
     sandbox: checksums made by eth0's sender
     sandbox: address 10.1.0.7/24 on eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
@@ -53,10 +54,11 @@ fn checksums_are_made_before_a_runtime_moves_it() {
     handed.runtime = Runtime::Docker;
     let plan = attach(&handed, &Facts::default()).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
-    host: veth tap31b4f5a6-1c 82:bf:cf:2e:ab:5e master - peer vetcc636e6306dc fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
+    host: veth tap31b4f5a6-1c - master - peer vetcc636e6306dc fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
     host: sysctl net/ipv6/conf/tap31b4f5a6-1c/disable_ipv6 = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/rp_filter = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/arp_ignore = 8
+    host: sysctl net/ipv4/conf/tap31b4f5a6-1c/drop_unicast_in_l2_multicast = 1
     host: checksums made by vetcc636e6306dc's sender
     ");
     let there = Connected { place: Place::Host, mac: None };
@@ -67,6 +69,7 @@ fn checksums_are_made_before_a_runtime_moves_it() {
     host: sysctl net/ipv6/conf/tap31b4f5a6-1c/disable_ipv6 = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/rp_filter = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/arp_ignore = 8
+    host: sysctl net/ipv4/conf/tap31b4f5a6-1c/drop_unicast_in_l2_multicast = 1
     sandbox: checksums made by eth0's sender
     sandbox: address 10.1.0.7/24 on eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
@@ -81,10 +84,11 @@ fn a_plug_may_come_before_its_addresses() {
     early.sandbox = None;
     let plan = connect(&early, &Facts::default()).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
-    host: veth tap31b4f5a6-1c 82:bf:cf:2e:ab:5e master - peer vetcc636e6306dc fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
+    host: veth tap31b4f5a6-1c - master - peer vetcc636e6306dc fa:16:3e:01:02:03 alias c636e6306dcdd7c5edcfff8810c3fbb8/link
     host: sysctl net/ipv6/conf/tap31b4f5a6-1c/disable_ipv6 = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/rp_filter = 1
     host: sysctl net/ipv4/conf/tap31b4f5a6-1c/arp_ignore = 8
+    host: sysctl net/ipv4/conf/tap31b4f5a6-1c/drop_unicast_in_l2_multicast = 1
     host: checksums made by vetcc636e6306dc's sender
     host: up vetcc636e6306dc
     ");
