@@ -3,6 +3,7 @@
 
 mod daemon;
 mod kuryr;
+mod neutron;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ pub(crate) use daemon::{
     SpecConfig, TcpConfig,
 };
 pub(crate) use kuryr::KuryrConfig;
+pub(crate) use neutron::{CloudSettings, NeutronConfig};
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -33,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) docker: DockerConfig,
     /// `[kuryr]`.
     pub(crate) kuryr: KuryrConfig,
+    /// `[neutron]`.
+    pub(crate) neutron: Option<NeutronConfig>,
     /// `[dhcp]`.
     pub(crate) dhcp: DhcpConfig,
     /// `[metrics]`.
@@ -101,6 +105,7 @@ impl Config {
             toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
         config.docker.check()?;
         config.kuryr.check()?;
+        config.neutron.as_ref().map_or(Ok(()), NeutronConfig::check)?;
         config.metrics.check()?;
         config.dhcp.check()?;
         daemon::absolute("events.path", &config.events.path)?;

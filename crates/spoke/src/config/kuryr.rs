@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use docker::wire::SpaceName;
 use model::{Error, IfName, Result};
+use neutron::config::Kuryr;
 use serde::Deserialize;
 
 use super::daemon::{Scope, TcpConfig, absolute};
@@ -51,19 +52,17 @@ pub(crate) struct KuryrConfig {
     /// a route to the containers.
     pub(crate) publish_ports: bool,
     /// What the names of subnet pools begin with.
-    pub(crate) subnetpool_name_prefix: String,
+    pub(crate) subnetpool_name_prefix: Option<String>,
     /// The pool of networks without a subnet.
-    pub(crate) default_subnetpool_v4: String,
+    pub(crate) default_subnetpool_v4: Option<String>,
     /// The same of IPv6.
-    pub(crate) default_subnetpool_v6: String,
+    pub(crate) default_subnetpool_v6: Option<String>,
     /// Whether subnets that are made have DHCP.
-    pub(crate) enable_dhcp: bool,
+    pub(crate) enable_dhcp: Option<bool>,
 }
 
 impl Default for KuryrConfig {
     fn default() -> Self {
-        let [default_subnetpool_v4, default_subnetpool_v6] =
-            neutron::contract::DEFAULT_POOLS.map(str::to_owned);
         Self {
             enabled: false,
             socket: "/run/docker/plugins/kuryr.sock".into(),
@@ -79,10 +78,10 @@ impl Default for KuryrConfig {
             veth_dst_prefix: None,
             process_external_connectivity: true,
             publish_ports: false,
-            subnetpool_name_prefix: neutron::contract::POOL_PREFIX.to_owned(),
-            default_subnetpool_v4,
-            default_subnetpool_v6,
-            enable_dhcp: true,
+            subnetpool_name_prefix: None,
+            default_subnetpool_v4: None,
+            default_subnetpool_v6: None,
+            enable_dhcp: None,
         }
     }
 }
@@ -121,6 +120,20 @@ impl KuryrConfig {
             space("local_default_address_space", &self.local_default_address_space)?,
             space("global_default_address_space", &self.global_default_address_space)?,
         ])
+    }
+
+    /// What is made of Docker's requests, over what `kuryr.conf` says of it.
+    pub(super) fn over(&self, said: Kuryr) -> Kuryr {
+        let [v4, v6] = said.default_pools;
+        Kuryr {
+            pool_prefix: self.subnetpool_name_prefix.clone().unwrap_or(said.pool_prefix),
+            default_pools: [
+                self.default_subnetpool_v4.clone().unwrap_or(v4),
+                self.default_subnetpool_v6.clone().unwrap_or(v6),
+            ],
+            enable_dhcp: self.enable_dhcp.unwrap_or(said.enable_dhcp),
+            exposes: self.process_external_connectivity && said.exposes,
+        }
     }
 
     /// Refuses what no daemon could serve.
@@ -171,7 +184,8 @@ mod tests {
         assert_eq!(config, KuryrConfig::default());
         assert_eq!((config.driver(), config.enabled), ("kuryr", false));
         assert_eq!(config.spaces().unwrap()[0].as_str(), "no_address_space");
-        assert_eq!(config.default_subnetpool_v6, "kuryr6");
+        let said = config.over(Kuryr::default());
+        assert_eq!(said.default_pools, ["kuryr", "kuryr6"]);
     }
 
     #[test]

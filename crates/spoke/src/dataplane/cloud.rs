@@ -1,6 +1,5 @@
 //! Attachments on Neutron's networks: the cloud's part, and around the kernel's the switch's.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::port::{Driver, Offer};
@@ -9,7 +8,7 @@ use model::{Attached, Attachment, Error, Layer, LinkKind, Network, Result};
 use neutron::Neutron;
 
 use super::rest;
-use crate::config::Config;
+use crate::config::{CloudSettings, Config};
 
 /// Neutron for all threads of a process, once one of them needs it.
 #[derive(Clone, Default)]
@@ -47,8 +46,14 @@ impl Opened {
 }
 
 fn open(config: &Config) -> Result<Neutron> {
-    let _directory: PathBuf = config.store.runtime.join("neutron");
-    Err(Error::unsupported("no cloud is configured"))
+    let said = config.neutron.as_ref().ok_or_else(|| {
+        Error::unsupported(
+            "no cloud is configured: add [neutron] to the configuration of this host",
+        )
+    })?;
+    let CloudSettings { settings, notes: _ } =
+        said.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
+    Neutron::connect(settings, config.store.runtime.join("neutron"))
 }
 
 impl Cloud {

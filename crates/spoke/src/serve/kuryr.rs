@@ -104,7 +104,7 @@ fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Resul
     let kuryr = &config.kuryr;
     let [local, global] = kuryr.spaces()?;
     // A port that is bound already keeps its hardware address.
-    let makes_ahead = false;
+    let makes_ahead = config.neutron.as_ref().is_some_and(|cloud| cloud.stock.is_some());
     Ok(Settings {
         scope: scope_of(kuryr.scope(variable)?),
         requires_mac: kuryr.requires_mac_address.unwrap_or(!makes_ahead),
