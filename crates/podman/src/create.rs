@@ -38,6 +38,9 @@ pub(crate) fn create(
             document["subnets"] = subnets(config, &wish, context)?;
             let network = describe::network(&NetworkConfig::read(&document)?, &wish, context)?;
             refuse_shared_bridge(&network, context)?;
+            if matches!(wish.shape, Shape::Neutron(_)) {
+                context.engine.status(&network)?;
+            }
             network
         }
     };

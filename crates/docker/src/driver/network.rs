@@ -10,7 +10,7 @@ use model::{
 
 use super::agree::agree;
 use super::block::{Block, blocks};
-use super::option::NetworkWish;
+use super::option::{KindWish, NetworkWish};
 use super::template::{self, Circumstances, bridge_of, name_after};
 use crate::wire::{self, Answer, NetworkId, Skip};
 
@@ -44,6 +44,9 @@ pub(super) fn create(
             refuse_shared_bridge(engine, &wish, &name)?;
             let network = template::network(&name, &wish, &blocks, circumstances)?;
             refuse_torn_subnet(engine, &network, &blocks)?;
+            if let Some(KindWish::Neutron(_)) = &wish.kind {
+                engine.status(&network)?;
+            }
             network
         }
     };

@@ -2,7 +2,9 @@
 
 use model::{Error, Kind, Network, Result};
 
-use super::args::{CreateArgs, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs};
+use super::args::{
+    CreateArgs, DriverName, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
+};
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
@@ -81,6 +83,10 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
     loop {
         let known = engine.networks()?;
         let network = draft::network(wanted, world, &known, &facts)?;
+        if wanted.driver == DriverName::Neutron {
+            // Whoever names what is not there learns it now, and not with the first container.
+            engine.status(&network)?;
+        }
         match engine.create_network(&network) {
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 if !wanted.subnets.is_empty() {
