@@ -16,5 +16,6 @@ pub mod plug;
 pub mod port;
 pub mod reconcile;
 pub mod stock;
+pub mod watch;
 
 pub use neutron::Neutron;

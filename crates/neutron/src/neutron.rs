@@ -1,6 +1,7 @@
 //! The cloud of this host.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use model::Result;
 
@@ -11,6 +12,7 @@ use crate::extension::Extensions;
 use crate::handed::Handed;
 use crate::http::Http;
 use crate::port::{Known, Statuses};
+use crate::watch::{Watched, Watcher};
 
 /// Neutron, as this process knows it. One for all threads.
 pub struct Neutron {
@@ -23,6 +25,7 @@ pub struct Neutron {
     pub(crate) memory: Memory,
     pub(crate) known: Known,
     pub(crate) statuses: Statuses,
+    pub(crate) watcher: Arc<Watcher>,
 }
 
 impl Neutron {
@@ -39,15 +42,17 @@ impl Neutron {
 
     /// Over this transport; processes of this host share what they must know below `directory`.
     pub fn over(transport: Box<dyn Transport>, settings: Settings, directory: PathBuf) -> Self {
+        let watcher = Arc::new(Watcher::default());
         Self {
             settings,
-            transport,
+            transport: Box::new(Watched::new(transport, Arc::clone(&watcher))),
             directory,
             extensions: Extensions::default(),
             handed: Handed::default(),
             memory: Memory::default(),
             known: Known::default(),
             statuses: Statuses::default(),
+            watcher,
         }
     }
 

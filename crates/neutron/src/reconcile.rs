@@ -38,6 +38,9 @@ pub struct Facts {
     pub aliases: BTreeSet<String>,
     /// The names of the interfaces in the host's namespace.
     pub links: BTreeSet<String>,
+    /// Whether this process is the one that hands out addresses, and so knows who waits for his
+    /// container.
+    pub is_asked: bool,
 }
 
 /// What can be left behind in Neutron.

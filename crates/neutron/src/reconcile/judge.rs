@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::ResourceId;
 
-use super::{Facts, Fate, GRACE, Orphan, Thing, Version};
+use super::{Facts, Fate, GRACE, Orphan, PATIENCE, Thing, Version};
 use crate::api::{FloatingIp, PortResource, SecurityGroup};
 use crate::cloud::PortPurpose;
 use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
@@ -163,7 +163,8 @@ impl Judge<'_> {
 
     fn is_young(&self, since: SystemTime) -> bool {
         // What is younger than now is of a clock that was put back.
-        self.now.duration_since(since).map_or(true, |age| age < GRACE)
+        let grace = if self.facts.is_asked { GRACE } else { PATIENCE };
+        self.now.duration_since(since).map_or(true, |age| age < grace)
     }
 }
 
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_nobodys() {
-        let facts = Facts::default();
+        let facts = Facts { is_asked: true, ..Facts::default() };
         let stock = format!("spoke:node:stock-{}", "0".repeat(32));
         for (changes, expected) in [
             (json!({ "device_id": OTHER }), Some(Fate::Delete)),

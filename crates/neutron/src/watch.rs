@@ -1,0 +1,65 @@
+//! Telling somebody of every request, for figures.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use serde_json::Value;
+
+use crate::Neutron;
+use crate::api::{Request, Transport, Verb};
+
+/// A request that was made.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// How.
+    pub verb: Verb,
+    /// Of which collection: `ports`.
+    pub collection: &'a str,
+    /// How it went; what became of it is unknown where an error has no status.
+    pub failure: Option<&'a Error>,
+    /// How long it took, with every repetition.
+    pub took: Duration,
+}
+
+/// Who hears of requests, once there is somebody.
+#[derive(Default)]
+pub(crate) struct Watcher(OnceLock<Box<dyn Fn(&Call<'_>) + Send + Sync>>);
+
+/// A transport that is watched.
+pub(crate) struct Watched {
+    inner: Box<dyn Transport>,
+    watcher: Arc<Watcher>,
+}
+
+impl Neutron {
+    /// Lets somebody hear of every request from now on. Only the first one ever does.
+    pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        let _ = self.watcher.0.set(Box::new(hear));
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(inner: Box<dyn Transport>, watcher: Arc<Watcher>) -> Self {
+        Self { inner, watcher }
+    }
+}
+
+impl Transport for Watched {
+    fn carry(&self, request: &Request<'_>) -> Result<Value> {
+        let Some(hear) = self.watcher.0.get() else { return self.inner.carry(request) };
+        let begun = Instant::now();
+        let done = self.inner.carry(request);
+        let collection = request.path.split('/').nth(1).unwrap_or_default();
+        let (failure, took) = (done.as_ref().err(), begun.elapsed());
+        hear(&Call { verb: request.verb, collection, failure, took });
+        done
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watcher").field(&self.0.get().is_some()).finish()
+    }
+}
