@@ -3,6 +3,7 @@
 //! Who carries a request to the server, with which token and how often, is the [`Transport`]'s.
 
 mod call;
+mod decode;
 mod group;
 mod network;
 mod port;

@@ -1,10 +1,11 @@
 //! The calls, each one request.
 
-use model::{Error, ResourceId, Result};
+use model::{ResourceId, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
+use super::decode::field;
 use super::{
     Filter, FloatingIp, NetworkResource, NewFloatingIp, NewGroup, NewNetwork, NewPool, NewPort,
     NewRule, NewSubnet, Of, PortChange, PortResource, Request, SecurityGroup, SubPort, SubnetPool,
@@ -184,6 +185,16 @@ impl<'a> Api<'a> {
         self.list("trunks", "trunks", filter)
     }
 
+    /// Makes a trunk of a port.
+    pub fn create_trunk(&self, name: &str, port: Of<'_>) -> Result<Trunk> {
+        self.create("trunks", "trunk", &json!({ "name": name, "port_id": port }))
+    }
+
+    /// Removes a trunk; one that is gone is no error.
+    pub fn delete_trunk(&self, id: Of<'_>) -> Result<()> {
+        self.delete("trunks", id)
+    }
+
     /// Lets a trunk carry more ports, if it still has this revision.
     pub fn add_subports(&self, id: Of<'_>, ports: &[SubPort], revision: Option<u64>) -> Result<()> {
         let path = format!("v2.0/trunks/{id}/add_subports");
@@ -287,14 +298,6 @@ impl<'a> Api<'a> {
     ) -> Result<Value> {
         self.transport.carry(&Request { verb, path, query: &[], body, revision })
     }
-}
-
-fn field<T: DeserializeOwned>(mut answer: Value, key: &str) -> Result<T> {
-    let found = answer.get_mut(key).map(Value::take).unwrap_or_default();
-    serde_json::from_value(found).map_err(|cause| {
-        Error::try_again(format!("Neutron's answer about {key} cannot be understood"))
-            .because(cause)
-    })
 }
 
 /// Neutron writes some numbers as texts.
