@@ -170,6 +170,26 @@ impl Ovsdb {
         Err(Error::try_again(format!("{end} keeps changing in Open vSwitch")))
     }
 
+    /// Whether the bridge has this interface as a port, it is this Neutron port's, and the switch can
+    /// use it.
+    ///
+    /// # Errors
+    /// As [`Ovsdb::bridge`].
+    pub fn holds(&mut self, bridge: &IfName, end: &IfName, port: &ResourceId) -> Result<bool> {
+        let results = self.carry_out(&[
+            select(Table::Bridge, is_named(bridge), &["ports"]),
+            select(Table::Interface, is_named(end), &["external_ids", "error"]),
+            select(Table::Port, is_named(end), &["_uuid"]),
+        ])?;
+        let first = |index: usize| value::rows(&results, index).first();
+        let (Some(bridge), Some(interface)) = (first(0), first(1)) else { return Ok(false) };
+        let row = first(2).and_then(|row| value::uuid(row.get("_uuid")?));
+        let ids = interface.get("external_ids").map(value::map).unwrap_or_default();
+        let is_inside = row.is_some_and(|row| value::uuids(bridge.get("ports")).contains(&row));
+        let is_usable = interface.get("error").and_then(value::text).is_none();
+        Ok(is_inside && is_usable && ids.get("iface-id").is_some_and(|id| id == port.as_str()))
+    }
+
     /// The containers' ports of this switch, whoever made them.
     ///
     /// # Errors

@@ -76,6 +76,37 @@ pub fn plug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
     }
 }
 
+/// Compares what is connected with what [`plug`] made.
+///
+/// # Errors
+/// [`model::Kind::NotFound`] where something of it is missing; [`model::Kind::TryAgain`] where the
+/// switch does not answer.
+pub fn check(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(lead.port)?;
+    let holds = match lead.vif {
+        Vif::Ovs { bridge, .. } => holds(lead, &end, bridge, plugging)?,
+        Vif::OvsHybrid { bridge, .. } => {
+            let there = hybrid::switch_end(lead.port)?;
+            hybrid::connects(lead.port, &end)? && holds(lead, &there, bridge, plugging)?
+        }
+        Vif::Bridge { bridge } => bridge::has(bridge, &end)?,
+        // What connects these tells nobody.
+        Vif::Tap
+        | Vif::Script { .. }
+        | Vif::Macvlan { .. }
+        | Vif::Ipvlan { .. }
+        | Vif::Trunk { .. }
+        | Vif::Function { .. } => true,
+    };
+    match holds {
+        true => Ok(()),
+        false => Err(Error::not_found(format!(
+            "{end} of port {} is not connected to its bridge any more",
+            lead.port
+        ))),
+    }
+}
+
 /// The opposite, while the link may still be there. What is not connected, or is somebody else's, is
 /// no error.
 ///
@@ -128,6 +159,10 @@ fn named(prefix: &str, port: &ResourceId) -> Result<IfName> {
 fn join(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<()> {
     let new = NewPort { bridge, end, port: lead.port, mac: lead.mac, device: lead.device };
     Ovsdb::connect(&plugging.ovsdb)?.plug(&new)
+}
+
+fn holds(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<bool> {
+    Ovsdb::connect(&plugging.ovsdb)?.holds(bridge, end, lead.port)
 }
 
 fn leave(lead: &Lead<'_>, end: &IfName, plugging: &Plugging) -> Result<()> {

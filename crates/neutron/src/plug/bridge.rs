@@ -41,6 +41,14 @@ pub(super) fn leave(bridge: &IfName, end: &IfName) -> Result<()> {
     })
 }
 
+/// Whether `end` is a port of the bridge.
+pub(super) fn has(bridge: &IfName, end: &IfName) -> Result<bool> {
+    let mut socket = Socket::route()?;
+    let Some(there) = socket.link(At::Name(bridge))? else { return Ok(false) };
+    let link = socket.link(At::Name(end))?;
+    Ok(link.is_some_and(|link| link.master == Some(there.index)))
+}
+
 /// The bridge's index; it is made, with our mark, where it is missing.
 pub(super) fn ensure(bridge: &IfName, mtu: Option<Mtu>, socket: &mut Socket) -> Result<u32> {
     if let Some(there) = socket.link(At::Name(bridge))? {
@@ -65,6 +73,7 @@ fn quiet(bridge: &IfName) {
         (format!("net/ipv6/conf/{bridge}/disable_ipv6"), "1"),
         (format!("net/ipv4/conf/{bridge}/arp_ignore"), "8"),
         (format!("net/ipv4/conf/{bridge}/rp_filter"), "1"),
+        (format!("net/ipv4/conf/{bridge}/drop_unicast_in_l2_multicast"), "1"),
     ] {
         // The kernel may lack it, and `/proc/sys` may be read-only.
         let _ = netlink::sysctl::ensure(path, value);

@@ -5,7 +5,7 @@ use model::{Error, IfName, Mtu, ResourceId, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Peer, Socket, Veth};
 
-use super::bridge::{attach, delete, ensure, found};
+use super::bridge::{attach, delete, ensure, found, has};
 use super::{GROUP, named};
 
 /// What the switch's end of the pair behind the bridge is called.
@@ -47,6 +47,12 @@ pub(super) fn make(port: &ResourceId, end: &IfName) -> Result<IfName> {
     attach(&there, master, &mut socket)?;
     attach(&link, master, &mut socket)?;
     Ok(far)
+}
+
+/// Whether the bridge between connects `end` with the switch's end.
+pub(super) fn connects(port: &ResourceId, end: &IfName) -> Result<bool> {
+    let (bridge, near) = (named("qbr", port)?, named("qvb", port)?);
+    Ok(has(&bridge, end)? && has(&bridge, &near)?)
 }
 
 /// Removes what was made here.

@@ -22,11 +22,13 @@ fn a_bridge_of_ours_comes_with_its_first_port_and_goes_with_its_last() {
             plug::plug(lead, &plugging).unwrap();
         }
         assert!(one.reaches("10.9.0.3"));
+        plug::check(&leads[0], &plugging).unwrap();
         let made = run(&format!("ip -d link show {BRIDGE}"));
         assert!(made.contains(&format!("group {GROUP}")) && made.contains("mtu 1442"), "{made}");
         assert_eq!(run(&format!("ip address show dev {BRIDGE} | grep inet || true")), "");
         plug::unplug(&leads[0], &plugging).unwrap();
         assert!(exists(BRIDGE) && exists(&ends[0]));
+        assert_eq!(plug::check(&leads[0], &plugging).unwrap_err().kind(), Kind::NotFound);
         plug::unplug(&leads[1], &plugging).unwrap();
         plug::unplug(&leads[1], &plugging).unwrap();
         assert!(!exists(BRIDGE));

@@ -51,6 +51,7 @@ fn containers_on_one_switch_reach_each_other() {
             plug::plug(lead, &plugging).unwrap();
         }
         assert_eq!(switch.ports("br-int"), ends());
+        leads.iter().for_each(|lead| plug::check(lead, &plugging).unwrap());
         assert!(one.reaches("10.9.0.3"));
         assert!(transfers(&one, &two));
 
@@ -69,6 +70,7 @@ fn containers_on_one_switch_reach_each_other() {
             plug::release(lead).unwrap();
         }
         assert!(switch.ports("br-int").is_empty());
+        assert_eq!(plug::check(&leads[0], &plugging).unwrap_err().kind(), Kind::NotFound);
         assert!(one.misses("10.9.0.3"));
 
         // The container went first.
@@ -106,6 +108,9 @@ fn a_bridge_may_stand_between() {
         assert!(run("ip -o link show qvo31b4f5a6-1c").contains("mtu 1442"));
         assert_eq!(run("ip -6 address show dev qbr31b4f5a6-1c"), "");
         assert!(one.reaches("10.9.0.3"));
+        plug::check(&lead_one, &plugging).unwrap();
+        run("ip link set qvb31b4f5a6-1c nomaster");
+        assert_eq!(plug::check(&lead_one, &plugging).unwrap_err().kind(), Kind::NotFound);
         for _ in 0..2 {
             plug::unplug(&lead_one, &plugging).unwrap();
         }
