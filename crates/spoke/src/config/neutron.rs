@@ -83,7 +83,8 @@ struct Account {
     token: Option<String>,
     region_name: Option<String>,
     interface: Option<String>,
-    endpoint: Option<String>,
+    #[serde(alias = "endpoint")]
+    endpoint_override: Option<String>,
     cafile: Option<String>,
     insecure: Option<bool>,
     timeout: Option<u64>,
@@ -149,7 +150,7 @@ impl NeutronConfig {
         let instead = self.account.said();
         // Who names the cloud here does not mean another one that happens to be in the environment.
         let is_named =
-            ["auth_url", "endpoint"].iter().any(|key| instead.iter().any(|(k, _)| k == key));
+            ["auth_url", "endpoint_override"].iter().any(|key| instead.iter().any(|(k, _)| k == key));
         let of_environment =
             |name: &str| variable(name).filter(|_| !(is_named && name.starts_with("OS_")));
         let sources = Sources {
@@ -241,7 +242,7 @@ impl Account {
             ("token", &self.token),
             ("region_name", &self.region_name),
             ("interface", &self.interface),
-            ("endpoint", &self.endpoint),
+            ("endpoint_override", &self.endpoint_override),
             ("cafile", &self.cafile),
         ];
         let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text.clone()?)));
