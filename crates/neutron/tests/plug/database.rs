@@ -1,5 +1,7 @@
 //! Open vSwitch's database.
 
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
 use model::{IfName, Kind};
@@ -109,4 +111,44 @@ fn many_may_plug_at_once() {
         wanted.sort();
         assert_eq!(left, wanted);
     });
+}
+
+/// What a client makes of a server that sends this when it is called.
+fn told(bytes: &'static [u8]) -> (Result<Option<Bridge>, model::Error>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("db.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _): (UnixStream, _) = listener.accept().unwrap();
+        let mut call = [0; 4096];
+        let _ = stream.read(&mut call).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = String::new();
+        let _ = stream.read_to_string(&mut rest);
+        rest
+    });
+    let mut database = Ovsdb::connect(&format!("unix:{}", socket.display())).unwrap();
+    let bridge = database.bridge(&"br-int".parse().unwrap());
+    drop(database);
+    (bridge, server.join().unwrap())
+}
+
+#[test]
+fn servers_are_not_trusted() {
+    let (bridge, said) = told(
+        br#"{"method":"update","params":[],"id":null} {"method":"echo","params":["x"],"id":"echo"}
+        {"id":77,"result":[],"error":null}
+        {"id":1,"result":[{"rows":[{"datapath_type":"netdev"}]}],"error":null}"#,
+    );
+    assert_eq!(bridge.unwrap(), Some(Bridge { datapath: Datapath::Program }));
+    assert!(said.contains(r#""id":"echo""#) && said.contains(r#""result":["x"]"#), "{said}");
+
+    let refused = |bytes| told(bytes).0.unwrap_err();
+    assert_eq!(refused(b"HTTP/1.1 400 Bad Request").kind(), Kind::Invalid);
+    assert_eq!(refused(br#"{"id":1,"result":"#).kind(), Kind::TryAgain);
+    assert_eq!(refused(br#"{"id":1,"result":{},"error":null}"#).kind(), Kind::Invalid);
+    let unknown = refused(br#"{"id":1,"result":null,"error":{"error":"unknown database"}}"#);
+    assert!(unknown.kind() == Kind::Kernel && unknown.to_string().contains("unknown database"));
+    assert_eq!(told(br#"{"id":1,"result":[{"rows":7}],"error":null}"#).0.unwrap(), None);
 }
