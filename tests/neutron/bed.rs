@@ -90,7 +90,7 @@ impl Host {
         let (proxy, keystone, access) = match ovn {
             None => {
                 let proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(project));
-                let endpoint = format!("endpoint_override = \"http://127.0.0.1:{PORT}\"");
+                let endpoint = format!("endpoint = \"http://127.0.0.1:{PORT}\"");
                 (proxy, None, format!("auth_type = \"none\"\n{endpoint}"))
             }
             Some((lab, account)) => {
