@@ -14,6 +14,8 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use model::{ResourceId, Result};
 
 use crate::Neutron;
@@ -90,6 +92,17 @@ impl Neutron {
             return Ok(false);
         }
         shelf.give_back(port)
+    }
+
+    /// How many ports of each network are ready, of those networks that somebody wants ports of.
+    pub fn stock_levels(&self) -> Result<BTreeMap<ResourceId, usize>> {
+        let shelf = self.shelf();
+        let mut levels = BTreeMap::new();
+        for wanted in shelf.wanted()? {
+            *levels.entry(wanted.key.network).or_default() +=
+                shelf.ready_ports(&wanted.digest)?.len();
+        }
+        Ok(levels)
     }
 
     pub(crate) fn shelf(&self) -> Shelf {

@@ -12,6 +12,7 @@ mod journal;
 mod kuryr;
 mod log;
 pub(crate) mod metrics;
+pub(crate) mod neutron;
 mod notify;
 mod observe;
 mod reconcile;
@@ -221,6 +222,9 @@ impl Daemon {
         let (watch, story) = self.open_book()?;
         self.spawn("story", |daemon| daemon.follow_book(watch, story))?;
         self.spawn("reconcile", reconcile::book)?;
+        if neutron::is_needed(self) {
+            self.spawn("neutron", neutron::keep)?;
+        }
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {

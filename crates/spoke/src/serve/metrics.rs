@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::{Attachment, Error, Network, Result};
+use model::{Attachment, Error, Network, ResourceId, Result};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -41,6 +41,17 @@ pub(crate) struct Metrics {
     heals: Counter,
     clashes: Gauge,
     events: Family<Labels, Counter>,
+    neutron: Neutron,
+}
+
+/// What is counted of a cloud.
+#[derive(Debug)]
+struct Neutron {
+    calls: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram, Buckets>,
+    stock: Family<Labels, Gauge>,
+    stocked: Family<Labels, Counter>,
+    orphans: Gauge,
 }
 
 /// What the book says when figures are asked for.
@@ -90,7 +101,38 @@ impl Metrics {
         registry.register("heals", "How often the packet filter was put back", heals.clone());
         registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
         registry.register("events", "What happened", events.clone());
-        Self { registry, operations, durations, findings, heals, clashes, events }
+        let neutron = Neutron::new(&mut registry);
+        Self { registry, operations, durations, findings, heals, clashes, events, neutron }
+    }
+
+    /// Neutron answered a request, or did not.
+    pub(crate) fn neutron(&self, verb: &str, collection: &str, result: &str, took: Duration) {
+        let which = vec![("verb", verb.to_owned()), ("collection", collection.to_owned())];
+        self.neutron.durations.get_or_create(&which).observe(took.as_secs_f64());
+        let mut how = which;
+        how.push(("result", result.to_owned()));
+        self.neutron.calls.get_or_create(&how).inc();
+    }
+
+    /// So many ports of each network are ready.
+    pub(crate) fn stock(&self, levels: &BTreeMap<ResourceId, usize>) {
+        self.neutron.stock.clear();
+        for (network, level) in levels {
+            let labels = vec![("network", network.to_string())];
+            set(&self.neutron.stock, &labels, u64::try_from(*level).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// So many ports of the stock were made, or made like new, or deleted.
+    pub(crate) fn stocked(&self, what: &'static str, count: usize) {
+        let labels = vec![("what", what.to_owned())];
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.neutron.stocked.get_or_create(&labels).inc_by(count);
+    }
+
+    /// So many of Neutron's things are nobody's, as far as is known now.
+    pub(crate) fn orphans(&self, count: usize) {
+        self.neutron.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A call was answered.
@@ -139,6 +181,31 @@ impl Metrics {
         text.truncate(end);
         encode(&mut text, &self.registry).map_err(failed)?;
         Ok(text)
+    }
+}
+
+impl Neutron {
+    fn new(registry: &mut Registry) -> Self {
+        let new = Self {
+            calls: Family::default(),
+            durations: Family::new_with_constructor(Buckets),
+            stock: Family::default(),
+            stocked: Family::default(),
+            orphans: Gauge::default(),
+        };
+        registry.register(
+            "neutron_calls",
+            "Requests to Neutron, by how they went",
+            new.calls.clone(),
+        );
+        let durations = new.durations.clone();
+        registry.register("neutron_call_seconds", "How long they took, in seconds", durations);
+        registry.register("neutron_stock", "Ports that are ready, by network", new.stock.clone());
+        let stocked = new.stocked.clone();
+        registry.register("neutron_stocked", "Ports made ahead of need, by what was done", stocked);
+        let orphans = new.orphans.clone();
+        registry.register("neutron_orphans", "What nobody on this host knows", orphans);
+        new
     }
 }
 
@@ -193,6 +260,11 @@ mod tests {
         metrics.finding("attachment", "free");
         metrics.heal();
         metrics.clashes(2);
+        metrics.neutron("POST", "ports", "409", Duration::from_millis(300));
+        metrics.stock(&BTreeMap::from([("gone".parse().unwrap(), 1)]));
+        metrics.stock(&BTreeMap::from([("n".parse().unwrap(), 5)]));
+        metrics.stocked("made", 7);
+        metrics.orphans(3);
         let pool = PoolUse { network: "n".into(), pool: "10.0.0.0/24".into(), used: 3, free: 250 };
         let text = metrics.text(&Book { pools: vec![pool], ..Book::default() }).unwrap();
         for line in [
@@ -204,10 +276,15 @@ mod tests {
             "spoke_clashes 2",
             r#"spoke_pool_free{network="n",pool="10.0.0.0/24"} 250"#,
             "spoke_networks 0",
+            r#"spoke_neutron_calls_total{verb="POST",collection="ports",result="409"} 1"#,
+            r#"spoke_neutron_call_seconds_count{verb="POST",collection="ports"} 1"#,
+            r#"spoke_neutron_stock{network="n"} 5"#,
+            r#"spoke_neutron_stocked_total{what="made"} 7"#,
+            "spoke_neutron_orphans 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
         }
-        assert_eq!(text.matches("# EOF").count(), 1);
+        assert!(!text.contains("gone") && text.matches("# EOF").count() == 1);
         assert!(text.ends_with("# EOF\n"));
     }
 }

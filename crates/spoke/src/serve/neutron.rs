@@ -1,0 +1,229 @@
+//! What needs a long life in a cloud: ports made ahead of need, and the search for what nobody on this
+//! host knows any more. One thread does both, so that neither sees the other's work half done.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::Engine;
+use model::{Error, Result};
+use netlink::{Links, Socket};
+use neutron::Neutron;
+use neutron::api::Verb;
+use neutron::reconcile::{Breadth, Facts, GRACE, Orphan, Removed, Sweep};
+use neutron::stock::{Bell, Filler, Round, Woken};
+use neutron::watch::Call;
+
+use super::Daemon;
+use crate::config::Level;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How often Neutron is compared with the book. A list of a host's ports is cheap for us, and not
+/// for a Neutron of many hosts.
+const PERIOD: Duration = Duration::from_secs(300);
+
+/// How soon again where Neutron did not answer.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Every so many looks, what is made for ports is looked at too.
+const SELDOM: u32 = 12;
+
+/// What this thread knows.
+struct Keeper<'a> {
+    daemon: &'a Daemon,
+    neutron: &'a Neutron,
+    filler: Option<Filler<'a>>,
+    sweep: Sweep,
+    looks: u32,
+    next: Instant,
+    /// Whether the last look, or round, did not work: that is told once.
+    is_troubled: bool,
+}
+
+/// What the book and the kernel say of Neutron's things. `is_asked`: whether this is the process
+/// that hands out addresses.
+pub(crate) fn facts(engine: &Engine, is_asked: bool) -> Result<Facts> {
+    let links = Socket::route()?.links(Links::default())?;
+    let mut facts = Facts::of(&engine.attachments()?, &engine.aliases()?);
+    facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
+    facts.is_asked = is_asked;
+    Ok(facts)
+}
+
+/// Keeps ports ready and finds what was left behind, until the daemon stops.
+pub(super) fn keep(daemon: &Daemon) {
+    let Some(neutron) = opened(daemon) else { return };
+    neutron.watched_by({
+        let journal = Arc::clone(&daemon.journal);
+        move |call| {
+            journal.metrics.neutron(verb(call.verb), call.collection, &result(call), call.took)
+        }
+    });
+    let bell = match neutron.bell() {
+        Ok(bell) => bell,
+        Err(error) => return daemon.journal.failed("watching the stock of ports", &error),
+    };
+    let keeper = Keeper {
+        daemon,
+        neutron: &neutron,
+        filler: None,
+        sweep: Sweep::default(),
+        looks: 0,
+        next: Instant::now(),
+        is_troubled: false,
+    };
+    keeper.run(&bell);
+}
+
+/// Whether there is anything to do.
+pub(super) fn is_needed(daemon: &Daemon) -> bool {
+    let config = daemon.worlds.config();
+    config.kuryr.enabled || config.neutron != Default::default()
+}
+
+/// Credentials may come later than the daemon.
+fn opened(daemon: &Daemon) -> Option<Arc<Neutron>> {
+    let mut is_told = false;
+    loop {
+        match daemon.worlds.neutron() {
+            Ok(neutron) => return Some(neutron),
+            Err(error) if !is_told => daemon.journal.failed("looking for Neutron", &error),
+            Err(_) => {}
+        }
+        is_told = true;
+        if daemon.sleep(AGAIN) {
+            return None;
+        }
+    }
+}
+
+impl Keeper<'_> {
+    fn run(mut self, bell: &Bell) {
+        loop {
+            if Instant::now() >= self.next {
+                self.look();
+            }
+            let round = self.fill();
+            let wait = self.next.saturating_duration_since(Instant::now()).min(round.next);
+            match bell.wait(self.daemon.stop.as_fd(), wait) {
+                Ok(Woken::Stopped) => return,
+                Ok(Woken::Rung | Woken::Late) => {}
+                Err(error) => {
+                    self.daemon.journal.failed("waiting for work", &error);
+                    if self.daemon.sleep(AGAIN) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let found = self.compare();
+        self.next = Instant::now()
+            + match (&found, self.sweep.is_waiting()) {
+                (Err(_), _) => AGAIN,
+                (Ok(()), true) => GRACE + Duration::from_secs(1),
+                (Ok(()), false) => PERIOD,
+            };
+        self.told(found.err());
+    }
+
+    fn compare(&mut self) -> Result<()> {
+        // What was seen must be seen again, or it counts as gone.
+        let is_broad = self.looks.is_multiple_of(SELDOM) || !self.sweep.is_empty();
+        let breadth = if is_broad { Breadth::Everything } else { Breadth::Ports };
+        self.looks = self.looks.wrapping_add(1);
+        let daemon = self.daemon;
+        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true));
+        let findings = self.neutron.look(breadth, &facts)?;
+        let back = self.neutron.mend_stock(&findings)?;
+        if back > 0 {
+            let message = format!("{back} of Neutron's ports are in the stock again");
+            daemon.journal.log.say(Level::Info, &message, &[]);
+        }
+        let due = self.sweep.due(&findings, Instant::now());
+        let removed = self.neutron.remove_orphans(&due, &facts);
+        daemon.journal.metrics.orphans(self.sweep.len());
+        for (orphan, what) in removed? {
+            self.tell(&orphan, what);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, orphan: &Orphan, what: Removed) {
+        let kind = orphan.thing.name();
+        let (done, remedy) = match what {
+            Removed::Deleted => ("deleted", "free"),
+            Removed::Restocked => ("put back to the stock", "stock"),
+            Removed::Kept => return,
+        };
+        self.daemon.journal.metrics.finding(kind, remedy);
+        let message = format!("{kind} {} ({}) is {done}: {}", orphan.id, orphan.title, orphan.why);
+        self.daemon.journal.tell(&Event::new(What::Freed, host::now(), message));
+    }
+
+    fn fill(&mut self) -> Round {
+        if self.filler.is_none() {
+            self.filler = self.neutron.filler().unwrap_or_default();
+        }
+        let Some(filler) = &mut self.filler else {
+            return Round { next: PERIOD, ..Round::default() };
+        };
+        let daemon = self.daemon;
+        let round = filler.round(&|| daemon.sleep(Duration::ZERO));
+        if round.is_unsure {
+            self.next = self.next.min(Instant::now() + AGAIN);
+        }
+        self.report(&round);
+        round
+    }
+
+    fn report(&mut self, round: &Round) {
+        let metrics = &self.daemon.journal.metrics;
+        let did = [("made", round.made), ("renewed", round.renewed), ("deleted", round.deleted)];
+        for (what, count) in did {
+            metrics.stocked(what, count);
+        }
+        if let Ok(levels) = self.neutron.stock_levels() {
+            metrics.stock(&levels);
+        }
+        if did.iter().any(|(_, count)| *count > 0) || !round.failures.is_empty() {
+            let message = did.map(|(what, count)| format!("{count} {what}")).join(", ");
+            let message = format!("ports of the stock: {message}");
+            self.daemon.journal.log.say(Level::Debug, &message, &[]);
+            let first = round.failures.first();
+            self.told(first.map(|error| Error::new(error.kind(), error.to_string())));
+        }
+    }
+
+    /// Trouble is told when it begins and when it ends; what lies between is for who listens closely.
+    fn told(&mut self, trouble: Option<Error>) {
+        let journal = &self.daemon.journal;
+        match (&trouble, self.is_troubled) {
+            (Some(error), false) => journal.failed("keeping Neutron's ports", error),
+            (Some(error), true) => journal.log.say(Level::Debug, &error.to_string(), &[]),
+            (None, true) => journal.log.say(Level::Info, "Neutron's ports are kept again", &[]),
+            (None, false) => {}
+        }
+        self.is_troubled = trouble.is_some();
+    }
+}
+
+fn verb(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "GET",
+        Verb::Post => "POST",
+        Verb::Put => "PUT",
+        Verb::Delete => "DELETE",
+    }
+}
+
+/// The status, where there is one.
+fn result(call: &Call<'_>) -> String {
+    match call.failure {
+        None => "ok".to_owned(),
+        Some(error) => error.status().map_or("unanswered".to_owned(), |status| status.to_string()),
+    }
+}
