@@ -17,13 +17,19 @@ use crate::api::{Pair, PortChange, PortResource, SubPort, Trunk};
 use crate::plug;
 use crate::port::gone_is_done;
 
+/// The `device_owner` that Neutron gives to subports.
+pub(crate) const SUBPORT: &str = "trunk:subport";
+
 /// How often a lost race is run again.
 const RACES: usize = 50;
 
 /// What Neutron calls a revision that is not the one that was read.
 const STALE: u16 = 412;
 
-/// The highest VLAN of a trunk.
+/// What Neutron calls something that is in use: a VLAN, or a port.
+const IN_USE: u16 = 409;
+
+/// The VLANs of a trunk.
 const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;
 
 impl Neutron {
@@ -131,6 +137,7 @@ impl Neutron {
         trunk: Option<&ResourceRef>,
         port: &PortResource,
     ) -> Result<Vif> {
+        let mut refused = None;
         for _ in 0..RACES {
             let trunk = self.trunk(parent, trunk)?;
             let there = trunk.sub_ports.iter().find(|sub| sub.port_id == port.id);
@@ -154,8 +161,11 @@ impl Neutron {
             };
             match self.api().add_subports(&trunk.id, &[sub], trunk.revision_number) {
                 Ok(()) => return vif(),
-                // Somebody else changed the trunk, or took the VLAN.
-                Err(error) if matches!(error.status(), Some(STALE | 409)) => {}
+                Err(error) if error.status() == Some(STALE) => {}
+                // Somebody may have taken the VLAN.
+                Err(error) if error.status() == Some(IN_USE) && refused != Some(vlan) => {
+                    refused = Some(vlan);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -9,6 +9,7 @@ use super::wish::tags_of;
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
+use crate::nested::SUBPORT;
 
 /// A port that is the attachment's now.
 pub(crate) struct Claimed {
@@ -134,11 +135,15 @@ impl Neutron {
     fn refuse_foreign(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
         let host = self.settings.host.as_str();
         let is_elsewhere = port.host().is_some_and(|other| other != host);
-        let is_strange = !matches!(port.device_owner.as_str(), "" | contract::OWNER);
+        let is_strange = match port.device_owner.as_str() {
+            "" | contract::OWNER => false,
+            SUBPORT => !self.is_made_by_us(port),
+            _ => true,
+        };
         let device = contract::device_id(&attachment.id);
         let mark = Mark::read(&port.description);
         let is_others = mark.is_some_and(|mark| {
-            let is_own = mark.what.len() == device.len() && mark.what == port.device_id;
+            let is_own = mark.what.len() == device.len();
             !mark.is_of(&self.settings.host) || is_own && mark.what != device
         });
         match is_elsewhere || is_strange || is_others {
@@ -202,9 +207,10 @@ impl Neutron {
         port: PortResource,
         fixed_ips: Vec<FixedIp>,
     ) -> Result<PortResource> {
-        let device = contract::device_id(&attachment.id);
+        let link = super::wish::link_of(attachment)?;
+        let device = self.device_of(attachment, link);
         let host = self.settings.host.as_str();
-        let is_nested = self.nesting(super::wish::link_of(attachment)?).is_some();
+        let is_nested = self.nesting(link).is_some();
         let is_bound = port.host() == Some(host);
         // Who bound it to this host for a container before knows it by its own id.
         let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(&port);
@@ -214,7 +220,7 @@ impl Neutron {
             mac_address: mac.filter(|mac| *mac != port.mac_address),
             admin_state_up: (!port.admin_state_up).then_some(true),
             device_id: (port.device_id != device && !is_named).then_some(device),
-            device_owner: (port.device_owner != contract::OWNER)
+            device_owner: (!matches!(port.device_owner.as_str(), contract::OWNER | SUBPORT))
                 .then(|| contract::OWNER.to_owned()),
             host: (!is_bound && !is_nested).then(|| host.to_owned()),
             ..PortChange::default()

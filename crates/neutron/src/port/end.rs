@@ -1,6 +1,6 @@
 //! What becomes of a port when its attachment ends.
 
-use model::{Attachment, Binding, Mac, NeutronLink, ResourceId, Result, Tenure};
+use model::{Attachment, Binding, Mac, Nesting, NeutronLink, ResourceId, Result, Tenure};
 
 use super::wish::{link_of, tags_of};
 use crate::Neutron;
@@ -69,7 +69,19 @@ impl Neutron {
 
     /// The ports that say that they are this attachment's.
     pub(crate) fn ports_of(&self, attachment: &Attachment) -> Result<Vec<PortResource>> {
-        self.api().ports(&[("device_id", contract::device_id(&attachment.id))])
+        let device = contract::device_id(&attachment.id);
+        match self.nesting(link_of(attachment)?) {
+            Some(Nesting::Trunk { .. }) => {
+                let mark = self.own_mark(&attachment.id).to_string();
+                let mut ports = self.api().ports(&[("description", mark)])?;
+                let tagged = [("tags", contract::id_tags(&device).join(","))];
+                ports.extend(self.api().ports(&tagged)?);
+                ports.sort_by(|one, other| one.id.cmp(&other.id));
+                ports.dedup_by(|one, other| one.id == other.id);
+                Ok(ports)
+            }
+            _ => self.api().ports(&[("device_id", device)]),
+        }
     }
 
     /// Whether a port was made for this attachment alone, and not requested with an address.

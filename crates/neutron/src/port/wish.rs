@@ -1,7 +1,8 @@
 //! The port that an attachment asks for.
 
 use model::{
-    Attachment, AttachmentId, Error, LinkKind, NeutronLink, ResourceId, ResourceRef, Result,
+    Attachment, AttachmentId, Error, LinkKind, Nesting, NeutronLink, ResourceId, ResourceRef,
+    Result,
 };
 
 use super::known::KnownNetwork;
@@ -43,16 +44,16 @@ impl Neutron {
         known: &KnownNetwork,
     ) -> Result<NewPort> {
         let wish = &link.wish;
-        let is_nested = self.nesting(link).is_some();
+        let nesting = self.nesting(link);
         Ok(NewPort {
             name: contract::PORT_NAME.to_owned(),
             network_id: Some(known.network.id.clone()),
             fixed_ips: fixed_ips(attachment, link, known)?,
             mac_address: attachment.wiring.link.as_ref().and_then(|link| link.mac),
             admin_state_up: true,
-            device_id: contract::device_id(&attachment.id),
+            device_id: self.device_of(attachment, link),
             device_owner: contract::OWNER.to_owned(),
-            host: (!is_nested).then(|| self.settings.host.to_string()),
+            host: nesting.is_none().then(|| self.settings.host.to_string()),
             description: self.own_mark(&attachment.id).to_string(),
             tags: Vec::new(),
             security_groups: self.group_ids(wish.security_groups.as_deref())?,
@@ -65,6 +66,15 @@ impl Neutron {
             dns_name: wish.dns_name.as_ref().map(|name| name.as_str().to_owned()),
             allowed_address_pairs: pairs(link),
         })
+    }
+
+    /// What says whose the port is. A trunk takes only ports that are nobody's: those have a mark and
+    /// tags alone.
+    pub(crate) fn device_of(&self, attachment: &Attachment, link: &NeutronLink) -> String {
+        match self.nesting(link) {
+            Some(Nesting::Trunk { .. }) => String::new(),
+            _ => contract::device_id(&attachment.id),
+        }
     }
 
     fn group_ids(&self, groups: Option<&[ResourceRef]>) -> Result<Option<Vec<ResourceId>>> {

@@ -3,6 +3,8 @@
 //! tests bring one up.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+mod nested;
+
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
