@@ -16,7 +16,7 @@ mod vif;
 use model::{Error, IfName, Mac, ResourceId, Result, Vif};
 
 use crate::config::Plugging;
-use crate::ovsdb::{NewPort, Ovsdb};
+use crate::ovsdb::{NewPort, Ovsdb, Plugged};
 
 pub use kernel::kernel_link;
 pub use vif::{nested, vif_of};
@@ -139,6 +139,16 @@ pub fn release(lead: &Lead<'_>) -> Result<()> {
         Vif::Function { slot, .. } => function::take_back(slot),
         _ => Ok(()),
     }
+}
+
+/// Removes what is left of a port that no record speaks of: its place on the switch, and what was made
+/// between that and its link, which is the dataplane's to remove.
+///
+/// # Errors
+/// As [`unplug`].
+pub fn remove_left(left: &Plugged, plugging: &Plugging) -> Result<()> {
+    let unplugged = Ovsdb::connect(&plugging.ovsdb)?.unplug(&left.end, &left.port).map(drop);
+    unplugged.and(hybrid::remove(&left.port))
 }
 
 /// What the host's end of a port's link is called: what Neutron's agents look for, and what

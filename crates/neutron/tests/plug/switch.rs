@@ -118,6 +118,16 @@ fn a_bridge_may_stand_between() {
             assert!(!exists(gone), "{gone}");
         }
         assert!(exists(&end_one));
+
+        // What no record speaks of is found on the switch.
+        plug::plug(&lead_one, &plugging).unwrap();
+        let all = Ovsdb::connect(&plugging.ovsdb).unwrap().plugged().unwrap();
+        let left = all.iter().find(|plugged| plugged.port == ports[0]).unwrap();
+        for _ in 0..2 {
+            plug::remove_left(left, &plugging).unwrap();
+        }
+        assert!(!exists("qbr31b4f5a6-1c") && !exists("qvb31b4f5a6-1c"));
+        assert_eq!(switch.ports("br-int"), [ends()[1].clone()]);
     });
 }
 
