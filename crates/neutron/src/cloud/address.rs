@@ -157,25 +157,30 @@ impl Neutron {
             (Some(has), Some(wanted)) if has != wanted && !port.has(wanted) => return Ok(None),
             (Some(_), _) => port,
             (None, _) if handed.tenure == Tenure::Borrowed => return Ok(None),
-            (None, wanted) => {
-                let mut fixed_ips = port.fixed_ips.clone();
-                fixed_ips.push(fixed(&place.subnet.id, wanted));
-                let change = PortChange { fixed_ips: Some(fixed_ips), ..PortChange::default() };
-                match self.api().change_port(&port.id, &change, port.revision_number) {
-                    Ok(changed) => changed,
-                    // A port of its own then; whoever makes an attachment of both joins them.
-                    Err(error) if matches!(error.status(), Some(404 | 409 | 412)) => {
-                        return Ok(None);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+            (None, wanted) => match self.extend(&port, &place.subnet.id, wanted) {
+                // A port of its own then; whoever makes an attachment of both joins them.
+                Err(error) if matches!(error.status(), Some(404 | 409)) => return Ok(None),
+                extended => extended?,
+            },
         };
         let address = wish.address.or_else(|| port.address_in(&place.subnet.id));
         if let Some(address) = address {
             self.handed.add(port, address, wish.mac, handed.tenure);
         }
         Ok(address)
+    }
+
+    /// Gives a port of ours an address of one more subnet.
+    pub(super) fn extend(
+        &self,
+        port: &PortResource,
+        subnet: &ResourceId,
+        address: Option<IpAddr>,
+    ) -> Result<PortResource> {
+        let mut fixed_ips = port.fixed_ips.clone();
+        fixed_ips.push(fixed(subnet, address));
+        let change = PortChange { fixed_ips: Some(fixed_ips), ..PortChange::default() };
+        self.api().change_port(&port.id, &change, None)
     }
 
     /// A port that was made ahead of need. Its hardware address and its addresses are what they are.

@@ -33,14 +33,21 @@ impl Neutron {
     ) -> Result<(PortResource, Tenure)> {
         let Some(port) = self.holder(wish, place)? else { return Err(refusal) };
         let subnet = &place.subnet.id;
+        let standing = self.standing(wish, &port);
         let has_it = match wish.address {
             Some(address) => port.has(address),
             None => port.address_in(subnet).is_some(),
         };
-        let standing = match has_it {
-            true => self.standing(wish, &port),
-            false => Standing::Taken("it has the hardware address that was asked for"),
-        };
+        if !has_it {
+            // Of our own it is the one for the other family, of which another life knew.
+            return match standing {
+                Standing::Free(Tenure::Requested) if port.address_in(subnet).is_none() => {
+                    let extended = self.extend(&port, subnet, wish.address)?;
+                    Ok((extended, Tenure::Requested))
+                }
+                _ => Err(refused(&port, "it has the hardware address that was asked for")),
+            };
+        }
         match standing {
             Standing::Taken(why) => Err(refused(&port, why)),
             Standing::Free(tenure) => {

@@ -14,7 +14,7 @@ use crate::api::SubnetResource;
 const MOST: usize = 4096;
 
 /// So long a network is waited for that is being made with the same subnet.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A network that has not been made by then never will be.
 const FORGOTTEN: Duration = Duration::from_secs(30);
