@@ -16,6 +16,7 @@ mod ipam;
 mod kuryr;
 mod mapped;
 mod network;
+mod orphans;
 mod output;
 mod podman;
 mod ports;
@@ -34,8 +35,10 @@ mod yaml;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::docker::api::Container;
+use ::neutron::Neutron;
 use clap::Parser;
 use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
@@ -65,6 +68,8 @@ pub(crate) struct World<'a> {
     pub(crate) socket: PathBuf,
     /// The socket at which Docker calls the plugin kuryr, where that is served.
     pub(crate) kuryr: Option<PathBuf>,
+    /// Neutron, where this host is configured for one.
+    pub(crate) neutron: &'a dyn Fn() -> Result<Option<Arc<Neutron>>>,
     /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Where the daemon writes what happens.

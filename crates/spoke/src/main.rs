@@ -21,13 +21,16 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docker::api::{Api, Container};
 use linux::Life;
 use model::{Error, Kind, Result};
+use neutron::Neutron;
 
 use crate::config::{Config, DockerConfig};
+use crate::dataplane::Opened;
 use crate::world::World;
 
 fn main() -> ExitCode {
@@ -88,6 +91,7 @@ fn command(args: Vec<OsString>) -> u8 {
         backend: config.firewall.backend,
         now: host::now(),
         socket: config.docker.socket.clone(),
+        neutron: &|| neutron_of(&config),
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         running: &|| running(&config.docker),
         events: config.events.path.clone(),
@@ -95,6 +99,12 @@ fn command(args: Vec<OsString>) -> u8 {
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
     cli::run(args, &shown, &mut out, &mut err)
+}
+
+/// Neutron, where anything is configured of it.
+fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
+    let is_configured = config.kuryr.enabled || config.neutron.is_some();
+    is_configured.then(|| Opened::default().get(config)).transpose()
 }
 
 /// How long a Docker Engine has for its answer to somebody who waits at a terminal.

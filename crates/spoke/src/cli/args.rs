@@ -88,7 +88,9 @@ Examples:
     Ipam(IpamCommand),
     /// Remove what dead containers left behind: records, addresses, links, rules
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
-        and its addresses are not handed out.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
+        and its addresses are not handed out. In Neutron, what this host made and nobody on it \
+        knows any more goes after a second look; networks, subnets and pools go with --force \
+        only.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
     /// Say what is wrong with this host for containers, and the command that mends it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
@@ -407,6 +409,9 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// In Neutron, remove also what a runtime may know although the book does not
+    #[arg(long)]
+    pub(super) force: bool,
 }
 
 /// Where CNI runtimes look for plugins.

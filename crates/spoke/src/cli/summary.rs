@@ -57,6 +57,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
         now: crate::host::now(),
         socket: config.docker.socket.clone(),
         kuryr: None,
+        neutron: &|| Ok(None),
         running: &Vec::new,
         events: config.events.path.clone(),
         serve: &|| Ok(()),

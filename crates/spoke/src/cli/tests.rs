@@ -109,6 +109,7 @@ impl Fixture {
             backend: Backend::Nftables,
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
+            neutron: &|| Ok(None),
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
             events: self.path("run/spoke/events"),

@@ -79,7 +79,7 @@ pub(super) fn keep(daemon: &Daemon) {
 /// Whether there is anything to do.
 pub(super) fn is_needed(daemon: &Daemon) -> bool {
     let config = daemon.worlds.config();
-    config.kuryr.enabled || config.neutron != Default::default()
+    config.kuryr.enabled || config.neutron.is_some()
 }
 
 /// Credentials may come later than the daemon.

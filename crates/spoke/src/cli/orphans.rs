@@ -1,0 +1,72 @@
+//! `spoke gc` in a cloud: what this host has in Neutron and nobody on it knows any more.
+
+use std::collections::BTreeSet;
+
+use engine::Engine;
+use model::Result;
+use neutron::Neutron;
+use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed};
+
+use super::World;
+use super::args::GcArgs;
+use super::view::FindingView;
+use crate::serve::neutron::facts;
+
+/// What is found, and what was done about it. The daemon waits a minute between its two looks; here
+/// the second look follows at once, and what is younger than that is left to the daemon.
+pub(super) fn collect(gc: &GcArgs, engine: &Engine, world: &World) -> Result<Vec<FindingView>> {
+    let Some(neutron) = (world.neutron)()? else { return Ok(Vec::new()) };
+    let facts = || facts(engine, gc.force);
+    let found = look(&neutron, &facts)?;
+    if gc.dry_run || found.is_empty() {
+        return Ok(found.iter().map(|orphan| view(orphan, gc, None)).collect());
+    }
+    let again = look(&neutron, &facts)?;
+    let due: Vec<Orphan> =
+        found.iter().filter(|orphan| goes(orphan, gc) && again.contains(orphan)).cloned().collect();
+    let removed = neutron.remove_orphans(&due, &facts)?;
+    let done = |orphan: &Orphan| {
+        let mut of = removed.iter().filter(|(other, _)| other.id == orphan.id);
+        of.next().map(|(_, what)| *what)
+    };
+    Ok(found.iter().map(|orphan| view(orphan, gc, done(orphan))).collect())
+}
+
+fn look(neutron: &Neutron, facts: &dyn Fn() -> Result<Facts>) -> Result<Vec<Orphan>> {
+    let mut found = neutron.look(Breadth::Everything, facts)?.orphans;
+    found.extend(neutron.look_wide(facts)?.orphans);
+    let mut seen = BTreeSet::new();
+    found.retain(|orphan| seen.insert((orphan.thing, orphan.id.clone())));
+    Ok(found)
+}
+
+fn goes(orphan: &Orphan, gc: &GcArgs) -> bool {
+    match orphan.fate {
+        Fate::Delete | Fate::Stock => true,
+        Fate::OnlyIfForced | Fate::Wait => gc.force,
+    }
+}
+
+fn view(orphan: &Orphan, gc: &GcArgs, done: Option<Removed>) -> FindingView {
+    let hint = match (orphan.fate, goes(orphan, gc), done) {
+        (_, true, Some(Removed::Kept)) => "; it is somebody's after all, or in use",
+        (Fate::OnlyIfForced, false, _) => {
+            "; a runtime may know it although the book does not: --force removes it"
+        }
+        (Fate::Wait, false, _) => "; it is too young to tell, `spoke serve` will see to it",
+        (Fate::Stock, true, Some(Removed::Restocked)) => "; it is in the stock again",
+        _ => "",
+    };
+    let is_kept = !goes(orphan, gc) || done == Some(Removed::Kept);
+    let title = match orphan.title.is_empty() {
+        true => orphan.id.to_string(),
+        false => format!("{} ({})", orphan.id, orphan.title),
+    };
+    FindingView {
+        kind: orphan.thing.name(),
+        subject: title,
+        why: format!("{}{hint}", orphan.why),
+        remedy: if is_kept { "keep" } else { "free" },
+        done: done.is_some() && !is_kept,
+    }
+}
