@@ -5,6 +5,7 @@ mod exchange;
 mod live;
 mod server;
 mod sign_on;
+mod tls;
 
 use std::path::Path;
 use std::time::Duration;
