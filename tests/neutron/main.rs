@@ -15,6 +15,7 @@ mod ipam;
 mod lost;
 mod network;
 mod ovn;
+mod port;
 mod repeated;
 mod runtimes;
 mod stock;
