@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::{Error, Kind, ResourceId};
 use neutron::Neutron;
 use neutron::api::{NewPort, PortChange, Tagged};
-use neutron::config::{Access, Identity};
+use neutron::config::{Access, Identity, Proxies};
 use tempfile::tempdir;
 
 use super::server::{Reply, Server, json};
@@ -62,6 +62,33 @@ fn carries_each_kind_of_call() {
     assert!(calls.iter().all(|call| call.header("x-project-id") == Some("p")));
     assert_eq!(calls[2].header("if-match"), Some("revision_number=7"));
     assert_eq!(calls[3].header("content-length"), Some("0"));
+}
+
+/// By whatever a program without shared libraries has for that.
+#[test]
+fn names_are_looked_up() {
+    let server = Server::new(|_, _| json(200, &[], r#"{"ports": []}"#));
+    let directory = tempdir().unwrap();
+    let neutron = open(&format!("http://localhost:{}", server.address.port()), directory.path());
+    neutron.api().ports(&[]).unwrap();
+}
+
+#[test]
+fn goes_through_the_proxy_of_the_environment() {
+    let server = Server::new(|call, _| match call.line.starts_with("CONNECT ") {
+        true => Reply::Raw(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()),
+        false => json(200, &[], r#"{"ports": []}"#),
+    });
+    let directory = tempdir().unwrap();
+    let url = server.url();
+    let proxies = Proxies::of_environment(|name| (name == "http_proxy").then(|| url.clone()));
+    let access = Access {
+        endpoint: Some("http://neutron.invalid:9696".to_owned()),
+        proxies,
+        ..Access::of(Identity::None { project: None })
+    };
+    connect(access, directory.path()).api().ports(&[]).unwrap();
+    assert_eq!(server.lines(), ["CONNECT neutron.invalid:9696", "GET /v2.0/ports"]);
 }
 
 #[test]
