@@ -139,8 +139,7 @@ fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> 
     match wish.source {
         Source::Book => {}
         Source::Dhcp | Source::Nothing => return Ok(json!([])),
-        // So that Podman knows which addresses may be asked for.
-        Source::Cloud => return Ok(config.subnets().iter().map(told).collect()),
+        Source::Cloud => return config.subnets().iter().map(told).collect(),
     }
     let on_parent = !matches!(wish.shape, Shape::Bridge { .. });
     let occupancy = context.engine.occupancy()?;
@@ -217,8 +216,15 @@ fn chosen(family: Family, all: &Occupancy, own: &[SubnetConfig]) -> Result<Subne
     Ok(SubnetConfig { subnet, gateway: None, lease_range: None })
 }
 
-fn told(of: &SubnetConfig) -> Value {
-    json!({"subnet": of.subnet})
+/// So that Podman knows which addresses may be asked for. It names a gateway afterwards by itself,
+/// which nobody has.
+fn told(of: &SubnetConfig) -> Result<Value> {
+    match of.gateway {
+        None => Ok(json!({"subnet": of.subnet})),
+        Some(gateway) => Err(Error::invalid(format!(
+            "--gateway {gateway}: Neutron decides that for its networks; leave it out"
+        ))),
+    }
 }
 
 fn render(of: &SubnetConfig) -> Result<Value> {

@@ -38,8 +38,8 @@ pub(super) fn network(
         return Err(decided("--interface-name"));
     }
     for of in config.subnets() {
-        if of.lease_range.is_some() || of.gateway.is_some() {
-            return Err(decided("--ip-range and --gateway"));
+        if of.lease_range.is_some() {
+            return Err(decided("--ip-range"));
         }
     }
     let ipam = config.ipam_options.as_ref().and_then(|options| options.get("driver"));

@@ -170,7 +170,10 @@ fn what_neutron_decides_is_not_an_option() {
         (json!({"internal": true}), "--internal"),
         (json!({"network_interface": "eth0"}), "--interface-name"),
         (json!({"ipam_options": {"driver": "dhcp"}}), "--ipam-driver dhcp"),
-        (json!({"subnets": [{"subnet": "10.5.0.0/24", "gateway": "10.5.0.1"}]}), "--gateway"),
+        (
+            json!({"subnets": [{"subnet": "10.5.0.0/24", "lease_range": {"start_ip": "10.5.0.9"}}]}),
+            "--ip-range",
+        ),
     ] {
         let error = front(more.clone());
         assert!(error.contains(word), "{more}: {error}");

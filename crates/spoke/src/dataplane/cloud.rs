@@ -88,6 +88,10 @@ impl Cloud {
     /// All of it is tried, whatever the first says: nothing of this host waits for the cloud.
     pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         let parted = self.part(attachment, |attachment| linux.detach(attachment));
+        if self.config.neutron.is_none() && !is_bound(attachment) {
+            // Nobody could be asked for a port.
+            return parted;
+        }
         let ended = self.neutron().and_then(|neutron| neutron.end(attachment));
         parted.and(ended)
     }
@@ -129,6 +133,13 @@ impl Cloud {
 /// What of the attachment the kernel knows.
 pub(super) fn on_host(attachment: &Attachment) -> Result<Attachment> {
     Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
+}
+
+fn is_bound(attachment: &Attachment) -> bool {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Neutron(link)) => link.binding.is_some(),
+        Some(_) | None => false,
+    }
 }
 
 /// Whether the record is that of a Neutron port's link.
