@@ -71,6 +71,7 @@ impl Neutron {
     /// Deletes a subnet, and the pool that was only waiting for it.
     fn drop_subnet(&self, subnet: &SubnetResource) -> Result<()> {
         self.drop_ports(&subnet.id)?;
+        self.drain_stock(&subnet.network_id)?;
         self.api().delete_subnet(&subnet.id)?;
         let tagged = subnet.tags.iter().filter(|tag| is_id(tag)).filter_map(|tag| tag.parse().ok());
         let pools: BTreeSet<ResourceId> =
@@ -172,7 +173,8 @@ impl Neutron {
     /// Whether the pool is gone: one of which there is a subnet stays.
     fn delete_idle_pool(&self, id: &ResourceId) -> Result<bool> {
         match self.api().delete_pool(id, None) {
-            Err(error) if error.status() == Some(409) => Ok(false),
+            // "Subnet pool has existing allocations" is a 400.
+            Err(error) if matches!(error.status(), Some(400 | 409)) => Ok(false),
             done => done.map(|()| true),
         }
     }
