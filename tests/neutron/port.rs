@@ -168,3 +168,17 @@ fn while_neutron_is_away_this_host_is_left_clean_and_the_record_stays() {
     del(&cni);
     rig.is_clean();
 }
+
+#[test]
+fn what_no_record_speaks_of_is_found_by_what_neutron_says() {
+    let rig = Rig::new();
+    let mut cni = Cni::container(&rig.world, "c");
+    add(&mut cni);
+    let forgotten = rig.world.sh("find /run/spoke -type f -path '*/attachments/*' -print -delete");
+    assert!(!forgotten.is_empty());
+    assert_eq!(rig.host.switch.ports().len(), 1);
+    del(&cni);
+    assert_eq!(rig.host.changes(), Vec::<String>::new());
+    assert_eq!(rig.host.switch.ports(), Vec::<String>::new());
+    assert_eq!(rig.world.sh("ip -o link | grep -c tap || true").trim(), "0");
+}

@@ -1,11 +1,15 @@
 //! What becomes of a port when its attachment ends.
 
-use model::{Attachment, Binding, Mac, Nesting, NeutronLink, ResourceId, Result, Tenure};
+use model::{
+    Attachment, Binding, LinkKind, Mac, Nesting, NeutronLink, ResourceId, ResourceRef, Result,
+    Tenure,
+};
 
 use super::wish::{link_of, tags_of};
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
+use crate::plug;
 
 impl Neutron {
     /// Brings the attachment's port to its end, once nothing on this host is connected to it: deletes
@@ -65,6 +69,35 @@ impl Neutron {
             Some(port) => self.give_up(attachment, port),
             None => Ok(()),
         }
+    }
+
+    /// The attachment with each port that says that it is its own, where the record knows none: what
+    /// kuryr-libnetwork connected before us, or a record that is lost, is still on this host.
+    ///
+    /// # Errors
+    /// Where Neutron does not answer.
+    pub fn found(&self, attachment: &Attachment) -> Result<Vec<Attachment>> {
+        let link = link_of(attachment)?;
+        let mut found = Vec::new();
+        for port in self.ports_of(attachment)? {
+            let vif = match self.nesting(link) {
+                Some(nesting) => plug::nested(nesting),
+                // What cannot be connected was not.
+                None => plug::vif_of(&port, &self.settings.plugging).ok(),
+            };
+            let Some(vif) = vif else { continue };
+            let binding = Binding { port: port.id, tenure: Tenure::Requested, vif };
+            let mut with = attachment.clone();
+            if let Some(link) = &mut with.wiring.link {
+                link.mac = Some(port.mac_address);
+                let known = link_of(attachment)?.clone();
+                let network = ResourceRef::Id(port.network_id);
+                let made = NeutronLink { network, binding: Some(binding), ..known };
+                link.kind = LinkKind::Neutron(Box::new(made));
+            }
+            found.push(with);
+        }
+        Ok(found)
     }
 
     /// The ports that say that they are this attachment's.

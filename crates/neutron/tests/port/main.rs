@@ -187,6 +187,9 @@ fn a_record_that_knows_no_port_finds_it() {
     let asked = rig.attachment("a");
     rig.offered(&asked);
     let other = rig.offered(&rig.attachment("b"));
+    let [found] = &rig.neutron.found(&asked).unwrap()[..] else { panic!() };
+    assert!(rig.ports().iter().any(|port| port.id == binding(found).port));
+    assert!(found.wiring.link.as_ref().unwrap().mac.is_some());
     rig.neutron.end(&asked).unwrap();
     assert_eq!(rig.ports().len(), 1);
     assert_eq!(rig.ports()[0].id, binding(&other).port);

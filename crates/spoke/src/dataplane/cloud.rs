@@ -92,8 +92,21 @@ impl Cloud {
             // Nobody could be asked for a port.
             return parted;
         }
+        let found = match is_bound(attachment) {
+            true => Ok(()),
+            false => self.part_found(linux, attachment),
+        };
         let ended = self.neutron().and_then(|neutron| neutron.end(attachment));
-        parted.and(ended)
+        parted.and(found).and(ended)
+    }
+
+    /// Of a record that knows no port Neutron may.
+    fn part_found(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let mut parted = Ok(());
+        for found in self.neutron()?.found(attachment)? {
+            parted = parted.and(self.part(&found, |attachment| linux.detach(attachment)));
+        }
+        parted
     }
 
     /// The switch first, then the pair.
