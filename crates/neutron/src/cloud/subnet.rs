@@ -56,8 +56,13 @@ impl Neutron {
         if let Some((id, note)) = &pool {
             kept.extend(&note.auxiliary);
             if !note.is_whole(id) {
-                self.tag(Tagged::Pools, id, once, undo)?;
-                if found.is_some() && note.subnet.is_none() {
+                let is_joined = found.is_some_and(|subnet| subnet.tags.contains(&once));
+                match is_joined {
+                    // What an earlier call did is not undone by this one.
+                    true => self.api().add_tag(Tagged::Pools, id, &once)?,
+                    false => self.tag(Tagged::Pools, id, once, undo)?,
+                }
+                if subnet.subnetpool_id.as_ref() != Some(id) && note.subnet.is_none() {
                     self.tag(Tagged::Pools, id, subnet.id.to_string(), undo)?;
                 }
             }

@@ -159,7 +159,8 @@ fn unique() -> u32 {
 
 /// An id of Docker's that nobody else has.
 pub(crate) fn id() -> AliasId {
-    format!("{:08x}{:024x}{:032x}", unique(), std::process::id(), 7).parse().unwrap()
+    let half = format!("{:08x}{:024x}", unique(), std::process::id());
+    format!("{half}{half}").parse().unwrap()
 }
 
 /// A hardware address that nobody else has.

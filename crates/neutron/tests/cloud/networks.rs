@@ -91,7 +91,7 @@ fn a_network_that_cannot_be_made_leaves_nothing() {
     let wrong = subnet("10.125.0.0/24", "10.125.0.255".parse().unwrap());
     let plan = CloudNetwork { subnets: vec![wrong], ..plan(&id()) };
     let refused = bed.cloud.create_network(&plan).unwrap_err();
-    assert_eq!(refused.status(), Some(400), "{refused}");
+    assert_eq!(refused.status(), Some(409), "{refused}");
     assert!(bed.project.list("networks", "").is_empty());
     bed.cloud.release_pool(&pool).unwrap();
     bed.is_clean();
