@@ -23,9 +23,12 @@ pub struct Call<'a> {
     pub took: Duration,
 }
 
+/// Hears of a request.
+type Hear = dyn Fn(&Call<'_>) + Send + Sync;
+
 /// Who hears of requests, once there is somebody.
 #[derive(Default)]
-pub(crate) struct Watcher(OnceLock<Box<dyn Fn(&Call<'_>) + Send + Sync>>);
+pub(crate) struct Watcher(OnceLock<Box<Hear>>);
 
 /// A transport that is watched.
 pub(crate) struct Watched {
