@@ -1,6 +1,8 @@
 //! `spoke kuryr`: the plugin of kuryr-libnetwork's name, and what its configuration comes to here.
 
-use std::path::Path;
+mod import;
+
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use model::{Error, Result};
@@ -44,6 +46,17 @@ pub(super) enum KuryrCommand {
         #[command(flatten)]
         units: Units,
     },
+    /// Print what kuryr.conf comes to in /etc/spoke/config.toml
+    #[command(
+        after_help = "Who we are in the cloud is read from FILE itself, which must stay. What \
+        is not read is told on standard error.\n\nExamples:
+  spoke kuryr import-config >> /etc/spoke/config.toml"
+    )]
+    ImportConfig {
+        /// kuryr-libnetwork's configuration
+        #[arg(default_value = "/etc/kuryr/kuryr.conf")]
+        file: PathBuf,
+    },
 }
 
 pub(super) fn run(command: &KuryrCommand, output: Output, world: &World) -> Result<Answer> {
@@ -53,6 +66,7 @@ pub(super) fn run(command: &KuryrCommand, output: Output, world: &World) -> Resu
         KuryrCommand::Install { units, no_enable } => {
             install(&units.unit_dir, !no_enable, socket, world)
         }
+        KuryrCommand::ImportConfig { file } => import::import(file),
         KuryrCommand::Uninstall { units } => set(socket, world).uninstall(&units.unit_dir, world),
         KuryrCommand::Status { units } => {
             let answer = match &world.kuryr {
