@@ -33,7 +33,9 @@ impl Rig {
         }
         let directory = tempfile::tempdir().unwrap();
         let said = Sources::default().read(&variable).unwrap();
-        let host = variable("NEUTRON_LAB_HOST").unwrap_or("vm".into()).try_into().unwrap();
+        // Without a dataplane ports are bound as their host is called.
+        let bound = variable("OVS_RUNDIR").and_then(|_| variable("NEUTRON_LAB_HOST"));
+        let host = bound.unwrap_or("tap-port".into()).try_into().unwrap();
         let mut settings = Settings::new(said.access, host).unwrap();
         if let Some(run) = variable("OVS_RUNDIR") {
             settings.plugging.ovsdb = format!("unix:{run}/db.sock");
