@@ -149,8 +149,9 @@ impl NeutronConfig {
     ) -> Result<CloudSettings> {
         let instead = self.account.said();
         // Who names the cloud here does not mean another one that happens to be in the environment.
-        let is_named =
-            ["auth_url", "endpoint_override"].iter().any(|key| instead.iter().any(|(k, _)| k == key));
+        let is_named = ["auth_url", "endpoint_override"]
+            .iter()
+            .any(|key| instead.iter().any(|(k, _)| k == key));
         let of_environment =
             |name: &str| variable(name).filter(|_| !(is_named && name.starts_with("OS_")));
         let sources = Sources {
