@@ -1,6 +1,8 @@
 //! A host without Docker: the test makes Docker's calls, and so those that Docker makes rarely.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tests::http;
@@ -251,11 +253,16 @@ impl Ends {
     }
 }
 
-/// 64 hexadecimal digits that nobody had before.
+/// 64 hexadecimal digits that nobody had before, and whose halves nobody had either.
 pub(crate) fn docker_id() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{:04x}{count:04x}{:0>56x}", std::process::id() & 0xffff, 0xfeed_u32)
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let seed = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed), Instant::now());
+    let part = |nth: u8| {
+        let mut hasher = DefaultHasher::new();
+        (format!("{seed:?}"), nth).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    };
+    [0, 1, 2, 3].map(part).concat()
 }
 
 fn gateway(cidr: &str) -> String {

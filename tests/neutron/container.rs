@@ -113,7 +113,11 @@ fn a_chosen_hardware_address_is_the_ports() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };
     bed.network("--subnet 10.67.0.0/24 --gateway 10.67.0.1 net");
     let mac = "02:11:22:33:44:55";
-    bed.run(&format!("--name one --network net --ip 10.67.0.77 --mac-address {mac}"));
+    // The command line's word for it depends on its version.
+    let address = json!({"IPAMConfig": {"IPv4Address": "10.67.0.77"}});
+    let with =
+        json!({"MacAddress": mac, "NetworkingConfig": {"EndpointsConfig": {"net": address}}});
+    bed.engine.run("one", "net", with);
     let port = bed.port("one", "net");
     assert_eq!(port["mac_address"], mac);
     assert_eq!(port["fixed_ips"][0]["ip_address"], "10.67.0.77");

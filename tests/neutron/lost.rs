@@ -52,9 +52,9 @@ fn lose_each(
                 assert_eq!(now.count(kind), kinds.count(kind), "{kind}: {name} at call {nth}");
             }
             undo(calls, &made);
-            let changes = calls.host.project.everything().changes(&before);
-            assert!(changes.is_empty(), "{name} at call {nth}: {changes:#?}");
         }
+        let changes = calls.host.project.everything().changes(&before);
+        assert!(changes.is_empty(), "{name}: {changes:#?}");
     }
 }
 
@@ -146,9 +146,9 @@ fn of_every_end() {
             again(&|| calls.release_pool(&pool));
             again(&|| calls.delete_network(&network));
             calls.host.proxy.heal();
-            let changes = calls.host.changes();
-            assert!(changes.is_empty(), "{name} at call {nth}: {changes:#?}");
         }
+        let changes = calls.host.changes();
+        assert!(changes.is_empty(), "{name}: {changes:#?}");
     }
     calls.is_clean();
 }
