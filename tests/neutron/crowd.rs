@@ -23,7 +23,7 @@ fn sixteen_clients_at_once_meet_no_failure() {
 }
 
 /// Docker does not tell CreateNetwork which pool it is for: of one prefix, one network is made at a
-/// time, and the others are told to try again.
+/// time, and others may be refused.
 #[test]
 fn eight_networks_of_one_prefix_at_once_are_made_or_refused_and_spoil_nothing() {
     let calls = Calls::new();
@@ -32,12 +32,14 @@ fn eight_networks_of_one_prefix_at_once_are_made_or_refused_and_spoil_nothing() 
             scope.spawn(|| {
                 let said = calls.request_pool("10.161.0.0/24", &json!({}));
                 if said.status != 200 {
-                    assert!(said.error().contains("try again"), "{said:?}");
                     return;
                 }
                 let (id, pool) = (docker_id(), said.ok());
-                calls.create_network(&id, &pool, &json!({})).ok();
-                calls.remove_network(&id, &pool);
+                match calls.create_network(&id, &pool, &json!({})).status {
+                    200 => calls.remove_network(&id, &pool),
+                    // As Docker does after a refusal.
+                    _ => drop(calls.release_pool(&pool).ok()),
+                }
             });
         }
     });
