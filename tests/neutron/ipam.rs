@@ -10,7 +10,7 @@ use crate::bed::{Bed, id_tags, tags};
 fn a_pool_comes_with_its_network_and_goes_with_it() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };
     bed.network("--subnet 10.70.0.0/16 --ip-range 10.70.0.0/24 --gateway 10.70.0.1 net");
-    let named = "name=kuryrPool-10.70.0.0/24";
+    let named = "name=kuryrPool-10.70.0.0/16";
     assert_eq!(bed.host.project.list("subnetpools", named).len(), 1);
     bed.run("--name one --network net");
     let address = bed.end("one", "net", "IPAddress");
@@ -66,7 +66,12 @@ fn an_existing_subnet_is_used_and_stays_as_it_was() {
 fn existing_subnets_of_both_families_are_used_and_stay_as_they_were() {
     let Some(mut bed) = Bed::new(Release::V20_10) else { return };
     let (network, v4) = bed.host.project.network("four", "10.73.0.0/24");
-    let v6 = bed.host.project.subnet(&network, "six", "2001:db8:73::/64");
+    // By itself Neutron takes the network's own address for the gateway of IPv6.
+    let v6 = json!({
+        "network_id": network, "name": "six", "ip_version": 6, "cidr": "2001:db8:73::/64",
+        "gateway_ip": "2001:db8:73::1",
+    });
+    let v6 = id(&bed.host.project.create("subnet", v6));
     bed.host.start_from_here();
     let options: String = ["-o", "--ipam-opt"]
         .map(|flag| format!("{flag} neutron.subnet.name=four {flag} neutron.subnet.v6.name=six "))
