@@ -32,7 +32,9 @@ pub(crate) fn refusal(server: &str, doing: &str, answer: &Answer) -> Error {
     }
     match (&reason, &answer.location) {
         (Some(reason), _) => what.push_str(&format!(": {reason}")),
-        (None, Some(location)) => what.push_str(&format!(": it sends to {location}; set that URL")),
+        (None, Some(location)) => {
+            what.push_str(&format!(": it sends to {}; set that URL", clean(location)));
+        }
         (None, None) => {}
     }
     if let Some(id) = &answer.request {
@@ -147,5 +149,8 @@ mod tests {
         ] {
             assert!(refused(500, body).to_string().len() < 1200);
         }
+        let location = Some("x".repeat(100_000));
+        let answer = Answer { status: 302, location, ..Answer::default() };
+        assert!(refusal("Neutron", "GET", &answer).to_string().len() < 1200);
     }
 }

@@ -8,6 +8,10 @@ const LONGEST: usize = 2048;
 
 /// A server's URL, checked, without a slash at the end. `key` is where it was set.
 pub(crate) fn base(key: &str, url: &str) -> Result<String> {
+    // What stands before an @ may be a password, whatever is wrong with the rest.
+    if url.contains('@') {
+        return Err(Error::invalid(format!("{key}: the URL has a user name in it; set it apart")));
+    }
     let bad = |why: &str| Error::invalid(format!("{key}: {url:?} is no URL of a server: {why}"));
     let trimmed = url.trim().trim_end_matches('/');
     if trimmed.len() > LONGEST {
@@ -16,10 +20,6 @@ pub(crate) fn base(key: &str, url: &str) -> Result<String> {
     let uri: Uri = trimmed.parse().map_err(|_| bad("give http://HOST or https://HOST"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err(bad("give http:// or https://"));
-    }
-    let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
-    if authority.contains('@') {
-        return Err(Error::invalid(format!("{key}: the URL has a user name in it; set it apart")));
     }
     let has_rest = uri.query().is_some() || trimmed.contains('#');
     match has_rest || uri.host().is_none_or(str::is_empty) {
@@ -84,8 +84,10 @@ mod tests {
             let error = base("endpoint", bad).unwrap_err().to_string();
             assert!(error.starts_with("endpoint: "), "{error}");
         }
-        let error = base("auth_url", "http://me:secret@host/").unwrap_err().to_string();
-        assert!(!error.contains("secret"), "{error}");
+        for url in ["http://me:secret@host/", "me:secret@host:5000/v3", "http://me:secret@ho st/"] {
+            let error = base("auth_url", url).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
     }
 
     #[test]
