@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Error, IfName, Mtu, Result};
+use model::{Error, IfName, Kind, Mtu, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Links, Netns, NewBridge, PATIENCE, Socket, Turn};
 
@@ -52,19 +52,30 @@ pub(super) fn has(bridge: &IfName, end: &IfName) -> Result<bool> {
 /// The bridge's index; it is made, with our mark, where it is missing.
 pub(super) fn ensure(bridge: &IfName, mtu: Option<Mtu>, socket: &mut Socket) -> Result<u32> {
     if let Some(there) = socket.link(At::Name(bridge))? {
-        return match there.kind.as_deref() {
-            Some("bridge") => Ok(there.index),
-            _ => Err(Error::conflict(format!("{bridge} is there already, and is no bridge"))),
-        };
+        return taken(&there);
     }
     let mut batch = Batch::new();
     let new = NewBridge { name: bridge, mac: None, mtu, vlan_filtering: false, up: true };
     batch.new_bridge(&new);
+    // By itself: the mark is not for one that Neutron's agent made at the same moment.
+    match socket.send(&mut batch)?.into_result() {
+        Err(error) if error.kind() == Kind::Conflict => return taken(&found(bridge, socket)?),
+        made => made?,
+    }
+    let mut batch = Batch::new();
     let ours = [Change::Group(GROUP), Change::NoIpv6Addresses];
     batch.change_link(At::Name(bridge), &ours);
     socket.send(&mut batch)?.into_result()?;
     quiet(bridge);
     Ok(found(bridge, socket)?.index)
+}
+
+/// What is there already is used as it is.
+fn taken(there: &Link) -> Result<u32> {
+    match there.kind.as_deref() {
+        Some("bridge") => Ok(there.index),
+        _ => Err(Error::conflict(format!("{} is there already, and is no bridge", there.name))),
+    }
 }
 
 /// The host itself is no station of such a network: it neither answers there nor listens.
