@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{ResourceId, Result};
 
-use super::KeyDigest;
+use super::{KeyDigest, Wanted};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::contract::Mark;
@@ -15,12 +15,14 @@ impl Neutron {
     /// its subnets, is deleted. Repeating it is no error.
     pub fn drain_stock(&self, network: &ResourceId) -> Result<usize> {
         let shelf = self.shelf();
-        for wanted in shelf.wanted()?.into_iter().filter(|wanted| wanted.key.network == *network) {
-            shelf.forget(&wanted.digest)?;
-        }
+        let (own, others): (Vec<Wanted>, Vec<Wanted>) =
+            shelf.wanted()?.into_iter().partition(|wanted| wanted.key.network == *network);
+        own.iter().try_for_each(|wanted| shelf.forget(&wanted.digest))?;
+        let others: BTreeSet<KeyDigest> = others.into_iter().map(|wanted| wanted.digest).collect();
         // Whoever is making a port has it on the shelf afterwards, and sees that it is the last one.
-        for digest in shelf.kinds()? {
-            shelf.made(&digest)?;
+        // Those of other networks may be made without end meanwhile.
+        for digest in shelf.kinds()?.iter().filter(|digest| !others.contains(*digest)) {
+            shelf.made(digest)?;
         }
         let mut gone = 0;
         for digest in shelf.kinds()? {

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 /// How long a file of ours can be, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// How many files of one directory are looked at.
-const MOST: usize = 10_000;
+/// A directory of ours has no more files: who saw only some of them would take the others for gone.
+const MOST: usize = 1 << 17;
 
 pub(super) fn file_of(directory: &Path, id: &ResourceId) -> PathBuf {
     directory.join(format!("{id}.json"))
@@ -37,8 +37,14 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<String>> {
         Err(cause) => return Err(failed("listing", directory, cause)),
     };
     let name = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name());
-    let names: io::Result<Vec<_>> = entries.take(MOST).map(name).collect();
+    let names: io::Result<Vec<_>> = entries.take(MOST + 1).map(name).collect();
     let names = names.map_err(|cause| failed("listing", directory, cause))?;
+    if names.len() > MOST {
+        return Err(Error::exhausted(format!(
+            "{} has more than {MOST} files",
+            directory.display()
+        )));
+    }
     Ok(names.iter().filter_map(|name| OsStr::to_str(name)).map(str::to_owned).collect())
 }
 
