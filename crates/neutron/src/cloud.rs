@@ -28,7 +28,7 @@ use engine::port::{
 use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
-pub(crate) use mark::PortPurpose;
+pub(crate) use mark::{PortPurpose, network_use};
 pub(crate) use memory::Memory;
 
 impl Cloud for Neutron {

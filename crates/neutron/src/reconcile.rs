@@ -9,6 +9,7 @@
 mod judge;
 mod remove;
 mod sweep;
+mod switch;
 mod wide;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,10 @@ pub struct Facts {
 /// What can be left behind in Neutron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thing {
+    /// A port of Open vSwitch, on this host.
+    SwitchPort,
+    /// A tag that says that this host uses something.
+    Use,
     /// A floating IP address.
     FloatingIp,
     /// A port.
@@ -82,7 +87,7 @@ pub struct Orphan {
 pub enum Breadth {
     /// Ports.
     Ports,
-    /// What is made for ports, too: security groups and floating IP addresses.
+    /// What is made for ports, too: security groups, floating IP addresses, places on the switch.
     Everything,
 }
 
@@ -121,6 +126,8 @@ impl Thing {
     /// In one word.
     pub fn name(self) -> &'static str {
         match self {
+            Thing::SwitchPort => "switch-port",
+            Thing::Use => "use-tag",
             Thing::FloatingIp => "floating-ip",
             Thing::Port => "neutron-port",
             Thing::Group => "security-group",
@@ -159,6 +166,10 @@ impl Neutron {
             Breadth::Ports => (Vec::new(), Vec::new()),
             Breadth::Everything => (self.exposed_groups_of(&ports)?, self.floating_ips_of(&ports)?),
         };
+        let plugged = match breadth {
+            Breadth::Ports => Vec::new(),
+            Breadth::Everything => self.plugged_by_us(),
+        };
         let facts = facts()?;
         let judge = self.judge(&facts)?;
         let ids = ports.keys().cloned().collect();
@@ -176,6 +187,8 @@ impl Neutron {
         }
         findings.orphans.extend(groups.iter().filter_map(|group| judge.group(group, &known)));
         findings.orphans.extend(floating.iter().filter_map(|ip| judge.floating_ip(ip, &known)));
+        let left = plugged.iter().filter(|of| !ports.contains_key(&of.port));
+        findings.orphans.extend(left.filter_map(|of| switch::orphan(of, &facts)));
         Ok(findings)
     }
 

@@ -17,6 +17,9 @@ pub(super) const SUBPORT: &str = "trunk:subport";
 /// What marks of security groups begin with that are of a port's exposed ports.
 const EXPOSED: &str = "exposed-";
 
+/// What marks of floating IP addresses begin with that are of a port.
+const FLOATING: &str = "floating-";
+
 /// How many digits of a request's mark tell when it was made, in seconds since 1970.
 const SECONDS: usize = 8;
 
@@ -148,10 +151,12 @@ impl Judge<'_> {
         ip: &FloatingIp,
         known: &BTreeSet<ResourceId>,
     ) -> Option<Orphan> {
-        Mark::read(&ip.description).filter(|mark| mark.is_of(self.host))?;
-        let is_held = |port: &ResourceId| self.facts.ports.contains(port) || known.contains(port);
-        let is_held = ip.port_id.as_ref().is_some_and(is_held);
-        (!is_held).then(|| Orphan {
+        let mark = Mark::read(&ip.description).filter(|mark| mark.is_of(self.host))?;
+        let made_for: ResourceId = mark.what.strip_prefix(FLOATING)?.parse().ok()?;
+        // Somebody may have led it to a port of his since.
+        let is_led_away = ip.port_id.as_ref().is_some_and(|port| *port != made_for);
+        let is_held = self.facts.ports.contains(&made_for) || known.contains(&made_for);
+        (!is_led_away && !is_held).then(|| Orphan {
             thing: Thing::FloatingIp,
             id: ip.id.clone(),
             title: ip.floating_ip_address.to_string(),
@@ -339,14 +344,25 @@ mod tests {
             assert!(judge.group(&group(other), &known).is_none(), "{other}");
         }
         let ip = |description: &str, port: &str| -> FloatingIp {
-            let body = json!({ "id": "f", "floating_ip_address": "192.0.2.1", "port_id": port,
-                               "description": description });
+            let mut body = json!({ "id": "f", "floating_ip_address": "192.0.2.1",
+                                   "description": description });
+            if !port.is_empty() {
+                body["port_id"] = json!(port);
+            }
             serde_json::from_value(body).unwrap()
         };
         let judged = |description, port| judge.floating_ip(&ip(description, port), &known);
         assert!(judged("spoke:node:floating-gone", "gone").is_some());
         assert!(judged("spoke:node:floating-known", "known").is_none());
         assert!(judged("spoke:node:floating-begun", "begun").is_none());
-        assert!(judged("theirs", "gone").is_none());
+        assert!(judged("spoke:node:floating-gone", "").is_some());
+        for (other, port) in [
+            ("theirs", "gone"),
+            ("spoke:node:x", "gone"),
+            ("spoke:node:floating-gone", "of-the-operators-machine"),
+            ("spoke:node:floating-known", ""),
+        ] {
+            assert!(judged(other, port).is_none(), "{other} {port}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use model::{ResourceId, Result};
 
 use super::{Facts, Fate, Orphan, Thing};
 use crate::Neutron;
-use crate::api::{Request, Verb};
+use crate::api::{Request, Tagged, Verb};
 
 /// Neutron's answers where something is not as it was, or is used.
 const CHANGED: [u16; 2] = [409, 412];
@@ -44,6 +44,8 @@ impl Neutron {
     fn remove_orphan(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
         let gone = match orphan.thing {
             Thing::Port => return self.remove_port(orphan, facts),
+            Thing::SwitchPort => return self.remove_switch_port(orphan, facts),
+            Thing::Use => self.remove_uses(orphan),
             Thing::Group => self.api().delete_group(&orphan.id),
             Thing::FloatingIp => self.api().delete_floating_ip(&orphan.id),
             Thing::Subnet => self.api().delete_subnet(&orphan.id),
@@ -74,6 +76,12 @@ impl Neutron {
             self.shelf().drop_lent(&port.id)?;
         }
         Ok(removed)
+    }
+
+    /// Takes the tags away that an orphan's title lists.
+    fn remove_uses(&self, orphan: &Orphan) -> Result<()> {
+        let mut tags = orphan.title.split(',');
+        tags.try_for_each(|tag| self.api().remove_tag(Tagged::Subnets, &orphan.id, tag))
     }
 
     /// Deletes a port, if it still has this revision.

@@ -9,6 +9,7 @@ use crate::Neutron;
 use crate::api::{
     FloatingIp, NetworkResource, PortResource, SecurityGroup, SubnetPool, SubnetResource,
 };
+use crate::cloud::network_use;
 use crate::contract::{self, HostId, Mark};
 
 impl Neutron {
@@ -82,7 +83,23 @@ impl Wide<'_> {
             let why = "no network here is made of it".to_owned();
             orphans.push(orphan(Thing::Pool, &pool.id, &pool.name, why, version));
         }
+        orphans.extend(self.lost_uses(facts, &gone));
         orphans
+    }
+
+    /// This host's tags of subnets that stay, of which no network here is.
+    fn lost_uses(&self, facts: &Facts, gone: &BTreeSet<&ResourceId>) -> Vec<Orphan> {
+        let ids = facts.aliases.iter().filter_map(|id| id.parse().ok());
+        let known: BTreeSet<String> = ids.map(|id| network_use(self.host, &id)).collect();
+        let is_lost = |tag: &str| contract::is_use_of(tag, self.host) && !known.contains(tag);
+        let lost = |subnet: &SubnetResource| {
+            let tags = subnet.tags.iter().map(String::as_str).filter(|tag| is_lost(tag));
+            let tags = tags.collect::<Vec<_>>().join(",");
+            let why = "no network here uses the subnet that it is a tag of".to_owned();
+            (!tags.is_empty()).then(|| orphan(Thing::Use, &subnet.id, &tags, why, text(subnet)))
+        };
+        let stay = self.subnets.iter().filter(|subnet| !gone.contains(&subnet.network_id));
+        stay.filter_map(lost).collect()
     }
 
     /// The runtime's id of a network that we made, if no runtime knows it.
@@ -130,4 +147,35 @@ fn orphan(thing: Thing, id: &ResourceId, name: &str, why: String, version: Versi
 fn projects(ports: &BTreeMap<ResourceId, PortResource>) -> BTreeSet<String> {
     let all = ports.values().filter(|port| Mark::read(&port.description).is_some());
     all.map(|port| port.project_id.clone()).filter(|project| !project.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tags_of_networks_that_are_gone_are_found() {
+        let [host, other] =
+            ["node", "other"].map(|name| HostId::try_from(name.to_owned()).unwrap());
+        let id = |digit: &str| digit.repeat(64);
+        let of = |host: &HostId, digit: &str| network_use(host, &id(digit).parse().unwrap());
+        let (known, lost) = (of(&host, "a"), of(&host, "b"));
+        let subnet = serde_json::from_value(json!({
+            "id": "s", "name": "operators", "network_id": "n", "ip_version": 4,
+            "cidr": "10.0.0.0/24", "tags": [known, lost, of(&other, "c"), "theirs"],
+        }));
+        let wide = Wide {
+            host: &host,
+            networks: Vec::new(),
+            subnets: vec![subnet.unwrap()],
+            pools: Vec::new(),
+        };
+        let facts = Facts { aliases: BTreeSet::from([id("a")]), ..Facts::default() };
+        let found = wide.orphans(&facts);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].thing, found[0].fate), (Thing::Use, Fate::OnlyIfForced));
+        assert_eq!(found[0].title, lost);
+    }
 }
