@@ -189,6 +189,8 @@ pub struct Plugging {
     pub nesting: Option<Nesting>,
     /// How long an attachment waits for its port to be ACTIVE; not at all where absent.
     pub wait: Option<Duration>,
+    /// How long Open vSwitch may take to look at a port: ten seconds at most.
+    pub patience: Duration,
 }
 
 /// What is made of Docker's requests (kuryr.conf's names in parentheses).
@@ -225,10 +227,14 @@ impl Plugging {
     /// Where Open vSwitch's database answers, where nobody says.
     pub const OVSDB: &str = "unix:/run/openvswitch/db.sock";
 
+    /// How long Open vSwitch may take to look at a port, where nobody says.
+    pub const PATIENCE: Duration = Duration::from_secs(10);
+
     /// As on most hosts; nothing is executed and nobody waits.
     pub fn usual() -> Result<Self> {
         let (bridge, ovsdb) = (Self::BRIDGE.parse()?, Self::OVSDB.to_owned());
-        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None })
+        let patience = Self::PATIENCE;
+        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None, patience })
     }
 }
 

@@ -24,7 +24,8 @@ const OWNER: &str = "kuryr";
 /// What ours are known by besides (`external_ids:made-by`).
 const MADE_BY: &str = "spoke";
 
-/// How long the switch may take to look at a port.
+/// How long the switch may take to look at a port, at most: a session waits a little longer for each
+/// answer.
 const TAKING: Duration = Duration::from_secs(10);
 
 /// How long it may take to find the port's device, which is there.
@@ -88,6 +89,7 @@ pub struct Plugged {
 /// A connection to the database.
 pub struct Ovsdb {
     session: Session,
+    taking: Duration,
 }
 
 impl Ovsdb {
@@ -97,7 +99,13 @@ impl Ovsdb {
     /// [`Kind::TryAgain`] where nobody answers there; [`Kind::Denied`]; [`Kind::Invalid`] or
     /// [`Kind::Unsupported`] where it is no such address.
     pub fn connect(remote: &str) -> Result<Self> {
-        Ok(Self { session: Session::open(&remote.parse()?)? })
+        Ok(Self { session: Session::open(&remote.parse()?)?, taking: TAKING })
+    }
+
+    /// Where the switch may take so long to look at a port: ten seconds at most.
+    #[must_use]
+    pub fn within(self, taking: Duration) -> Self {
+        Self { taking: taking.min(TAKING), ..self }
     }
 
     /// The bridge of this name, if there is one.
@@ -124,7 +132,7 @@ impl Ovsdb {
         for _ in 0..ATTEMPTS {
             // Both at once: the second is answered when the switch has dealt with the first.
             let made = self.session.send(&insertion(new))?;
-            let taken = self.session.send(&taking(new.end))?;
+            let taken = self.session.send(&taking(new.end, self.taking))?;
             let made = self.session.receive(made)?;
             let taken = self.session.receive(taken)?;
             let there = match made {
@@ -255,7 +263,7 @@ impl Ovsdb {
             None => Err(Error::try_again(format!(
                 "Open vSwitch has not taken {end} as a port of {bridge} within {} seconds: is \
                  ovs-vswitchd running?",
-                TAKING.as_secs()
+                self.taking.as_secs_f32()
             ))),
         }
     }
@@ -294,11 +302,11 @@ fn insertion(new: &NewPort<'_>) -> Vec<Value> {
 
 /// Is answered once the switch has looked at the interface, and has found its device (`ofport` is
 /// empty before, and -1 where it has not).
-fn taking(end: &IfName) -> Vec<Value> {
+fn taking(end: &IfName, limit: Duration) -> Vec<Value> {
     let ofport: &[&str] = &["ofport"];
     vec![
-        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": ["set", []] }])), TAKING),
-        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": -1 }])), FINDING),
+        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": ["set", []] }])), limit),
+        wait(Table::Interface, end, "!=", (ofport, json!([{ "ofport": -1 }])), FINDING.min(limit)),
     ]
 }
 

@@ -168,7 +168,7 @@ fn named(prefix: &str, port: &ResourceId) -> Result<IfName> {
 
 fn join(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<()> {
     let new = NewPort { bridge, end, port: lead.port, mac: lead.mac, device: lead.device };
-    Ovsdb::connect(&plugging.ovsdb)?.plug(&new)
+    Ovsdb::connect(&plugging.ovsdb)?.within(plugging.patience).plug(&new)
 }
 
 fn holds(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<bool> {

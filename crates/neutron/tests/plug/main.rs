@@ -26,7 +26,7 @@ fn mac(last: u8) -> Mac {
 }
 
 fn plugging(ovsdb: String) -> Plugging {
-    Plugging { bridge: "br-int".parse().unwrap(), ovsdb, bindir: None, nesting: None, wait: None }
+    Plugging { ovsdb, ..Plugging::usual().unwrap() }
 }
 
 /// One of [`PORTS`], connected so.

@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use model::{IfName, Kind, Vif};
+use neutron::config::Plugging;
 use neutron::ovsdb::Ovsdb;
 use neutron::plug;
 
@@ -157,7 +159,8 @@ fn what_the_switch_cannot_use_is_told() {
         assert!(missing.to_string().contains("br-none"), "{missing}");
 
         switch.signal("STOP");
-        let silent = plug::plug(&lead(&vif, &port, &network), &plugging).unwrap_err();
+        let hurried = Plugging { patience: Duration::from_millis(300), ..plugging.clone() };
+        let silent = plug::plug(&lead(&vif, &port, &network), &hurried).unwrap_err();
         assert_eq!(silent.kind(), Kind::TryAgain);
         assert!(silent.to_string().contains("ovs-vswitchd"), "{silent}");
         plug::unplug(&lead(&vif, &port, &network), &plugging).unwrap();

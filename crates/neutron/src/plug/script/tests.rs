@@ -15,13 +15,7 @@ fn bindir(name: &str, text: &str) -> TempDir {
 }
 
 fn plugging(bindir: Option<PathBuf>) -> Plugging {
-    Plugging {
-        bridge: "br-int".parse().unwrap(),
-        ovsdb: "unix:/nowhere".into(),
-        bindir,
-        nesting: None,
-        wait: None,
-    }
+    Plugging { ovsdb: "unix:/nowhere".into(), bindir, ..Plugging::usual().unwrap() }
 }
 
 fn id(text: &str) -> ResourceId {

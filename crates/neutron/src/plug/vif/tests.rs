@@ -6,11 +6,9 @@ use super::*;
 
 fn plugging(bindir: bool) -> Plugging {
     Plugging {
-        bridge: "br-int".parse().unwrap(),
         ovsdb: "unix:/nowhere".into(),
         bindir: bindir.then(|| "/usr/libexec/kuryr".into()),
-        nesting: None,
-        wait: None,
+        ..Plugging::usual().unwrap()
     }
 }
 
