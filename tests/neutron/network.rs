@@ -16,13 +16,15 @@ fn come_and_go(release: Release) {
     assert_eq!((&network["admin_state_up"], &network["shared"]), (&json!(true), &json!(false)));
     assert!(text(&network, "description").starts_with("spoke:"), "it is marked as ours");
     let subnet = bed.host.project.only("subnets", &format!("network_id={}", id(&network)));
-    assert_eq!(subnet["name"], "kuryr-subnet-10.60.0.0/24");
-    assert_eq!(subnet["cidr"], "10.60.0.0/24");
+    assert_eq!(subnet["name"], "kuryr-subnet-10.60.0.0/16");
+    assert_eq!(subnet["cidr"], "10.60.0.0/16");
+    let part = json!([{"start": "10.60.0.2", "end": "10.60.0.255"}]);
+    assert_eq!(subnet["allocation_pools"], part, "containers are in the range");
     assert_eq!(subnet["gateway_ip"], "10.60.0.1");
     assert_eq!(subnet["enable_dhcp"], true);
-    let pool = bed.host.project.only("subnetpools", "name=kuryrPool-10.60.0.0/24");
+    let pool = bed.host.project.only("subnetpools", "name=kuryrPool-10.60.0.0/16");
     assert_eq!(subnet["subnetpool_id"], pool["id"]);
-    assert_eq!(pool["prefixes"], json!(["10.60.0.0/24"]));
+    assert_eq!(pool["prefixes"], json!(["10.60.0.0/16"]));
     assert!(tags(&subnet).contains(&id(&pool)), "{subnet}");
     assert!(bed.docker("network ls").contains("net"));
 
@@ -54,7 +56,7 @@ fn a_network_of_both_families_has_two_subnets() {
     let subnets = bed.host.project.list("subnets", &format!("network_id={network}"));
     let mut names: Vec<_> = subnets.iter().map(|subnet| text(subnet, "name")).collect();
     names.sort();
-    assert_eq!(names, ["kuryr-subnet-10.61.0.0/24", "kuryr-subnet-2001:db8:61::/64"]);
+    assert_eq!(names, ["kuryr-subnet-10.61.0.0/16", "kuryr-subnet-2001:db8:61::/64"]);
     bed.docker("network rm net");
     bed.is_clean();
 }

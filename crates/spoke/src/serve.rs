@@ -223,6 +223,7 @@ impl Daemon {
         self.spawn("story", |daemon| daemon.follow_book(watch, story))?;
         self.spawn("reconcile", reconcile::book)?;
         if neutron::is_needed(self) {
+            self.tell_passed_over();
             self.spawn("neutron", neutron::keep)?;
         }
         let stage = Stage(Arc::clone(self));

@@ -9,8 +9,8 @@ use super::option::NetworkSaid;
 use super::pending::Pending;
 use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
 
-/// RequestPool. Where a part is named (`--ip-range`) that is the pool, and the subnet that will be
-/// made of it, as with kuryr-libnetwork.
+/// RequestPool. Where a part is named (`--ip-range`), addresses that nobody names are of that; the
+/// answer is the whole, which kuryr-libnetwork forgets.
 pub(super) fn request(
     cloud: &dyn Cloud,
     pending: &Pending,
@@ -19,8 +19,7 @@ pub(super) fn request(
     let said = NetworkSaid::of_pool(&call.options)?;
     let whole = call.pool.filter(|net| !net.addr().is_unspecified());
     [whole, call.sub].into_iter().flatten().try_for_each(refuse_host_bits)?;
-    refuse_outside(whole, call.sub)?;
-    let net = call.sub.or(whole);
+    let net = whole.or(call.sub);
     let family = match net {
         Some(net) => Family::of(&net),
         None if call.v6 => Family::V6,
@@ -28,7 +27,7 @@ pub(super) fn request(
     };
     let pool = cloud.request_pool(&PoolWish {
         net,
-        part: None,
+        part: call.sub.filter(|part| Some(*part) != net),
         family,
         subnet: said.subnet(family).cloned(),
         pool: said.pool(family).cloned(),
@@ -39,15 +38,6 @@ pub(super) fn request(
         pool.id.as_str().parse().map_err(|why| Error::bug(format!("pool {} {why}", pool.id)))?;
     pending.add(pool.id, pool.net, said);
     Ok(Answer::Pool(PoolGiven { key, pool: pool.net, data: BTreeMap::new() }))
-}
-
-fn refuse_outside(whole: Option<IpNet>, part: Option<IpNet>) -> Result<()> {
-    match (whole, part) {
-        (Some(whole), Some(part)) if !whole.contains(&part) => {
-            Err(Error::invalid(format!("IP range {part} is not in subnet {whole}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn refuse_host_bits(net: IpNet) -> Result<()> {

@@ -15,6 +15,7 @@ impl Neutron {
     pub(super) fn hand_out_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
         let subnet = wish.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
         let named = wish.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;
+        let wish = &part_that_is_there(wish, subnet.as_ref(), named.as_ref());
         if let (Some(pool), None) = (&named, &subnet)
             && let Some(whole) = whole_of(pool, wish)
         {
@@ -169,6 +170,26 @@ pub(super) fn by(which: &ResourceRef) -> (&'static str, String) {
     match which {
         ResourceRef::Id(id) => ("id", id.to_string()),
         ResourceRef::Name(name) => ("name", name.to_string()),
+    }
+}
+
+/// What is there already may be the part alone, and then that is what is meant.
+fn part_that_is_there(
+    wish: &PoolWish,
+    subnet: Option<&SubnetResource>,
+    pool: Option<&SubnetPool>,
+) -> PoolWish {
+    let of_pool = || pool.into_iter().flat_map(|pool| pool.prefixes.iter().copied());
+    let is_there = |net: IpNet| match subnet {
+        Some(subnet) => subnet.cidr == net,
+        None => of_pool().any(|prefix| prefix.contains(&net)),
+    };
+    let part = wish.part.filter(|part| {
+        (subnet.is_some() || pool.is_some()) && !wish.net.is_some_and(is_there) && is_there(*part)
+    });
+    match part {
+        Some(part) => PoolWish { net: Some(part), part: None, ..wish.clone() },
+        None => wish.clone(),
     }
 }
 

@@ -51,7 +51,8 @@ fn open(config: &Config) -> Result<Neutron> {
             "no cloud is configured: add [neutron] to the configuration of this host",
         )
     })?;
-    let CloudSettings { settings, notes: _ } =
+    // The daemon tells the notes, once.
+    let CloudSettings { settings, .. } =
         said.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
     Neutron::connect(settings, config.store.runtime.join("neutron"))
 }

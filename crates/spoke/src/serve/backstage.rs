@@ -10,7 +10,8 @@ use docker::api::Network;
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use engine::Engine;
-use model::{Error, Kind, PluginChain, Result, Timestamp};
+use engine::port::Cloud;
+use model::{AliasId, Error, Kind, PluginChain, Result, Timestamp};
 use netlink::{Links, Netns, Socket};
 
 use super::{Daemon, trusted};
@@ -109,6 +110,10 @@ impl Backstage for Stage {
         let list = trusted::file(file).and_then(|file| NetworkList::read(&file));
         let list = list.map_err(|error| error.context(reading()))?;
         cni::chain::plugin_chain(&list, PLUGINS.map(PathBuf::from).to_vec())
+    }
+
+    fn abandon(&self, network: &AliasId) -> Result<()> {
+        self.0.worlds.neutron()?.delete_network(network)
     }
 
     fn see(&self, networks: &[Network]) {

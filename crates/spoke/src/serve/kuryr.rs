@@ -15,7 +15,7 @@ use super::backstage::{Stage, ephemeral_here, scope_of};
 use super::sockets::{self, Inherited};
 use super::spec::{self, Spec};
 use super::{Daemon, Doors, End, Serving};
-use crate::config::{Config, KuryrConfig, TcpConfig};
+use crate::config::{Config, KuryrConfig, Level, TcpConfig};
 
 /// What Docker has asked of it and was not answered, below the runtime directory.
 const CALLS: &str = "calls-kuryr";
@@ -89,6 +89,16 @@ impl Daemon {
         }
         let plugin = self.kuryr()?;
         self.serve_plugin(Serving { name: "kuryr", plugin, listeners, calls: CALLS }, stop, ended)
+    }
+
+    /// Says what of kuryr.conf holds nothing here. Whoever cannot read it yet says so elsewhere.
+    pub(super) fn tell_passed_over(&self) {
+        let config = self.worlds.config();
+        let Some(cloud) = &config.neutron else { return };
+        let said = cloud.settings(&config.kuryr, &|name| std::env::var(name).ok());
+        for note in said.into_iter().flat_map(|said| said.notes) {
+            self.journal.log.say(Level::Warn, &format!("kuryr.conf: {note}"), &[]);
+        }
     }
 
     /// The plugin that Docker calls kuryr. Neither the cloud nor its credentials are looked at:
