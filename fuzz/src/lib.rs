@@ -4,9 +4,11 @@
 //! A target takes bytes and panics where a property does not hold, so that any fuzzer can drive it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cloud;
 mod dhcp;
 mod docker;
 mod engine_api;
+mod kuryr;
 mod mutate;
 mod nothing;
 mod plugin;
@@ -16,9 +18,11 @@ mod run;
 mod runtime;
 mod wire;
 
+pub use cloud::{cloud, cloud_settings, database};
 pub use dhcp::{dhcp_call, dhcp_packet};
 pub use docker::docker;
 pub use engine_api::engine_api;
+pub use kuryr::kuryr;
 pub use plugin::plugin;
 pub use podman::podman;
 pub use records::{journal, record};

@@ -71,3 +71,23 @@ fn record() {
 fn result() {
     run("result", fuzz::result);
 }
+
+#[test]
+fn cloud() {
+    run("cloud", fuzz::cloud);
+}
+
+#[test]
+fn cloud_settings() {
+    run("cloud_settings", fuzz::cloud_settings);
+}
+
+#[test]
+fn database() {
+    run("database", fuzz::database);
+}
+
+#[test]
+fn kuryr() {
+    run("kuryr", fuzz::kuryr);
+}

@@ -220,6 +220,14 @@ pub struct StockSettings {
     pub bulk: bool,
 }
 
+/// Reads `text` as `kuryr.conf` and as `clouds.yaml`; whether it is either: the entry of a fuzz target.
+pub fn decode_anything(text: &str) -> [bool; 2] {
+    let conf = kuryr::read(text, &|_| None);
+    let signed = conf.as_ref().map(|(_, options)| options.access());
+    drop(signed);
+    [conf.is_ok(), yaml::read(text).is_ok()]
+}
+
 impl Plugging {
     /// The bridge of Open vSwitch that Neutron's agents have, where nobody says.
     pub const BRIDGE: &str = "br-int";

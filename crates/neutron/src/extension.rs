@@ -10,12 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::Neutron;
 use crate::auth::Auth;
 
-/// Takes tags in `POST /ports` and answers with them.
-pub const TAGS_WITH_PORTS: &str = "tag-ports-during-bulk-creation";
-
-/// Takes `If-Match: revision_number=N`.
-pub const REVISION: &str = "revision-if-match";
-
 /// How long the list is good: operators upgrade Neutron while we run.
 const GOOD: Duration = Duration::from_secs(3600);
 

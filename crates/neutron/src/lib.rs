@@ -6,7 +6,7 @@ mod cloud;
 pub mod config;
 pub mod contract;
 mod expose;
-pub mod extension;
+mod extension;
 mod handed;
 mod http;
 mod nested;

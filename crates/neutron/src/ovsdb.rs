@@ -332,6 +332,24 @@ fn plugged(row: &Value) -> Option<Plugged> {
     })
 }
 
+/// Reads `bytes` as what a database sends, in pieces of so many, and counts the messages before the
+/// first that is none: the entry of a fuzz target.
+pub fn decode_anything(bytes: &[u8], piece: usize) -> usize {
+    let mut frames = frame::Frames::default();
+    let mut count = 0;
+    for piece in bytes.chunks(piece.max(1)) {
+        frames.push(piece);
+        loop {
+            match frames.next() {
+                Ok(Some(message)) => count += 1 + session::decode_anything(message),
+                Ok(None) => break,
+                Err(_) => return count,
+            }
+        }
+    }
+    count
+}
+
 fn whose(ids: Option<&BTreeMap<String, String>>) -> String {
     match ids.and_then(|ids| ids.get("iface-id")) {
         Some(port) => format!("Neutron port {port}"),

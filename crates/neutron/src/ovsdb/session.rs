@@ -150,6 +150,13 @@ fn answer(mut message: Value) -> Result<Result<Vec<Value>, Refusal>> {
     }
 }
 
+/// How many rows of containers' ports an answer has, in whichever result.
+pub(super) fn decode_anything(message: Value) -> usize {
+    let Ok(Ok(results)) = answer(message) else { return 0 };
+    let rows = (0..results.len()).flat_map(|index| super::value::rows(&results, index));
+    rows.filter(|row| super::plugged(row).is_some()).count()
+}
+
 fn unreachable(remote: &str, error: io::Error) -> Error {
     let what = format!(
         "Open vSwitch's database at {remote} does not answer (is ovsdb-server running, and is that \
