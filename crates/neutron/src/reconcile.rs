@@ -47,8 +47,6 @@ pub struct Facts {
 /// What can be left behind in Neutron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thing {
-    /// A port of Open vSwitch, on this host.
-    SwitchPort,
     /// A tag that says that this host uses something.
     Use,
     /// A floating IP address.
@@ -63,6 +61,8 @@ pub enum Thing {
     Network,
     /// A subnet pool.
     Pool,
+    /// A port of Open vSwitch, on this host.
+    SwitchPort,
 }
 
 /// Something that nobody on this host knows.

@@ -2,12 +2,12 @@
 
 use model::{ResourceId, Result};
 
-use super::{Facts, Fate, Orphan, Thing};
+use super::{Facts, Fate, Orphan, Thing, Version};
 use crate::Neutron;
-use crate::api::{Request, Tagged, Verb};
+use crate::api::{FloatingIp, Request, Tagged, Verb};
 
-/// Neutron's answers where something is not as it was, or is used.
-const CHANGED: [u16; 2] = [409, 412];
+/// Refusals that are not for what was asked: who we are, or how much at once.
+const GENERAL: [u16; 3] = [401, 408, 429];
 
 /// What became of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Removed {
     Deleted,
     /// It is made like new, for whoever wants one.
     Restocked,
-    /// It is somebody's after all, or changed a moment ago.
+    /// It is somebody's after all, or changed a moment ago, or Neutron does not let it go.
     Kept,
 }
 
@@ -47,7 +47,14 @@ impl Neutron {
             Thing::SwitchPort => return self.remove_switch_port(orphan, facts),
             Thing::Use => self.remove_uses(orphan),
             Thing::Group => self.api().delete_group(&orphan.id),
-            Thing::FloatingIp => self.api().delete_floating_ip(&orphan.id),
+            Thing::FloatingIp => {
+                let now = self.api().floating_ips(&[("id", orphan.id.to_string())])?;
+                let is_it = |ip: &FloatingIp| Version::Text(format!("{ip:?}")) == orphan.version;
+                if !now.iter().any(is_it) {
+                    return Ok(Removed::Kept);
+                }
+                self.api().delete_floating_ip(&orphan.id)
+            }
             Thing::Subnet => self.api().delete_subnet(&orphan.id),
             Thing::Network => {
                 self.drain_stock(&orphan.id)?;
@@ -99,9 +106,31 @@ impl Neutron {
 fn unless_changed(done: Result<()>) -> Result<Removed> {
     match done {
         Ok(()) => Ok(Removed::Deleted),
-        Err(error) if error.status().is_some_and(|status| CHANGED.contains(&status)) => {
-            Ok(Removed::Kept)
-        }
+        // One that Neutron never lets go must not keep all others.
+        Err(error) if error.status().is_some_and(is_of_this_one) => Ok(Removed::Kept),
         Err(error) => Err(error),
+    }
+}
+
+fn is_of_this_one(status: u16) -> bool {
+    (400..500).contains(&status) && !GENERAL.contains(&status)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Error, Kind};
+
+    use super::*;
+
+    #[test]
+    fn what_neutron_does_not_let_go_keeps_no_other() {
+        let refused = |status| Err(Error::new(Kind::Denied, "refused").with_status(status));
+        for status in [400, 403, 409, 412] {
+            assert_eq!(unless_changed(refused(status)).unwrap(), Removed::Kept, "{status}");
+        }
+        for status in [401, 429, 500, 503] {
+            assert!(unless_changed(refused(status)).is_err(), "{status}");
+        }
+        assert!(unless_changed(Err(Error::try_again("nobody answers"))).is_err());
     }
 }
