@@ -118,6 +118,7 @@ fn an_existing_port_is_used_by_its_address_and_is_unbound_afterwards() {
     assert_eq!(used["binding:host_id"], bed.host.name);
     assert_eq!(used["device_owner"], "compute:kuryr");
     assert!(tags(&used).contains(&"kuryr.port.existing".to_owned()), "{used}");
+    assert_eq!(used["mac_address"], bed.end("one", "net", "MacAddress"));
     let endpoint = bed.end("one", "net", "EndpointID");
     assert_eq!(
         bed.host.project.only("ports", &format!("tags={}", id_tags(&endpoint)))["id"],
@@ -127,6 +128,9 @@ fn an_existing_port_is_used_by_its_address_and_is_unbound_afterwards() {
     let after = bed.host.project.get(&format!("/ports/{}", id(&port)))["port"].clone();
     assert_eq!((&after["binding:host_id"], &after["device_owner"]), (&json!(""), &json!("")));
     assert_eq!(tags(&after), Vec::<String>::new());
+    // Engines choose a hardware address where nobody does, and take no other one for an answer.
+    let mac = json!({"port": {"mac_address": port["mac_address"]}});
+    bed.host.project.put(&format!("/ports/{}", id(&port)), &mac);
     bed.docker("network rm net");
     bed.is_clean();
 }

@@ -119,6 +119,30 @@ impl Handed {
         recent.map(|(id, _)| id.clone()).collect()
     }
 
+    /// The addresses that were handed out with the port, besides these.
+    pub(crate) fn others(&self, id: &ResourceId, these: &[IpAddr]) -> Vec<IpAddr> {
+        let book = self.book();
+        let out = book.ports.get(id).map(|entry| entry.out.as_slice()).unwrap_or_default();
+        out.iter().filter(|address| !these.contains(address)).copied().collect()
+    }
+
+    /// Forgets that these were handed out with the port, which lost them.
+    pub(crate) fn part(&self, port: &PortResource, these: &[IpAddr]) {
+        let mut book = self.book();
+        for address in these {
+            let key = (port.network_id.clone(), *address);
+            if book.addresses.get(&key) == Some(&port.id) {
+                book.addresses.remove(&key);
+            }
+        }
+        if let Some(entry) = book.ports.get_mut(&port.id) {
+            entry.out.retain(|address| !these.contains(address));
+            if let Some(waiting) = &mut entry.port {
+                **waiting = port.clone();
+            }
+        }
+    }
+
     /// Forgets a port, with all its addresses.
     pub(crate) fn remove(&self, id: &ResourceId) {
         let mut book = self.book();
@@ -220,6 +244,19 @@ mod tests {
         assert_eq!(handed.port(&network(), four).unwrap().waiting, None);
         handed.remove(&port(1).id);
         assert_eq!(handed.port(&network(), six), None);
+    }
+
+    #[test]
+    fn a_port_that_loses_an_address_waits_with_the_others() {
+        let handed = Handed::default();
+        let (six, four) = ("fd00::5".parse().unwrap(), "10.0.0.6".parse().unwrap());
+        handed.add(port(1), six, None, Tenure::Requested);
+        handed.add(port(1), four, None, Tenure::Requested);
+        assert_eq!(handed.others(&port(1).id, &[six]), [four]);
+        handed.part(&port(1), &[six]);
+        assert_eq!(handed.port(&network(), six), None);
+        assert_eq!(handed.others(&port(1).id, &[four]), Vec::<IpAddr>::new());
+        assert_eq!(handed.take(&network(), four), Some(port(1)));
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub struct NewPort {
 }
 
 /// What is to change of a port; what is `None` stays.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PortChange {
     /// What people call it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,6 +185,12 @@ pub struct PortChange {
     /// Its security groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<ResourceId>>,
+    /// Whether senders are checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_security_enabled: Option<bool>,
+    /// Its name in Neutron's DNS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns_name: Option<String>,
     /// Its QoS policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos_policy_id: Option<ResourceId>,

@@ -137,10 +137,11 @@ impl Neutron {
     /// an answer that was lost.
     fn waiting_port(&self, wish: &AddressWish, place: &Place) -> Option<HandedPort> {
         let network = &place.subnet.network_id;
-        let is_v4 = place.subnet.cidr.addr().is_ipv4();
         match wish.mac {
             Some(mac) => self.handed.of_mac(network, mac),
-            None => self.handed.only_without(network, |address| address.is_ipv4() == is_v4),
+            // Engines ask for IPv4 first: what waits with another family is another's.
+            None if place.subnet.cidr.addr().is_ipv4() => None,
+            None => self.handed.only_without(network, |address| address.is_ipv6()),
         }
     }
 

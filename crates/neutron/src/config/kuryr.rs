@@ -38,6 +38,8 @@ pub struct Plugin {
     pub is_global: bool,
     /// `local_default_address_space` and `global_default_address_space`.
     pub spaces: [String; 2],
+    /// `[binding] veth_dst_prefix`: what containers' interfaces are called, before a number.
+    pub prefix: Option<IfName>,
     /// `ssl_cert_file` and `ssl_key_file`, where `enable_ssl` says so.
     pub tls: Option<[PathBuf; 2]>,
 }
@@ -48,6 +50,7 @@ impl Default for Plugin {
             listen: listen(URI).ok().flatten(),
             is_global: false,
             spaces: [SPACE, SPACE].map(ToOwned::to_owned),
+            prefix: None,
             tls: None,
         }
     }
@@ -241,6 +244,11 @@ impl Reading<'_> {
                 }
             },
             spaces: [space("local_default_address_space"), space("global_default_address_space")],
+            prefix: self
+                .text("binding", "veth_dst_prefix")
+                .map(|prefix| prefix.parse())
+                .transpose()
+                .map_err(|error: Error| error.context("[binding] veth_dst_prefix"))?,
             tls,
         })
     }
@@ -323,6 +331,7 @@ max_retries = 3
 vif_plugging_is_fatal = True
 [binding]
 link_iface = eth0
+veth_dst_prefix = net
 [oslo_concurrency]
 lock_path = /x
 ";
@@ -331,6 +340,7 @@ lock_path = /x
     fn reads_what_kuryr_reads() {
         let (conf, options) = read(CONF, &|_| None).unwrap();
         assert_eq!(conf.plugin.listen, Some("127.0.0.2:23750".parse().unwrap()));
+        assert_eq!(conf.plugin.prefix, Some("net".parse().unwrap()));
         assert!(conf.plugin.is_global && !conf.kuryr.enable_dhcp && conf.kuryr.exposes);
         assert_eq!(conf.plugging.bindir, Some("/usr/local/libexec/kuryr".into()));
         let parent = "eth0".parse().unwrap();

@@ -62,10 +62,12 @@ impl Neutron {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let ports = self.ports_with(&known.network.id, &wanted)?;
+        let mut ports = self.ports_with(&known.network.id, &wanted)?;
         if ports.is_empty() {
             return Ok(None);
         }
+        // One that somebody else has an address of is no other's as a whole.
+        ports.sort_by_key(|port| !self.handed.others(&port.id, &wanted).is_empty());
         for port in &ports {
             self.refuse_foreign(attachment, port)?;
         }
@@ -75,13 +77,9 @@ impl Neutron {
         if let Some(position) = tenures.iter().position(|tenure| *tenure != first) {
             return Err(in_use(&ports[position]));
         }
-        let ids: Vec<ResourceId> = ports.iter().map(|port| port.id.clone()).collect();
         let claimed = self.take_over(attachment, ports, first)?;
-        for (address, id) in wanted.iter().zip(&ids) {
+        for address in &wanted {
             self.handed_port(&known.network.id, *address);
-            if *id != claimed.port.id {
-                self.handed.remove(id);
-            }
         }
         Ok(Some(claimed))
     }
@@ -179,15 +177,48 @@ impl Neutron {
             self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
             port.tags = tags;
         }
+        let mut change = match tenure {
+            Tenure::Borrowed => PortChange::default(),
+            Tenure::Own | Tenure::Requested => self.granted(attachment, &port)?,
+        };
         let mut fixed_ips = port.fixed_ips.clone();
         for other in ports {
-            self.merge(&mut fixed_ips, &other, tenure)?;
+            self.merge(&mut fixed_ips, other, &addresses(attachment), tenure)?;
         }
-        self.adapt(attachment, port, fixed_ips).map(|port| Claimed { port, tenure })
+        change.fixed_ips = (fixed_ips != port.fixed_ips).then_some(fixed_ips);
+        self.adapt(attachment, port, change).map(|port| Claimed { port, tenure })
+    }
+
+    /// What the attachment wishes of a port that was made before anybody knew that, once.
+    fn granted(&self, attachment: &Attachment, port: &PortResource) -> Result<PortChange> {
+        let link = super::wish::link_of(attachment)?;
+        let device = self.device_of(attachment, link);
+        if !device.is_empty() && port.device_id == device {
+            return Ok(PortChange::default());
+        }
+        let wish = &link.wish;
+        let pairs = super::wish::pairs(link);
+        let groups = self.group_ids(wish.security_groups.as_deref())?;
+        let security = wish.port_security;
+        Ok(PortChange {
+            security_groups: groups.filter(|groups| *groups != port.security_groups),
+            port_security_enabled: security.filter(|on| port.port_security_enabled != Some(*on)),
+            qos_policy_id: self.policy_id(wish.qos_policy.as_ref())?,
+            dns_name: wish.dns_name.as_ref().map(|name| name.as_str().to_owned()),
+            allowed_address_pairs: (pairs != port.allowed_address_pairs).then_some(pairs),
+            ..PortChange::default()
+        })
     }
 
     /// Takes the addresses of another port of ours: a runtime asks for those of each family alone.
-    fn merge(&self, ips: &mut Vec<FixedIp>, other: &PortResource, tenure: Tenure) -> Result<()> {
+    /// Those that somebody else may have stay where they are.
+    fn merge(
+        &self,
+        ips: &mut Vec<FixedIp>,
+        mut other: PortResource,
+        wanted: &[IpAddr],
+        tenure: Tenure,
+    ) -> Result<()> {
         if tenure == Tenure::Borrowed {
             return Err(Error::conflict(format!(
                 "the address of port {} is to be used together with that of another port, and one \
@@ -195,8 +226,17 @@ impl Neutron {
                 other.id
             )));
         }
-        self.api().delete_port(&other.id)?;
-        ips.extend(other.fixed_ips.iter().cloned());
+        let is_wanted = |ip: &FixedIp| ip.ip_address.is_some_and(|ip| wanted.contains(&ip));
+        let (moved, left): (Vec<_>, Vec<_>) = other.fixed_ips.drain(..).partition(is_wanted);
+        if left.is_empty() {
+            self.api().delete_port(&other.id)?;
+            self.handed.remove(&other.id);
+        } else {
+            let change = PortChange { fixed_ips: Some(left), ..PortChange::default() };
+            let parted = self.api().change_port(&other.id, &change, None)?;
+            self.handed.part(&parted, wanted);
+        }
+        ips.extend(moved);
         Ok(())
     }
 
@@ -205,7 +245,7 @@ impl Neutron {
         &self,
         attachment: &Attachment,
         port: PortResource,
-        fixed_ips: Vec<FixedIp>,
+        change: PortChange,
     ) -> Result<PortResource> {
         let link = super::wish::link_of(attachment)?;
         let device = self.device_of(attachment, link);
@@ -216,16 +256,15 @@ impl Neutron {
         let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(&port);
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
         let change = PortChange {
-            fixed_ips: (fixed_ips != port.fixed_ips).then_some(fixed_ips),
             mac_address: mac.filter(|mac| *mac != port.mac_address),
             admin_state_up: (!port.admin_state_up).then_some(true),
             device_id: (port.device_id != device && !is_named).then_some(device),
             device_owner: (!matches!(port.device_owner.as_str(), contract::OWNER | SUBPORT))
                 .then(|| contract::OWNER.to_owned()),
             host: (!is_bound && !is_nested).then(|| host.to_owned()),
-            ..PortChange::default()
+            ..change
         };
-        if change.is_nothing() {
+        if change == PortChange::default() {
             return Ok(port);
         }
         if change.mac_address.is_some() && is_bound {
@@ -239,14 +278,6 @@ impl Neutron {
         // What is answered has the tags of before, where it has any.
         changed.tags = port.tags;
         Ok(changed)
-    }
-}
-
-impl PortChange {
-    fn is_nothing(&self) -> bool {
-        let is_bound_anew = self.host.is_some() || self.mac_address.is_some();
-        let is_renamed = self.device_id.is_some() || self.device_owner.is_some();
-        !is_bound_anew && !is_renamed && self.fixed_ips.is_none() && self.admin_state_up.is_none()
     }
 }
 

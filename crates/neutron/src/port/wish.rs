@@ -58,11 +58,7 @@ impl Neutron {
             tags: Vec::new(),
             security_groups: self.group_ids(wish.security_groups.as_deref())?,
             port_security_enabled: wish.port_security,
-            qos_policy_id: wish
-                .qos_policy
-                .as_ref()
-                .map(|policy| self.id_of(policy, "qos/policies", "policies"))
-                .transpose()?,
+            qos_policy_id: self.policy_id(wish.qos_policy.as_ref())?,
             dns_name: wish.dns_name.as_ref().map(|name| name.as_str().to_owned()),
             allowed_address_pairs: pairs(link),
         })
@@ -77,13 +73,20 @@ impl Neutron {
         }
     }
 
-    fn group_ids(&self, groups: Option<&[ResourceRef]>) -> Result<Option<Vec<ResourceId>>> {
+    pub(super) fn policy_id(&self, policy: Option<&ResourceRef>) -> Result<Option<ResourceId>> {
+        policy.map(|policy| self.id_of(policy, "qos/policies", "policies")).transpose()
+    }
+
+    pub(super) fn group_ids(
+        &self,
+        groups: Option<&[ResourceRef]>,
+    ) -> Result<Option<Vec<ResourceId>>> {
         let id = |group| self.id_of(group, "security-groups", "security_groups");
         groups.map(|groups| groups.iter().map(id).collect()).transpose()
     }
 }
 
-fn pairs(link: &NeutronLink) -> Vec<Pair> {
+pub(super) fn pairs(link: &NeutronLink) -> Vec<Pair> {
     link.wish.allowed_address_pairs.iter().map(|pair| Pair::new(&pair.net, pair.mac)).collect()
 }
 

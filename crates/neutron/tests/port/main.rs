@@ -290,6 +290,40 @@ fn two_ports_of_either_family_become_one() {
 }
 
 #[test]
+fn an_address_of_anothers_stays_with_its_port() {
+    let Some(rig) = Rig::new(&["10.77.0.0/24", "fd77::/64"]) else { return };
+    let mark = format!("spoke:{}:request-0011223344556677", rig.neutron.settings().host);
+    let made = [vec!["10.77.0.41"], vec!["fd77::41", "10.77.0.42"]].map(|addresses| {
+        let ip =
+            |address: &str| FixedIp { subnet_id: None, ip_address: Some(address.parse().unwrap()) };
+        let new = NewPort {
+            name: "kuryr-unbound-port".to_owned(),
+            network_id: Some(rig.network.clone()),
+            fixed_ips: Some(addresses.into_iter().map(ip).collect()),
+            admin_state_up: true,
+            device_owner: "compute:kuryr".to_owned(),
+            description: mark.clone(),
+            ..NewPort::default()
+        };
+        rig.neutron.api().create_port(&new).unwrap()
+    });
+    let asked = rig.with_addresses("a", &["10.77.0.41/24", "fd77::41/64"]);
+    let told = rig.offered(&asked);
+    assert_eq!(binding(&told).port, made[0].id);
+    let other = rig.neutron.api().port(&made[1].id).unwrap().unwrap();
+    assert!(other.has("10.77.0.42".parse().unwrap()) && other.fixed_ips.len() == 1);
+    let mut asked = rig.with_addresses("b", &["10.77.0.42/24"]);
+    change(&mut asked, |wish| {
+        wish.security_groups = Some(Vec::new());
+        let net = "10.77.0.200/32".parse().unwrap();
+        wish.allowed_address_pairs = vec![AddressPair { net, mac: None }];
+    });
+    assert_eq!(binding(&rig.offered(&asked)).port, made[1].id);
+    let other = rig.neutron.api().port(&made[1].id).unwrap().unwrap();
+    assert_eq!((other.security_groups.len(), other.allowed_address_pairs.len()), (0, 1));
+}
+
+#[test]
 fn exposed_ports_are_a_group_of_their_own() {
     let Some(rig) = Rig::new(&["10.77.0.0/24", "fd77::/64"]) else { return };
     let told = rig.offered(&rig.attachment("a"));

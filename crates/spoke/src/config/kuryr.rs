@@ -6,16 +6,13 @@ use std::path::PathBuf;
 
 use docker::wire::SpaceName;
 use model::{Error, IfName, Result};
-use neutron::config::Kuryr;
+use neutron::config::{Kuryr, Plugin};
 use serde::Deserialize;
 
 use super::daemon::{Scope, TcpConfig, absolute};
 
 /// Overrides [`KuryrConfig::capability_scope`], as with kuryr-libnetwork.
 const SCOPE: &str = "CAPABILITY_SCOPE";
-
-/// What both address spaces are called unless told otherwise.
-const SPACE: &str = "no_address_space";
 
 /// How Docker Engines reach the plugin, and what it makes of their requests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -36,14 +33,14 @@ pub(crate) struct KuryrConfig {
     /// Serve TCP with certificates on both sides.
     pub(crate) tcp: Option<TcpConfig>,
     /// Whether networks belong to one host or to a swarm.
-    pub(crate) capability_scope: Scope,
+    pub(crate) capability_scope: Option<Scope>,
     /// Whether Docker tells the MAC address with each request for an IP address; so unless ports
     /// are made ahead of need, whose addresses are settled.
     pub(crate) requires_mac_address: Option<bool>,
     /// The address space of networks of this host.
-    pub(crate) local_default_address_space: String,
+    pub(crate) local_default_address_space: Option<String>,
     /// The address space of networks of a cluster.
-    pub(crate) global_default_address_space: String,
+    pub(crate) global_default_address_space: Option<String>,
     /// What containers' interfaces are called, before a number; `eth` where nothing is said.
     pub(crate) veth_dst_prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group.
@@ -71,10 +68,10 @@ impl Default for KuryrConfig {
             expose: false,
             spec: None,
             tcp: None,
-            capability_scope: Scope::Local,
+            capability_scope: None,
             requires_mac_address: None,
-            local_default_address_space: SPACE.to_owned(),
-            global_default_address_space: SPACE.to_owned(),
+            local_default_address_space: None,
+            global_default_address_space: None,
             veth_dst_prefix: None,
             process_external_connectivity: true,
             publish_ports: false,
@@ -93,13 +90,19 @@ impl KuryrConfig {
         self.driver.as_deref().or_else(stem).unwrap_or("kuryr")
     }
 
-    /// For whom networks are made: what the environment says counts.
+    /// For whom networks are made: what the environment says counts, then what is said here, then
+    /// what kuryr.conf says.
     ///
     /// # Errors
     /// A word that is none of the two.
-    pub(crate) fn scope(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Scope> {
+    pub(crate) fn scope(
+        &self,
+        said: &Plugin,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Scope> {
+        let of_file = if said.is_global { Scope::Global } else { Scope::Local };
         match variable(SCOPE).as_deref() {
-            None | Some("") => Ok(self.capability_scope),
+            None | Some("") => Ok(self.capability_scope.unwrap_or(of_file)),
             Some("local") => Ok(Scope::Local),
             Some("global") => Ok(Scope::Global),
             Some(other) => {
@@ -112,14 +115,21 @@ impl KuryrConfig {
     ///
     /// # Errors
     /// What cannot be such a name.
-    pub(crate) fn spaces(&self) -> Result<[SpaceName; 2]> {
-        let space = |key: &str, name: &str| {
+    pub(crate) fn spaces(&self, said: &Plugin) -> Result<[SpaceName; 2]> {
+        let [local, global] = &said.spaces;
+        let space = |key: &str, here: &Option<String>, there: &String| {
+            let name = here.as_ref().unwrap_or(there);
             name.parse().map_err(|why| Error::invalid(format!("kuryr.{key} {name:?} {why}")))
         };
         Ok([
-            space("local_default_address_space", &self.local_default_address_space)?,
-            space("global_default_address_space", &self.global_default_address_space)?,
+            space("local_default_address_space", &self.local_default_address_space, local)?,
+            space("global_default_address_space", &self.global_default_address_space, global)?,
         ])
+    }
+
+    /// What containers' interfaces are called, before a number.
+    pub(crate) fn prefix(&self, said: &Plugin) -> Option<IfName> {
+        self.veth_dst_prefix.clone().or_else(|| said.prefix.clone())
     }
 
     /// What is made of Docker's requests, over what `kuryr.conf` says of it.
@@ -139,7 +149,7 @@ impl KuryrConfig {
     /// Refuses what no daemon could serve.
     pub(super) fn check(&self) -> Result<()> {
         absolute("kuryr.socket", &self.socket)?;
-        self.spaces()?;
+        self.spaces(&Plugin::default())?;
         if let Some(tcp) = &self.tcp {
             tcp.check("kuryr.tcp")?;
         }
@@ -183,7 +193,7 @@ mod tests {
         let config = parse("").unwrap();
         assert_eq!(config, KuryrConfig::default());
         assert_eq!((config.driver(), config.enabled), ("kuryr", false));
-        assert_eq!(config.spaces().unwrap()[0].as_str(), "no_address_space");
+        assert_eq!(config.spaces(&Plugin::default()).unwrap()[0].as_str(), "no_address_space");
         let said = config.over(Kuryr::default());
         assert_eq!(said.default_pools, ["kuryr", "kuryr6"]);
     }
@@ -191,10 +201,15 @@ mod tests {
     #[test]
     fn the_environment_says_the_scope() {
         let config = parse("capability_scope = \"global\"").unwrap();
-        let scope = |said: Option<&str>| config.scope(&|_| said.map(str::to_owned));
+        let usual = Plugin::default();
+        let scope = |said: Option<&str>| config.scope(&usual, &|_| said.map(str::to_owned));
         assert_eq!(scope(None).unwrap(), Scope::Global);
         assert_eq!(scope(Some("local")).unwrap(), Scope::Local);
         assert!(scope(Some("world")).is_err());
+        let said = Plugin { is_global: true, ..Plugin::default() };
+        let unsaid = KuryrConfig::default();
+        assert_eq!(unsaid.scope(&said, &|_| None).unwrap(), Scope::Global, "kuryr.conf says it");
+        assert_eq!(unsaid.scope(&said, &|_| Some("local".into())).unwrap(), Scope::Local);
     }
 
     #[test]

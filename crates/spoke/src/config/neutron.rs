@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::{Error, IfName, Nesting, ResourceRef, Result};
-use neutron::config::{LONGEST_WAIT, Plugging, Settings, Sources, StockSettings};
+use neutron::config::{LONGEST_WAIT, Plugging, Plugin, Settings, Sources, StockSettings};
 use neutron::contract::HostId;
 use serde::Deserialize;
 
@@ -56,6 +56,8 @@ pub(crate) struct NeutronConfig {
 pub(crate) struct CloudSettings {
     /// From wherever it is said.
     pub(crate) settings: Settings,
+    /// How Docker reaches the plugin, as `kuryr.conf` says.
+    pub(crate) plugin: Plugin,
     /// What of `kuryr.conf` was passed over, and why: a sentence each.
     pub(crate) notes: Vec<String>,
 }
@@ -174,7 +176,7 @@ impl NeutronConfig {
             kuryr: kuryr.over(said.conf.kuryr),
             stock: self.stock.as_ref().map(StockConfig::settings),
         };
-        Ok(CloudSettings { settings, notes: said.conf.notes })
+        Ok(CloudSettings { settings, plugin: said.conf.plugin, notes: said.conf.notes })
     }
 
     fn host(&self) -> Result<HostId> {

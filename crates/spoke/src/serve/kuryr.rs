@@ -112,14 +112,17 @@ impl Daemon {
 
 fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
     let kuryr = &config.kuryr;
-    let [local, global] = kuryr.spaces()?;
+    // What cannot be read now is told by whoever needs the cloud.
+    let said = config.neutron.as_ref().map(|cloud| cloud.settings(kuryr, variable));
+    let said = said.and_then(Result::ok).map(|said| said.plugin).unwrap_or_default();
+    let [local, global] = kuryr.spaces(&said)?;
     // A port that is bound already keeps its hardware address.
     let makes_ahead = config.neutron.as_ref().is_some_and(|cloud| cloud.stock.is_some());
     Ok(Settings {
-        scope: scope_of(kuryr.scope(variable)?),
+        scope: scope_of(kuryr.scope(&said, variable)?),
         requires_mac: kuryr.requires_mac_address.unwrap_or(!makes_ahead),
         spaces: AddressSpaces { local, global },
-        prefix: kuryr.veth_dst_prefix.clone(),
+        prefix: kuryr.prefix(&said),
         exposes: kuryr.process_external_connectivity,
         publishes: kuryr.publish_ports,
         backend: config.firewall.backend,
