@@ -288,18 +288,23 @@ fn passes(of: &Map<String, Value>, query: &[(String, String)]) -> bool {
         "fields" | "limit" | "marker" | "sort_key" | "sort_dir" => true,
         "tags" => {
             let has = |tag: &str| {
-                of["tags"].as_array().is_some_and(|all| all.iter().any(|own| own == tag))
+                of["tags"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|own| own.as_str() == Some(tag)))
             };
             wanted.split(',').all(has)
         }
         "fixed_ips" => {
             let ips = of.get("fixed_ips").and_then(Value::as_array);
             let Some((key, wanted)) = wanted.split_once('=') else { return true };
-            ips.is_some_and(|ips| ips.iter().any(|ip| ip[key] == wanted))
+            ips.is_some_and(|ips| ips.iter().any(|ip| ip[key].as_str() == Some(wanted)))
         }
         key => match of.get(key) {
             Some(Value::String(text)) => text == wanted,
-            Some(other) => other.to_string() == wanted.to_lowercase(),
+            Some(other) => {
+                let told = other.to_string();
+                told == wanted.to_lowercase()
+            }
             None => false,
         },
     })

@@ -29,12 +29,16 @@ pub(super) struct Network {
     at: At,
     id: String,
     pool: String,
+    /// Whether the engine chooses hardware addresses: where the plugin requires them.
+    has_macs: bool,
 }
 
 impl Network {
     /// 10.`octet`.0.0/16.
     pub(super) fn create(at: &At, octet: u8) -> Result<Self> {
         let mut to = Client::at(at.clone());
+        let capabilities = to.call("IpamDriver.GetCapabilities", &json!({}))?;
+        let has_macs = capabilities["RequiresMACAddress"] == true;
         let (net, gateway) = (format!("10.{octet}.0.0/16"), format!("10.{octet}.0.1"));
         let request = json!({
             "AddressSpace": SPACE, "Pool": net, "SubPool": "", "Options": {}, "V6": false,
@@ -52,16 +56,17 @@ impl Network {
         let request =
             json!({ "NetworkID": id, "Options": options, "IPv4Data": data, "IPv6Data": [] });
         to.call("NetworkDriver.CreateNetwork", &request)?;
-        Ok(Self { at: at.clone(), id, pool })
+        Ok(Self { at: at.clone(), id, pool, has_macs })
     }
 
     /// An endpoint that is not there yet.
     pub(super) fn endpoint(&self, number: usize) -> Endpoint<'_> {
+        let mac = format!("02:42:{:02x}:{:02x}:00:01", number >> 8 & 255, number & 255);
         Endpoint {
             network: self,
             to: Client::at(self.at.clone()),
             id: format!("{number:064x}"),
-            mac: format!("02:42:{:02x}:{:02x}:00:01", number >> 8 & 255, number & 255),
+            mac: Some(mac).filter(|_| self.has_macs),
             address: String::new(),
         }
     }
@@ -72,7 +77,7 @@ pub(super) struct Endpoint<'a> {
     network: &'a Network,
     to: Client,
     id: String,
-    mac: String,
+    mac: Option<String>,
     address: String,
 }
 
@@ -103,8 +108,11 @@ impl Endpoint<'_> {
         let mut body = json!({ "NetworkID": self.network.id, "EndpointID": self.id });
         match call {
             "IpamDriver.RequestAddress" => {
-                let mac = json!({ "com.docker.network.endpoint.macaddress": self.mac });
-                return json!({ "PoolID": pool, "Address": "", "Options": mac });
+                let options = match &self.mac {
+                    Some(mac) => json!({ "com.docker.network.endpoint.macaddress": mac }),
+                    None => json!({}),
+                };
+                return json!({ "PoolID": pool, "Address": "", "Options": options });
             }
             "IpamDriver.ReleaseAddress" => {
                 let address = self.address.split('/').next();
@@ -112,7 +120,7 @@ impl Endpoint<'_> {
             }
             "NetworkDriver.CreateEndpoint" => {
                 body["Interface"] = json!({
-                    "Address": self.address, "AddressIPv6": "", "MacAddress": self.mac,
+                    "Address": self.address, "AddressIPv6": "", "MacAddress": self.mac.as_deref().unwrap_or_default(),
                 });
                 body["Options"] = options;
             }
