@@ -33,6 +33,7 @@ pub(super) fn create<B: Backstage>(
     stage: &Stage<'_, B>,
     call: &wire::CreateNetwork,
 ) -> Result<Answer> {
+    refuse_strange(&call.id)?;
     let id = alias_id(&call.id)?;
     let network = plan(stage, call, &id)?;
     let texts = Texts { flag: "-o", map: &call.options.generic };
@@ -48,6 +49,17 @@ pub(super) fn create<B: Backstage>(
             Err(error)
         }
         enrolled => enrolled.map(|_| Answer::Done {}),
+    }
+}
+
+/// Docker's ids have 64 hexadecimal digits, swarm's 25 letters and digits; only those fit into tags.
+fn refuse_strange(id: &NetworkId) -> Result<()> {
+    let text = id.as_str();
+    let is_docker = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_swarm = text.len() == 25 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match is_docker || is_swarm {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("NetworkID {text:?} is no id of a Docker network"))),
     }
 }
 
