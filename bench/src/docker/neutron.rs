@@ -11,7 +11,7 @@ mod rival;
 
 use std::time::{Duration, Instant};
 
-use model::Result;
+use model::{Error, Result};
 
 use super::line::{remark, say};
 use crate::args::Args;
@@ -101,14 +101,19 @@ fn crowd(rival: &rival::Running, network: &Network, args: &Args) -> Result<()> {
         _ => args.either(20, 100),
     };
     let began = Instant::now();
-    let failed: usize = std::thread::scope(|scope| {
+    let refusals: Vec<Error> = std::thread::scope(|scope| {
         let client = |client: usize| {
             let lives = (0..each).map(|number| 2000 + client * each + number);
-            lives.filter(|number| network.endpoint(*number).live().is_err()).count()
+            lives.filter_map(|number| network.endpoint(number).live().err()).collect()
         };
         let clients: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || client(at))).collect();
-        clients.into_iter().map(|client| client.join().unwrap_or(each)).sum()
+        let ended = |_| vec![Error::bug("a client ended early")];
+        clients.into_iter().flat_map(|one| one.join().unwrap_or_else(ended)).collect()
     });
+    let failed = refusals.len();
+    if let Some(first) = refusals.first() {
+        remark(format!("neutron: {}: {failed} failed, the first: {first}", rival.who()))?;
+    }
     let lived = (CLIENTS * each - failed) as f64 / began.elapsed().as_secs_f64();
     let place = |verb, unit| Place { case: CROWD, verb, who: rival.who(), unit };
     say(place(RATE, "1/s"), 0, Ok(lived))?;

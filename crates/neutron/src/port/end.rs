@@ -35,6 +35,9 @@ impl Neutron {
         mac: Option<Mac>,
     ) -> Result<()> {
         self.forget_status(&binding.port);
+        if binding.tenure == Tenure::Own && !self.is_still(attachment, &binding.port)? {
+            return Ok(());
+        }
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.unnest(&binding.vif, &binding.port, mac, &addresses)?;
@@ -49,6 +52,17 @@ impl Neutron {
             Tenure::Borrowed if link.wish.port.is_some() => self.give_up(attachment, &binding.port),
             Tenure::Borrowed => Ok(()),
         }
+    }
+
+    /// Whether a port is the attachment's and nobody else's by now: whoever is killed after he has
+    /// given a port back to the stock, and before that is written down, gives it back once more.
+    fn is_still(&self, attachment: &Attachment, port: &ResourceId) -> Result<bool> {
+        if self.settings.stock.is_none() {
+            return Ok(true);
+        }
+        let tags = contract::id_tags(&contract::device_id(&attachment.id));
+        let port = self.api().port(port)?;
+        Ok(port.is_some_and(|port| tags.iter().all(|tag| port.is_tagged(tag))))
     }
 
     /// Whoever was killed on the way may have made one.
