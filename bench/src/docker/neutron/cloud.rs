@@ -40,8 +40,10 @@ struct State {
 
 impl Cloud {
     /// Whose endpoint is at this URL.
-    pub(super) fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), state: Mutex::default() }
+    /// Its ids begin with `series`, so that what is left of one's ports is in nobody else's way.
+    pub(super) fn new(url: &str, series: u16) -> Self {
+        let state = State { made: u64::from(series) << 16, ..State::default() };
+        Self { url: url.to_owned(), state: Mutex::new(state) }
     }
 
     /// How many members a collection has.

@@ -47,7 +47,7 @@ impl StandIn {
         let failed = |error| Error::os("listening for calls of Neutron", error);
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let cloud = Cloud::new(&format!("http://{address}"));
+        let cloud = Cloud::new(&format!("http://{address}"), address.port());
         let shared = Shared { cloud, delay: AtomicU64::new(0), calls: AtomicUsize::new(0) };
         let shared = Arc::new(shared);
         let serving = Arc::clone(&shared);
