@@ -224,18 +224,17 @@ impl FullLab {
     pub fn account(&self) -> Account {
         let name = format!("test-{}", unique());
         let password = self.setting("OS_PASSWORD").to_owned();
-        let admin = self.token("admin");
         let create = |kind: &str, with: Value| {
             let target = format!("/v3/{kind}s");
-            neutron::id(&self.ask("POST", &target, &admin, &json!({ kind: with }))[kind])
+            neutron::id(&self.ask("POST", &target, &json!({ kind: with }))[kind])
         };
         let domain = "default";
         let id = create("project", json!({"name": name, "domain_id": domain}));
         let user = create("user", json!({"name": name, "domain_id": domain, "password": password}));
-        let roles = self.ask("GET", "/v3/roles?name=admin", &admin, &Value::Null);
+        let roles = self.ask("GET", "/v3/roles?name=admin", &Value::Null);
         let role = neutron::id(&roles["roles"][0]);
         let grant = format!("/v3/projects/{id}/users/{user}/roles/{role}");
-        self.ask("PUT", &grant, &admin, &Value::Null);
+        self.ask("PUT", &grant, &Value::Null);
         let asking = Asking::Token(self.clone(), name.clone());
         let project = Project { id, neutron: self.neutron(), asking };
         Account { project, auth_url: self.setting("OS_AUTH_URL").to_owned(), name, password }
@@ -250,17 +249,26 @@ impl FullLab {
         let scope = json!({"project": {"name": name, "domain": domain}});
         let identity = json!({"methods": ["password"], "password": {"user": user}});
         let body = json!({"auth": {"identity": identity, "scope": scope}});
-        let (reply, headers) =
-            neutron::call(self.keystone(), "POST", "/v3/auth/tokens", &[], &body);
+        let mut headers = Vec::new();
+        let reply = neutron::in_time(|| {
+            let (reply, told) =
+                neutron::call(self.keystone(), "POST", "/v3/auth/tokens", &[], &body);
+            headers = told;
+            reply
+        });
         reply.ok();
         let token = headers.into_iter().find(|(name, _)| name == "x-subject-token");
         token.expect("a token").1
     }
 
+    /// What Keystone answers its administrator.
     #[track_caller]
-    fn ask(&self, method: &str, target: &str, token: &str, body: &Value) -> Value {
-        let headers = [("X-Auth-Token".to_owned(), token.to_owned())];
-        neutron::call(self.keystone(), method, target, &headers, body).0.ok()
+    fn ask(&self, method: &str, target: &str, body: &Value) -> Value {
+        let reply = neutron::in_time(|| {
+            let headers = [("X-Auth-Token".to_owned(), self.token("admin"))];
+            neutron::call(self.keystone(), method, target, &headers, body).0
+        });
+        reply.ok()
     }
 }
 
