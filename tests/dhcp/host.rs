@@ -44,7 +44,7 @@ impl Host {
         let at = |file: &str| self.at(file).display().to_string();
         let config = format!(
             "[store]\nruntime = {:?}\nstate = {:?}\n[events]\npath = {:?}\n[dhcp]\nsocket = {:?}\n\
-             [docker]\nsocket = {:?}\n",
+             [docker]\nsocket = {:?}\n[metrics]\nenabled = false\n",
             at("run"),
             at("state"),
             at("events"),
