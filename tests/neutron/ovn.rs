@@ -23,7 +23,8 @@ fn speaks(from: (&Bed, &str), to: (&Bed, &str), address: &str) {
         to.1,
         "head -c 100000 /dev/zero >/tmp/page; (nc -l -p 80 </tmp/page >/dev/null 2>&1 &)",
     );
-    let read = format!("nc -w 5 {address} 80 </dev/null | wc -c");
+    // Whoever serves stops when he hears that nothing more is said to him.
+    let read = format!("sleep 5 | nc -w 5 {address} 80 | wc -c");
     assert_eq!(from.0.inside(from.1, &read), "100000");
 }
 
