@@ -26,6 +26,7 @@ impl Driver for Nothing {
                 Some(link) => interfaces(attachment, link),
                 None => Vec::new(),
             },
+            keeps_in: false,
         })
     }
 

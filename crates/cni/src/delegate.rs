@@ -50,7 +50,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(Granted::Chosen),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Remote(_) => Ok(Granted::Chosen),
         }
     }
 
@@ -64,7 +65,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Remote(_) => Ok(()),
         }
     }
 
@@ -76,7 +78,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Remote(_) => Ok(()),
         }
     }
 
@@ -88,7 +91,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Remote(_) => Ok(()),
         }
     }
 
@@ -100,7 +104,8 @@ impl Ipam for Delegates {
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }
-            | model::Ipam::Requested { .. } => Ok(()),
+            | model::Ipam::Requested { .. }
+            | model::Ipam::Remote(_) => Ok(()),
         }
     }
 
@@ -112,6 +117,7 @@ impl Ipam for Delegates {
             | model::Ipam::Fixed { .. }
             | model::Ipam::Requested { .. }
             | model::Ipam::Dhcp(_)
+            | model::Ipam::Remote(_)
             | model::Ipam::Foreign(_) => Ok(()),
         }
     }

@@ -221,7 +221,8 @@ impl Engine<'_> {
                 | Ipam::HostLocal { .. }
                 | Ipam::Fixed { .. }
                 | Ipam::Foreign(_)
-                | Ipam::Dhcp(_) => self.give_back(&read.value, txn)?,
+                | Ipam::Dhcp(_)
+                | Ipam::Remote(_) => self.give_back(&read.value, txn)?,
             };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);

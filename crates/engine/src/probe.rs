@@ -76,7 +76,8 @@ fn is_chosen(ipam: &Ipam) -> bool {
         | Ipam::Fixed { .. }
         | Ipam::Requested { .. }
         | Ipam::Foreign(_)
-        | Ipam::Dhcp(_) => false,
+        | Ipam::Dhcp(_)
+        | Ipam::Remote(_) => false,
     }
 }
 

@@ -149,5 +149,6 @@ fn part(all: &Attached, own: &Attached) -> Attached {
         addresses: addresses.collect(),
         routes: all.routes.iter().filter(is_there).cloned().collect(),
         dns: all.dns.clone(),
+        keeps_in: own.keeps_in,
     }
 }

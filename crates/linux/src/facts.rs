@@ -60,7 +60,9 @@ pub(crate) fn of_network(
         | LinkKind::Tap(_)
         | LinkKind::Chain(_)
         | LinkKind::Neutron(_)
-        | LinkKind::Plug(_) => {}
+        | LinkKind::Plug(_)
+        | LinkKind::Remote(_)
+        | LinkKind::Ready(_) => {}
     }
     Ok(known)
 }

@@ -177,7 +177,10 @@ pub(crate) fn remove(
         | LinkKind::Dummy
         | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
         LinkKind::Device(_) => device::take_back(attachment, sandbox),
-        LinkKind::Chain(_) | LinkKind::Neutron(_) => delete(&[]),
+        // An interface that is put back is the work of whoever moved it.
+        LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) | LinkKind::Ready(_) => {
+            delete(&[])
+        }
     }
 }
 
@@ -227,9 +230,12 @@ fn driver(kind: &LinkKind) -> Option<&'static str> {
         LinkKind::Dummy => Some("dummy"),
         LinkKind::Tap(_) => Some("tun"),
         LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => Some("veth"),
-        LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Chain(_) | LinkKind::Neutron(_) => {
-            None
-        }
+        LinkKind::Loopback
+        | LinkKind::Device(_)
+        | LinkKind::Chain(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Remote(_)
+        | LinkKind::Ready(_) => None,
     }
 }
 

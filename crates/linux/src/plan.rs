@@ -170,15 +170,21 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
         (LinkKind::Plug(plug), _) => plug::plan(attachment, link, plug, facts),
         (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
         (LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) | LinkKind::Dummy, _)
-        | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
+        | (LinkKind::Device(_) | LinkKind::Tap(_) | LinkKind::Ready(_), Handoff::Finish) => {
             single::plan(attachment, link, facts)
         }
-        (LinkKind::Chain(_) | LinkKind::Neutron(_), _) => Err(Error::unsupported(format!(
-            "{}: plugins of somebody else make its link",
-            attachment.id
-        ))),
+        (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_), _) => {
+            Err(Error::unsupported(format!(
+                "{}: plugins of somebody else make its link",
+                attachment.id
+            )))
+        }
         (
-            LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
+            LinkKind::Ptp(_)
+            | LinkKind::Loopback
+            | LinkKind::Device(_)
+            | LinkKind::Tap(_)
+            | LinkKind::Ready(_),
             Handoff::Caller,
         ) => Err(Error::unsupported(format!(
             "{}: a link of this kind cannot be completed by the runtime",
@@ -278,7 +284,9 @@ pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
         | LinkKind::Dummy
         | LinkKind::Tap(_)
         | LinkKind::Plug(_) => Some(container_mac(attachment, link)),
-        LinkKind::Vlan(_) | LinkKind::Neutron(_) => link.mac,
+        LinkKind::Vlan(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) | LinkKind::Ready(_) => {
+            link.mac
+        }
         LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
     }
 }

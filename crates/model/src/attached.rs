@@ -99,4 +99,8 @@ pub struct Attached {
     pub routes: Vec<Route>,
     /// What it should resolve names with.
     pub dns: Dns,
+    /// Whether the sandbox is to get no other way out although this is none (libnetwork's
+    /// `DisableGatewayService`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_in: bool,
 }

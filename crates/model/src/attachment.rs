@@ -123,7 +123,7 @@ impl Wiring {
     pub fn chooses_addresses(&self) -> bool {
         matches!(
             self.link.as_ref().map(|link| &link.kind),
-            Some(LinkKind::Chain(_) | LinkKind::Neutron(_))
+            Some(LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_))
         )
     }
 }
@@ -238,6 +238,10 @@ pub struct Attachment {
     /// Whose call made it, where that named other networks than its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Its part in leading a sandbox of ours out, where Spoke itself decides on that among all
+    /// interfaces there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<Lead>,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.
@@ -274,6 +278,7 @@ impl Attachment {
             alias: None,
             wish: None,
             origin: None,
+            lead: None,
             wiring: Wiring::default(),
             ipam: Ipam::None,
             leases: Vec::new(),
@@ -332,6 +337,16 @@ impl Attachment {
         tuning.sysctls = sysctls;
         self.wiring.tuning = Some(tuning).filter(|tuning| *tuning != Tuning::default());
     }
+}
+
+/// How a sandbox that Spoke connects to networks by itself (libnetwork's controller) may be led out
+/// through one of its interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lead {
+    /// The sandbox's default routes are those of the interface with the greatest one.
+    pub priority: i32,
+    /// Of which families the default route is this one's now.
+    pub families: Vec<Family>,
 }
 
 /// A call that joined a network of another name than its own, or several at once: what it made is

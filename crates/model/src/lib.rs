@@ -21,8 +21,8 @@ pub mod text;
 pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap, previous_address};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
-    Timestamp, Wiring, Wish,
+    Attachment, AttachmentId, Family, Handoff, Layer, Lead, Origin, Phase, Process, Runtime,
+    Sandbox, Timestamp, Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
@@ -31,17 +31,18 @@ pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
     IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, NEUTRON_KEYS, NEUTRON_PREFIX, Nesting,
-    NeutronLink, NeutronSaid, Parent, Plug, PluginChain, PortWish, Ptp, ResourceId, ResourceName,
-    ResourceRef, ScriptName, Tap, Tenure, Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
+    NeutronLink, NeutronSaid, Parent, Plug, PluginChain, PortWish, Ptp, Ready, RemoteLink,
+    ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Tenure, Vif, Vlan, VlanId, VlanRange,
+    Vlans, bridge_name,
 };
-pub use name::{AliasId, ContainerId, IfName, NetworkName, OwnerName, PluginName};
+pub use name::{AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName};
 pub use network::{Alias, Network, Publisher};
 pub use policy::{
     Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,
     Sysctl, Tuning, Vrf,
 };
 pub use pool::{
-    ForeignIpam, Holder, Ipam, Lease, Order, Pool, PoolId, Range, Reservation, Space, Sticky,
-    Subnet, SubnetId, Tenant, Want,
+    ForeignIpam, GivenPool, Holder, Ipam, Lease, Order, Pool, PoolId, Range, RemoteIpam,
+    RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};

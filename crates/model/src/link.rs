@@ -5,6 +5,7 @@ mod device;
 mod neutron;
 mod neutron_option;
 mod parent;
+mod remote;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub use neutron::{
 };
 pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronSaid};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
+pub use remote::{Ready, RemoteLink};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,6 +88,10 @@ pub enum LinkKind {
     Neutron(Box<NeutronLink>),
     /// Whatever somebody else connects the host's end to.
     Plug(Plug),
+    /// A network of a Docker network plugin of somebody else.
+    Remote(Box<RemoteLink>),
+    /// Whatever the interface that is moved into the container is connected to.
+    Ready(Ready),
 }
 
 impl LinkKind {
@@ -103,7 +109,9 @@ impl LinkKind {
             | LinkKind::Tap(_)
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
-            | LinkKind::Plug(_) => None,
+            | LinkKind::Plug(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => None,
         }
     }
 
@@ -121,7 +129,9 @@ impl LinkKind {
             | LinkKind::Tap(_)
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
-            | LinkKind::Plug(_) => None,
+            | LinkKind::Plug(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => None,
         }
     }
 
@@ -137,7 +147,9 @@ impl LinkKind {
             | LinkKind::Dummy
             | LinkKind::Tap(_)
             | LinkKind::Chain(_)
-            | LinkKind::Neutron(_) => false,
+            | LinkKind::Neutron(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => false,
         }
     }
 }

@@ -70,6 +70,10 @@ name!(
     PluginName, "plugin type", identifier
 );
 name!(
+    /// What a Docker plugin is called: the base name of its socket or description, never a path.
+    DriverName, "driver name", identifier
+);
+name!(
     /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`).
     IfName, "interface name", interface
 );

@@ -1,5 +1,6 @@
 //! Where addresses come from, and who holds them.
 
+mod remote;
 mod source;
 
 use std::fmt;
@@ -14,6 +15,8 @@ use crate::{
     AttachmentId, Dhcp, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime,
     Timestamp,
 };
+
+pub use remote::{GivenPool, RemoteIpam, RemotePool};
 
 /// Within one space no address is held twice, whichever network or runtime asks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -225,6 +228,8 @@ pub enum Ipam {
     Foreign(ForeignIpam),
     /// A server on the link's segment.
     Dhcp(Dhcp),
+    /// A Docker IPAM plugin of somebody else.
+    Remote(RemoteIpam),
     /// The runtime itself, which requested each of them from us before and gives it back by
     /// itself (libnetwork with us as its IPAM driver).
     Requested {

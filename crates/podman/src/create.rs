@@ -68,7 +68,8 @@ fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
         | model::Ipam::HostLocal { .. }
         | model::Ipam::Fixed { .. }
         | model::Ipam::Foreign(_)
-        | model::Ipam::Requested { .. } => DRIVER,
+        | model::Ipam::Requested { .. }
+        | model::Ipam::Remote(_) => DRIVER,
     };
     document["ipam_options"] = json!({"driver": driver});
     // Podman starts its name server for its own bridges only.

@@ -63,13 +63,15 @@ fn named(kind: &LinkKind) -> &'static str {
         LinkKind::Ipvlan(_) => "another ipvlan",
         LinkKind::Chain(_) => "plugins of its own",
         LinkKind::Neutron(_) => "a network of Neutron",
+        LinkKind::Remote(_) => "a network of another plugin",
         LinkKind::Ptp(_)
         | LinkKind::Loopback
         | LinkKind::Vlan(_)
         | LinkKind::Device(_)
         | LinkKind::Dummy
         | LinkKind::Tap(_)
-        | LinkKind::Plug(_) => "another kind of link",
+        | LinkKind::Plug(_)
+        | LinkKind::Ready(_) => "another kind of link",
     }
 }
 

@@ -162,7 +162,8 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Macvlan(_)
             | LinkKind::Ipvlan(_)
             | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)),
+            | LinkKind::Neutron(_)
+            | LinkKind::Remote(_)),
         ) => Ok(kind),
         Some(
             LinkKind::Ptp(_)
@@ -171,7 +172,8 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Device(_)
             | LinkKind::Dummy
             | LinkKind::Tap(_)
-            | LinkKind::Plug(_),
+            | LinkKind::Plug(_)
+            | LinkKind::Ready(_),
         )
         | None => Err(Error::unsupported(format!(
             "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what CNI plugins \

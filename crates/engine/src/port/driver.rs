@@ -3,7 +3,7 @@
 use super::Offer;
 use std::net::IpAddr;
 
-use model::{Attached, Attachment, Error, IfName, Mac, Network, Result};
+use model::{Attached, Attachment, Error, Family, IfName, Mac, Network, Result};
 
 /// Whether what a record describes is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,24 @@ pub trait Driver {
     /// Whether what the network's attachments are made on is there now, such as a parent device.
     fn status(&self, _network: &Network) -> Result<()> {
         Ok(())
+    }
+
+    /// Makes the network known to whoever makes its links, where that must be told before the first
+    /// attachment comes; its addresses are known ([`super::Ipam::request`]). Called once in the
+    /// network's life, whatever is restarted in between. On an error the caller removes.
+    fn create(&self, network: &Network) -> Result<()> {
+        let _ = network;
+        Ok(())
+    }
+
+    /// Leads the attachment's sandbox out through it, for these families and no others: its default
+    /// routes, and the ports of the host that lead to it. Repeating it is no error.
+    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        let _ = families;
+        Err(Error::unsupported(format!(
+            "{}: its driver does not know how to lead a sandbox out",
+            attachment.id
+        )))
     }
 
     /// Makes what the network's attachments share, such as its bridge with its gateway addresses,

@@ -41,6 +41,13 @@ pub enum Granted {
 /// An address source beside the book: a `host-local` directory, or a foreign IPAM plugin.
 /// The attachment's [`model::Ipam`] says which.
 pub trait Ipam {
+    /// Gets what the network's addresses are handed out from, before there is a network: what the
+    /// source gave. Where it fails on the way it gives back what it got. [`Ipam::remove`] is the
+    /// opposite.
+    fn request(&self, network: &Network) -> Result<model::Ipam> {
+        Ok(network.ipam.clone())
+    }
+
     /// Claims the attachment's leases, or asks for addresses. The record is already committed.
     fn lease(&self, attachment: &Attachment) -> Result<Granted>;
 

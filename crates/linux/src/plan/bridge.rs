@@ -38,7 +38,8 @@ pub(super) fn plan(
     let port = port::steps(&veth.host, &bridge.port);
     host.extend(super::pair(veth, &seat, attachment, facts)?);
     host.extend(port);
-    let attached = Attached { interfaces, addresses, routes, dns: attachment.dns.clone() };
+    let attached =
+        Attached { interfaces, addresses, routes, dns: attachment.dns.clone(), keeps_in: false };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 

@@ -53,6 +53,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         addresses,
         routes: attachment.routes.clone(),
         dns: attachment.dns.clone(),
+        keeps_in: false,
     };
     Ok(Plan { host, sandbox, after, attached })
 }

@@ -69,7 +69,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     let interface = Interface { name: seat.name, mac: birth.mac, mtu: link.mtu, place: seat.place };
     let interfaces = if birth.is_hidden { Vec::new() } else { vec![interface] };
     let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
-    plan.attached = Attached { interfaces, addresses, routes, dns };
+    plan.attached = Attached { interfaces, addresses, routes, dns, keeps_in: false };
     Ok(plan)
 }
 
@@ -97,7 +97,9 @@ fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Re
         | LinkKind::Loopback
         | LinkKind::Chain(_)
         | LinkKind::Neutron(_)
-        | LinkKind::Plug(_) => {
+        | LinkKind::Plug(_)
+        | LinkKind::Remote(_)
+        | LinkKind::Ready(_) => {
             Err(Error::bug(format!("{}: its link has an end in the host", attachment.id)))
         }
     }

@@ -170,7 +170,9 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
             | LinkKind::Tap(_)
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
-            | LinkKind::Plug(_) => Ok(None),
+            | LinkKind::Plug(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => Ok(None),
         };
     }
     match (told(attachment), published(attachment).next()) {

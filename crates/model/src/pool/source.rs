@@ -1,6 +1,6 @@
 //! What an address source says of itself.
 
-use crate::{Family, Ipam, Lease, Pool};
+use crate::{Family, Ipam, Lease, Pool, RemoteIpam};
 
 impl Ipam {
     /// The pools of the book that it leases from.
@@ -11,7 +11,8 @@ impl Ipam {
             | Ipam::Fixed { .. }
             | Ipam::Requested { .. }
             | Ipam::Foreign(_)
-            | Ipam::Dhcp(_) => &[],
+            | Ipam::Dhcp(_)
+            | Ipam::Remote(_) => &[],
         }
     }
 
@@ -23,7 +24,22 @@ impl Ipam {
             | Ipam::Book { .. }
             | Ipam::HostLocal { .. }
             | Ipam::Foreign(_)
-            | Ipam::Dhcp(_) => &[],
+            | Ipam::Dhcp(_)
+            | Ipam::Remote(_) => &[],
+        }
+    }
+
+    /// The Docker IPAM plugin, where it is one.
+    pub fn remote(&self) -> Option<&RemoteIpam> {
+        match self {
+            Ipam::Remote(remote) => Some(remote),
+            Ipam::None
+            | Ipam::Book { .. }
+            | Ipam::HostLocal { .. }
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => None,
         }
     }
 
@@ -31,8 +47,12 @@ impl Ipam {
     pub fn families(&self) -> Vec<Family> {
         let pools = self.pools().iter().filter_map(|pool| pool.ranges.first());
         let told = self.told().iter().map(|lease| Family::of(&lease.address));
-        let mut families: Vec<Family> =
-            pools.map(|range| Family::of(&range.subnet)).chain(told).collect();
+        let remote = self.remote().into_iter().flat_map(|remote| &remote.pools);
+        let mut families: Vec<Family> = pools
+            .map(|range| Family::of(&range.subnet))
+            .chain(told)
+            .chain(remote.map(|pool| pool.family))
+            .collect();
         families.sort_unstable();
         families.dedup();
         families
@@ -41,7 +61,7 @@ impl Ipam {
     /// Whether others than the book have a say in its addresses.
     pub fn is_shared(&self) -> bool {
         match self {
-            Ipam::HostLocal { .. } | Ipam::Foreign(_) | Ipam::Dhcp(_) => true,
+            Ipam::HostLocal { .. } | Ipam::Foreign(_) | Ipam::Dhcp(_) | Ipam::Remote(_) => true,
             Ipam::None | Ipam::Book { .. } | Ipam::Fixed { .. } | Ipam::Requested { .. } => false,
         }
     }
@@ -54,7 +74,8 @@ impl Ipam {
             | Ipam::Book { .. }
             | Ipam::HostLocal { .. }
             | Ipam::Fixed { .. }
-            | Ipam::Requested { .. } => false,
+            | Ipam::Requested { .. }
+            | Ipam::Remote(_) => false,
         }
     }
 }

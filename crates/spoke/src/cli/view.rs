@@ -154,6 +154,7 @@ pub(super) fn driver(kind: &LinkKind) -> &'static str {
         LinkKind::Tap(_) => "tap",
         LinkKind::Chain(_) => "cni",
         LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
+        LinkKind::Remote(_) | LinkKind::Ready(_) => "remote",
     }
 }
 
@@ -176,6 +177,7 @@ fn ipam(network: &Network) -> &'static str {
         model::Ipam::Fixed { .. } => "static",
         model::Ipam::Foreign(_) => "foreign",
         model::Ipam::Dhcp(_) => "dhcp",
+        model::Ipam::Remote(_) => "remote",
         model::Ipam::Requested { .. } => "requested",
     }
 }

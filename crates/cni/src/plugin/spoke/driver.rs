@@ -74,7 +74,11 @@ impl Driver {
             LinkKind::Dummy => Driver::Dummy,
             LinkKind::Tap(_) => Driver::Tap,
             LinkKind::Neutron(_) => Driver::Neutron,
-            LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Plug(_) => return None,
+            LinkKind::Loopback
+            | LinkKind::Chain(_)
+            | LinkKind::Plug(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => return None,
         })
     }
 

@@ -72,7 +72,8 @@ pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
         | LinkKind::Macvlan(_)
         | LinkKind::Tap(_)
         | LinkKind::Neutron(_)
-        | LinkKind::Plug(_) => {
+        | LinkKind::Plug(_)
+        | LinkKind::Remote(_) => {
             link.mac = Some(mac);
         }
         LinkKind::Vlan(_) | LinkKind::Device(_) | LinkKind::Dummy => {
@@ -83,7 +84,7 @@ pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
                 "\"mac\" is {mac}, but an ipvlan has the hardware address of its parent"
             )));
         }
-        LinkKind::Loopback | LinkKind::Chain(_) => {
+        LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Ready(_) => {
             return Err(Error::invalid(format!(
                 "\"mac\" is {mac}, but the network leaves no choice of hardware addresses"
             )));

@@ -54,7 +54,9 @@ impl Lan {
             | LinkKind::Tap(_)
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
-            | LinkKind::Plug(_) => shown,
+            | LinkKind::Plug(_)
+            | LinkKind::Remote(_)
+            | LinkKind::Ready(_) => shown,
         }
     }
 }
