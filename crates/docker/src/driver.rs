@@ -134,20 +134,20 @@ impl<B: Backstage> Docker<B> {
             name.parse().map_err(|why| Error::bug(format!("address space {name} {why}")))
         };
         let profile = Profile {
-            network: NetworkCapabilities {
+            network: Some(NetworkCapabilities {
                 scope: settings.scope,
                 connectivity: settings.scope,
                 checks_gateways: true,
-            },
-            ipam: IpamCapabilities {
+            }),
+            ipam: Some(IpamCapabilities {
                 requires_mac: settings.requires_mac,
                 // The book remembers; and nobody can tell a repetition from a second request.
                 requires_replay: false,
-            },
-            spaces: AddressSpaces {
+            }),
+            spaces: Some(AddressSpaces {
                 local: space(ipam::key::LOCAL)?,
                 global: space(ipam::key::GLOBAL)?,
-            },
+            }),
         };
         Ok(Self { backstage, settings, profile })
     }

@@ -107,13 +107,16 @@ impl<B: Backstage> Kuryr<B> {
     /// A plugin over this.
     pub fn new(backstage: B, settings: Settings) -> Self {
         let profile = Profile {
-            network: NetworkCapabilities {
+            network: Some(NetworkCapabilities {
                 scope: settings.scope,
                 connectivity: settings.scope,
                 checks_gateways: true,
-            },
-            ipam: IpamCapabilities { requires_mac: settings.requires_mac, requires_replay: false },
-            spaces: settings.spaces.clone(),
+            }),
+            ipam: Some(IpamCapabilities {
+                requires_mac: settings.requires_mac,
+                requires_replay: false,
+            }),
+            spaces: Some(settings.spaces.clone()),
         };
         let (pending, hidden) = (Pending::default(), Hidden::default());
         Self { backstage, settings, profile, pending, hidden }

@@ -11,5 +11,6 @@ pub mod driver;
 mod ipam;
 pub mod kuryr;
 pub mod reconcile;
+pub mod remote;
 pub mod server;
 pub mod wire;

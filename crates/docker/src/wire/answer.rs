@@ -149,6 +149,11 @@ pub struct PoolGiven {
     pub data: BTreeMap<String, String>,
 }
 
+/// How Plugin.Activate calls a network driver.
+pub(super) const NETWORK_DRIVER: &str = "NetworkDriver";
+/// How it calls an IPAM driver.
+pub(super) const IPAM_DRIVER: &str = "IpamDriver";
+
 /// A question about the plugin itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
@@ -177,12 +182,12 @@ impl Question {
 /// What a plugin says about itself. It is the same for its whole life: engines ask once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What its network driver can do.
-    pub network: NetworkCapabilities,
-    /// What its IPAM driver needs.
-    pub ipam: IpamCapabilities,
-    /// Which address spaces its IPAM driver uses by default.
-    pub spaces: AddressSpaces,
+    /// What its network driver can do; none if it is no network driver.
+    pub network: Option<NetworkCapabilities>,
+    /// What its IPAM driver needs; none if it is no IPAM driver.
+    pub ipam: Option<IpamCapabilities>,
+    /// Which address spaces its IPAM driver uses by default; none if it names none.
+    pub spaces: Option<AddressSpaces>,
 }
 
 /// What a network driver can do.
@@ -238,11 +243,13 @@ impl Profile {
         #[derive(Serialize)]
         #[serde(rename_all = "PascalCase")]
         struct Manifest {
-            implements: [&'static str; 2],
+            implements: Vec<&'static str>,
         }
         match question {
             Question::Activate => {
-                serde_json::to_vec(&Manifest { implements: ["NetworkDriver", "IpamDriver"] })
+                let network = self.network.map(|_| NETWORK_DRIVER);
+                let implements = network.into_iter().chain(self.ipam.map(|_| IPAM_DRIVER));
+                serde_json::to_vec(&Manifest { implements: implements.collect() })
             }
             Question::NetworkCapabilities => serde_json::to_vec(&self.network),
             Question::IpamCapabilities => serde_json::to_vec(&self.ipam),

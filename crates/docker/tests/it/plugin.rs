@@ -42,16 +42,16 @@ pub(crate) struct Seen {
 impl Recorder {
     fn new(held: bool) -> Self {
         let profile = Profile {
-            network: NetworkCapabilities {
+            network: Some(NetworkCapabilities {
                 scope: Scope::Local,
                 connectivity: Scope::Local,
                 checks_gateways: false,
-            },
-            ipam: IpamCapabilities { requires_mac: true, requires_replay: false },
-            spaces: AddressSpaces {
+            }),
+            ipam: Some(IpamCapabilities { requires_mac: true, requires_replay: false }),
+            spaces: Some(AddressSpaces {
                 local: "here".parse().unwrap(),
                 global: "everywhere".parse().unwrap(),
-            },
+            }),
         };
         let seen = Mutex::new(Seen { held, ..Seen::default() });
         Self { profile, seen, changed: Condvar::new() }
