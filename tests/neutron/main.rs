@@ -7,6 +7,7 @@ mod better;
 mod calls;
 mod container;
 mod crowd;
+mod figures;
 mod fixture;
 mod front;
 mod front_runtimes;
