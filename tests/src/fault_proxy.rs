@@ -64,7 +64,7 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let (state, changed) = &*self.0;
         let mut waiting = locked(state);
         waiting.reached = true;

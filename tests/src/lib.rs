@@ -27,6 +27,7 @@ mod plugins;
 mod podman;
 mod podman5;
 mod remains;
+pub mod remote_driver;
 mod running;
 mod serve;
 mod snapshot;
