@@ -376,6 +376,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         routes: plan.source.routes.clone(),
         dns: plan.source.dns.clone(),
         sticky: plan.sticky,
+        stage: model::Stage::Made,
     }
 }
 

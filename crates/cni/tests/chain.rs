@@ -146,6 +146,7 @@ impl Bench {
             routes: Vec::new(),
             dns: model::Dns::default(),
             sticky: false,
+            stage: model::Stage::Made,
         };
         let alias = Alias {
             id: format!("id-{name}").parse().unwrap(),

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Claim, Cursor, Error, Holder, Layer, Network,
-    NetworkName, OwnerName, PoolId, Reservation, Result, Space, Subnet, SubnetId,
+    Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Error, Holder, Layer,
+    Network, NetworkName, OwnerName, PoolId, Reservation, Result, Roster, Space, Subnet, SubnetId,
 };
 
 use crate::Engine;
@@ -43,6 +43,7 @@ reader!(reservation, Reservation, Reservation);
 reader!(sticky, Sticky, Vec<IpAddr>);
 reader!(subnet, Subnet, Subnet);
 reader!(alias, Alias, Alias);
+reader!(roster, Sandbox, Roster);
 
 impl Engine<'_> {
     fn read<T>(
@@ -124,6 +125,10 @@ impl Engine<'_> {
 
     pub(crate) fn aliases_in(&self, prefix: &Prefix) -> Result<Vec<Read<Alias>>> {
         self.read_all(prefix, alias)
+    }
+
+    pub(crate) fn roster_of(&self, container: &ContainerId) -> Result<Option<Read<Roster>>> {
+        self.read(&Key::Sandbox(container.clone()), roster)
     }
 
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {

@@ -28,6 +28,7 @@ mod probe;
 mod publish;
 mod renamed;
 mod request;
+mod sandbox;
 mod search;
 mod subnet;
 mod together;

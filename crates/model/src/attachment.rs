@@ -110,11 +110,13 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Where the addresses must be unique that whoever makes the link chooses: a cloud's network is
-    /// not routed by this host, and another one may have the same subnet.
+    /// Where the addresses must be unique that somebody else chooses: a cloud's network is not
+    /// routed by this host, and another one may have the same subnet. Nor is a remote driver's as
+    /// far as anybody can tell: where its packets go is its own affair, and libnetwork lets two such
+    /// networks have one subnet. On a link of the kernel's this host does route them, whoever chose.
     pub fn space(&self, network: &NetworkName) -> Space {
         match self.link.as_ref().map(|link| &link.kind) {
-            Some(LinkKind::Neutron(_)) => Space::Network(network.clone()),
+            Some(LinkKind::Neutron(_) | LinkKind::Remote(_)) => Space::Network(network.clone()),
             _ => Space::Host,
         }
     }

@@ -16,6 +16,7 @@ mod network;
 mod policy;
 mod pool;
 mod port;
+mod roster;
 pub mod text;
 
 pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap, previous_address};
@@ -36,7 +37,7 @@ pub use link::{
     Vlans, bridge_name,
 };
 pub use name::{AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName};
-pub use network::{Alias, Network, Publisher};
+pub use network::{Alias, Network, Publisher, Stage};
 pub use policy::{
     Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,
     Sysctl, Tuning, Vrf,
@@ -46,3 +47,4 @@ pub use pool::{
     RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
+pub use roster::{Roster, Steering};

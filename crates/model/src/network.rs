@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AliasId, Dns, Handoff, IfName, Ipam, NetworkName, Route, Runtime, Timestamp, Wiring};
+use crate::{
+    AliasId, Dns, Handoff, IfName, Ipam, LinkKind, NetworkName, Process, Route, Runtime, Timestamp,
+    Wiring,
+};
 
 /// A network: the template from which its attachments are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,50 @@ pub struct Network {
     pub dns: Dns,
     /// Whether an attachment whose owner has a lasting name gets the same addresses each time.
     pub sticky: bool,
+    /// How far it is made.
+    #[serde(default, skip_serializing_if = "Stage::is_made")]
+    pub stage: Stage,
+}
+
+impl Network {
+    /// Whether somebody else must be told of it before its first attachment comes, and once more
+    /// after its last one has left: a Docker plugin makes its links, or hands out its addresses.
+    pub fn is_told(&self) -> bool {
+        let kind = self.wiring.link.as_ref().map(|link| &link.kind);
+        self.ipam.remote().is_some() || matches!(kind, Some(LinkKind::Remote(_)))
+    }
+}
+
+/// How far a network is made. Only one that somebody else must be told of is ever half made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Containers can be attached to it.
+    #[default]
+    Made,
+    /// Being made by this process; half made, and nobody's, once that is dead.
+    Making {
+        /// The process at work.
+        by: Process,
+    },
+    /// Being taken down by this process; anybody's to go on with once that is dead.
+    Unmaking {
+        /// The process at work.
+        by: Process,
+    },
+    /// Half made or half taken down, and nobody works on it: somebody else failed on the way. What
+    /// is left of it is anybody's to take down.
+    Left,
+    /// Never made: only a configuration that other networks are made from (libnetwork's config-only
+    /// networks).
+    Template,
+}
+
+impl Stage {
+    /// Whether containers can be attached to it.
+    pub fn is_made(&self) -> bool {
+        *self == Stage::Made
+    }
 }
 
 /// A network under the id that a runtime gave to it (libnetwork's network id). Several runtimes, or

@@ -54,7 +54,9 @@ fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
         document["network_interface"] = json!(device);
     }
     let is_v6 = |pool: &model::Pool| pool.ranges.iter().any(|r| r.subnet.addr().is_ipv6());
-    if network.ipam.pools().iter().any(is_v6) {
+    let is_v6 = network.ipam.pools().iter().any(is_v6)
+        || network.ipam.remote().is_some_and(|_| network.ipam.families().contains(&Family::V6));
+    if is_v6 {
         document["ipv6_enabled"] = json!(true);
     }
     if document["subnets"].as_array().is_some_and(Vec::is_empty) {
@@ -99,7 +101,11 @@ fn subnets_of(network: &Network) -> Value {
             "lease_range": {"start_ip": range.first, "end_ip": range.last},
         })
     };
-    ranges.map(subnet).collect()
+    let given = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+    let of_plugin = given.filter_map(|pool| pool.given.as_ref()).map(|given| {
+        json!({"subnet": given.net, "gateway": given.gateway.map(|gateway| gateway.addr())})
+    });
+    ranges.map(subnet).chain(of_plugin).collect()
 }
 
 /// A network of somebody else's is joined by asking for it, and not by accident. One that Podman

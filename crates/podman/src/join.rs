@@ -28,7 +28,7 @@ pub(crate) fn left(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkN
 }
 
 fn refuse_other_subnets(config: &NetworkConfig, network: &Network) -> Result<()> {
-    if network.wiring.chooses_addresses() {
+    if network.wiring.chooses_addresses() || network.ipam.remote().is_some() {
         return Ok(());
     }
     let ranges: Vec<_> = network.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();

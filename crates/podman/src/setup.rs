@@ -75,6 +75,7 @@ fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }
 }
 
@@ -122,7 +123,8 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     let bridge = kind.and_then(LinkKind::bridge);
     // On a segment past this host, and on internal networks, containers are not published.
-    let is_published = bridge.is_some() || matches!(kind, Some(LinkKind::Neutron(_)));
+    let is_elsewhere = matches!(kind, Some(LinkKind::Neutron(_) | LinkKind::Remote(_)));
+    let is_published = bridge.is_some() || is_elsewhere;
     if is_published && !is_internal(network) {
         let behind = bridge.map(|bridge| bridge.name.clone());
         let publish = model::Publish { ports: exec.ports()?, behind, ..template };

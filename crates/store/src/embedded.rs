@@ -233,7 +233,12 @@ impl Kind {
     fn is_durable(self) -> bool {
         match self {
             Kind::Network | Kind::Reservation | Kind::Sticky | Kind::Subnet | Kind::Alias => true,
-            Kind::Configured | Kind::Attachment | Kind::Lease | Kind::Cursor | Kind::Port => false,
+            Kind::Configured
+            | Kind::Attachment
+            | Kind::Lease
+            | Kind::Cursor
+            | Kind::Port
+            | Kind::Sandbox => false,
         }
     }
 }

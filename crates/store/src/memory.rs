@@ -85,7 +85,8 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Ports, Key::Port(..))
         | (Prefix::Reservations, Key::Reservation(..))
         | (Prefix::Subnets, Key::Subnet(_))
-        | (Prefix::Aliases, Key::Alias(_)) => true,
+        | (Prefix::Aliases, Key::Alias(_))
+        | (Prefix::Sandboxes, Key::Sandbox(_)) => true,
         (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
         (Prefix::Leases(wanted), Key::Lease(space, _)) => space == wanted,
         (Prefix::StickyOf(wanted), Key::Sticky(network, _)) => network == wanted,

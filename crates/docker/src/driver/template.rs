@@ -44,6 +44,7 @@ pub(crate) fn network(
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: blocks.iter().any(kept),
+        stage: model::Stage::Made,
     })
 }
 
@@ -176,8 +177,8 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Ready(_),
         )
         | None => Err(Error::unsupported(format!(
-            "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what CNI plugins \
-             make",
+            "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what \
+             plugins make",
             network.name
         ))),
     }

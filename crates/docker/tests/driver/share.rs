@@ -58,6 +58,7 @@ fn front(world: &World, egress: EgressPolicy) {
         routes: vec![Route::new("10.99.0.0/16".parse().unwrap(), None)],
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     };
     world.engine().create_network(&network).unwrap();
 }

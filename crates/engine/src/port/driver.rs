@@ -33,6 +33,11 @@ pub enum Stray {
 /// attachment, so that [`Driver::detach`] needs nothing else and can be repeated at any time.
 pub trait Driver {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
+    ///
+    /// Where the attachment has a [`model::Lead`], its default routes are not made, nor its published
+    /// ports, until [`Driver::lead`] says so. [`Attached::routes`] names those routes all the same,
+    /// each with its next hop if it has one: that is how it is known what could lead the sandbox out,
+    /// and [`Driver::check`] expects only those of [`model::Lead::families`] in the kernel.
     fn attach(&self, attachment: &Attachment) -> Result<Attached>;
 
     /// Makes the link alone, up and without addresses, for a source that is asked over it. On an
@@ -99,7 +104,9 @@ pub trait Driver {
     }
 
     /// Leads the attachment's sandbox out through it, for these families and no others: its default
-    /// routes, and the ports of the host that lead to it. Repeating it is no error.
+    /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
+    /// it. None: it leads nowhere any more. [`model::Lead::families`] says what was so before, as far
+    /// as that is known. Repeating it is no error; [`Driver::detach`] undoes it with all the rest.
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let _ = families;
         Err(Error::unsupported(format!(

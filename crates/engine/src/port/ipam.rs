@@ -49,6 +49,10 @@ pub trait Ipam {
     }
 
     /// Claims the attachment's leases, or asks for addresses. The record is already committed.
+    ///
+    /// Of a [`model::Ipam::Remote`] the leases that the attachment has are wishes: these addresses it
+    /// must get, or the call fails. Their prefix is as long as the address, for only the source knows
+    /// the subnet; the answer is [`Granted::Offered`] with the right one, each address once.
     fn lease(&self, attachment: &Attachment) -> Result<Granted>;
 
     /// Gives back everything that the attachment's owner holds; nothing held is no error.

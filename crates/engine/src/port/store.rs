@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Claim, Cursor, Holder, Layer, Network, NetworkName,
-    OwnerName, PoolId, Protocol, Reservation, Result, Space, Subnet, SubnetId,
+    Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer, Network,
+    NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Roster, Space, Subnet, SubnetId,
 };
 
 /// The name of a record.
@@ -33,6 +33,8 @@ pub enum Key {
     Subnet(SubnetId),
     /// A network under a runtime's own id. Durable.
     Alias(AliasId),
+    /// What Spoke itself connects a container to.
+    Sandbox(ContainerId),
 }
 
 /// What is stored under a [`Key`] of the same name.
@@ -56,6 +58,8 @@ pub enum Record {
     Subnet(Subnet),
     /// Under [`Key::Alias`].
     Alias(Alias),
+    /// Under [`Key::Sandbox`]; never without members.
+    Sandbox(Roster),
 }
 
 /// A set of keys that can be listed.
@@ -83,6 +87,8 @@ pub enum Prefix {
     Subnets,
     /// Every [`Key::Alias`].
     Aliases,
+    /// Every [`Key::Sandbox`].
+    Sandboxes,
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after
@@ -180,7 +186,8 @@ impl Key {
             | Key::Attachment(..)
             | Key::Lease(..)
             | Key::Cursor(_)
-            | Key::Port(..) => false,
+            | Key::Port(..)
+            | Key::Sandbox(_) => false,
         }
     }
 }

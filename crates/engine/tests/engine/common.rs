@@ -210,6 +210,7 @@ pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }
 }
 

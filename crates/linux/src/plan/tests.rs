@@ -98,6 +98,13 @@ fn show(step: &Step) -> String {
         Step::Move { from, to, remembers } => {
             format!("move {from} to {to}{}", if *remembers { " and remember" } else { "" })
         }
+        Step::Mark { link, alias, .. } => format!("mark {link} {alias:?}"),
+        Step::Rename { from, to } => format!("rename {from} to {to}"),
+        Step::Mtu(name, mtu) => format!("mtu {mtu} of {name}"),
+        Step::RouteAnywhere(route) => {
+            format!("route {} via {} on whatever", route.dst, route.via.unwrap())
+        }
+        Step::DropRouteAnywhere(net, via) => format!("drop route {net} via {via}"),
         Step::Mac(name, mac) => format!("mac {mac} of {name}"),
         Step::Checksums(name) => format!("checksums made by {name}'s sender"),
         Step::Alias(name, text) => format!("alias {text:?} of {name}"),
@@ -284,6 +291,7 @@ fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }
 }
 

@@ -153,6 +153,7 @@ pub(crate) fn network(kind: LinkKind) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) enum Kind {
     Sticky,
     Subnet,
     Alias,
+    Sandbox,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,6 +44,7 @@ impl Kind {
             Key::Sticky(..) => Kind::Sticky,
             Key::Subnet(_) => Kind::Subnet,
             Key::Alias(_) => Kind::Alias,
+            Key::Sandbox(_) => Kind::Sandbox,
         }
     }
 }
@@ -72,6 +74,7 @@ pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         }
         (Key::Subnet(id), Record::Subnet(subnet)) => write(id, revision, subnet),
         (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
+        (Key::Sandbox(container), Record::Sandbox(roster)) => write(container, revision, roster),
         _ => return Err(Error::bug(format!("a record of another kind under {key:?}"))),
     }?;
     match bytes.len() {
@@ -104,6 +107,7 @@ pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
         Kind::Sticky => read(bytes, |(network, owner)| Key::Sticky(network, owner), Record::Sticky),
         Kind::Subnet => read(bytes, Key::Subnet, Record::Subnet),
         Kind::Alias => read(bytes, Key::Alias, Record::Alias),
+        Kind::Sandbox => read(bytes, Key::Sandbox, Record::Sandbox),
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) fn of(key: &Key) -> String {
         Key::Sticky(network, owner) => format!("sticky/{network}/{}", owner_name(owner)),
         Key::Subnet(id) => format!("subnets/{}", subnet_name(id)),
         Key::Alias(id) => format!("aliases/{id}"),
+        Key::Sandbox(container) => format!("sandboxes/{container}"),
     }
 }
 
@@ -68,6 +69,7 @@ impl Scan {
             Prefix::StickyOf(network) => flat(Kind::Sticky, format!("sticky/{network}")),
             Prefix::Subnets => flat(Kind::Subnet, "subnets".into()),
             Prefix::Aliases => flat(Kind::Alias, "aliases".into()),
+            Prefix::Sandboxes => flat(Kind::Sandbox, "sandboxes".into()),
         }
     }
 }

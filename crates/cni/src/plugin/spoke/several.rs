@@ -150,11 +150,15 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
             continue;
         }
         let has = |plan: &&Plan| {
-            plan.source.ipam.pools().iter().any(|pool| pool.range_of(address).is_some())
+            let ipam = &plan.source.ipam;
+            let given = ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+            let nets = given.filter_map(|pool| pool.given.as_ref()).map(|given| given.net);
+            ipam.pools().iter().any(|pool| pool.range_of(address).is_some())
+                || nets.into_iter().any(|net| net.contains(&address))
         };
         let by_pool = plans.iter().position(|plan| has(&plan));
-        // What a cloud has is only known there.
-        let place = by_pool.or_else(|| plans.iter().position(|plan| is_of_cloud(&plan.template)));
+        // What somebody else chooses is only known there.
+        let place = by_pool.or_else(|| plans.iter().position(|plan| is_elsewhere(&plan.template)));
         match place.and_then(|place| plans.get_mut(place)) {
             Some(plan) => plan.source.wanted.push(address),
             None if call.command != Command::Add => {}
@@ -172,7 +176,7 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
 fn publish(call: &Call<'_>, plans: &mut [Plan]) -> Result<()> {
     let can = |plan: &Plan| {
         let link = plan.template.link.as_ref();
-        link.is_some_and(|link| link.kind.is_pair()) || is_of_cloud(&plan.template)
+        link.is_some_and(|link| link.kind.is_pair()) || is_elsewhere(&plan.template)
     };
     let place = plans.iter().position(can).unwrap_or_default();
     if let Some(plan) = plans.get_mut(place) {
@@ -181,6 +185,10 @@ fn publish(call: &Call<'_>, plans: &mut [Plan]) -> Result<()> {
     Ok(())
 }
 
-fn is_of_cloud(template: &Wiring) -> bool {
-    matches!(template.link.as_ref().map(|link| &link.kind), Some(LinkKind::Neutron(_)))
+/// Whether a cloud or a Docker plugin makes the link.
+fn is_elsewhere(template: &Wiring) -> bool {
+    matches!(
+        template.link.as_ref().map(|link| &link.kind),
+        Some(LinkKind::Neutron(_) | LinkKind::Remote(_))
+    )
 }
