@@ -5,16 +5,19 @@
 //! keys passed over. What they hold becomes a model type here or is refused here.
 
 mod answer;
+mod encode;
 mod id;
 mod ipam;
 mod network;
 mod object;
 mod options;
 mod ports;
+mod write;
 
 pub use answer::{
-    AddressSpaces, Answer, EndpointGiven, Failure, IpamCapabilities, Joined, Moved,
-    NetworkCapabilities, PoolGiven, Profile, Question, Scope, Skip, StaticRoute,
+    AddressSpaces, Answer, EndpointGiven, Failure, IpamCapabilities, Joined, Manifest, Moved,
+    NetworkCapabilities, PoolGiven, Profile, Question, Rest, Scope, Skip, StaticRoute, Unusable,
+    failure, readable,
 };
 pub use id::{EndpointId, NetworkId, PoolKey, SpaceName};
 pub use ipam::{Purpose, ReleaseAddress, RequestAddress, RequestPool};

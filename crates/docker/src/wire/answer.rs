@@ -1,5 +1,8 @@
 //! Answers. Keys are written as the contract spells them.
 
+mod profile;
+mod read;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,6 +11,8 @@ use model::{IfName, Mac};
 use serde::{Serialize, Serializer};
 
 use super::{Method, PoolKey, SpaceName};
+pub use profile::Manifest;
+pub use read::{Rest, Unusable, failure, readable};
 
 /// What a working call answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,10 +10,10 @@ use super::object::Object;
 use super::options::MAC_ADDRESS;
 use super::{PoolKey, Refusal, SpaceName};
 
-const KIND: &str = "RequestAddressType";
-const GATEWAY: &str = "com.docker.network.gateway";
-const ENDPOINT_NAME: &str = "com.docker.network.endpoint.name";
-const SERIAL: &str = "com.docker.network.ipam.serial";
+pub(super) const KIND: &str = "RequestAddressType";
+pub(super) const GATEWAY: &str = "com.docker.network.gateway";
+pub(super) const ENDPOINT_NAME: &str = "com.docker.network.endpoint.name";
+pub(super) const SERIAL: &str = "com.docker.network.ipam.serial";
 
 /// RequestPool. It does not say for which network.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use super::options::{EndpointOptions, NetworkOptions};
 use super::ports::Ports;
 use super::{EndpointId, NetworkId, Refusal, SpaceName};
 
-const NO_PROXY_6TO4: &str = "com.docker.network.driver.private.no_proxy_6to4";
+pub(super) const NO_PROXY_6TO4: &str = "com.docker.network.driver.private.no_proxy_6to4";
 const MOST_SUBNETS: usize = 1024;
 /// libnetwork's only kind of discovery.
-const NODE: u64 = 1;
+pub(super) const NODE: u64 = 1;
 
 /// CreateNetwork. It comes once in a network's life, not again when anything restarts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,7 +49,13 @@ impl<'a> Object<'a> {
         self.fields.is_some()
     }
 
-    fn get(&self, key: &str) -> Option<&'a Value> {
+    /// All fields.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        self.fields.into_iter().flatten()
+    }
+
+    /// A value; none if it is absent or null.
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         let fields = self.fields?;
         let any_case = || fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
         let value = fields.get(key).or_else(|| any_case().map(|(_, value)| value));

@@ -2,6 +2,7 @@
 //! absent key says nothing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,14 +15,14 @@ use super::Refusal;
 use super::object::{Object, parse, quoted, text_of};
 use super::ports::{EXPOSED, PORT_MAP, Ports};
 
-const GENERIC: &str = "com.docker.network.generic";
-const ENABLE_IPV4: &str = "com.docker.network.enable_ipv4";
-const ENABLE_IPV6: &str = "com.docker.network.enable_ipv6";
-const INTERNAL: &str = "com.docker.network.internal";
-const DNS_SERVERS: &str = "com.docker.network.endpoint.dnsservers";
+pub(super) const GENERIC: &str = "com.docker.network.generic";
+pub(super) const ENABLE_IPV4: &str = "com.docker.network.enable_ipv4";
+pub(super) const ENABLE_IPV6: &str = "com.docker.network.enable_ipv6";
+pub(super) const INTERNAL: &str = "com.docker.network.internal";
+pub(super) const DNS_SERVERS: &str = "com.docker.network.endpoint.dnsservers";
 pub(super) const MAC_ADDRESS: &str = "com.docker.network.endpoint.macaddress";
-const IFNAME: &str = "com.docker.network.endpoint.ifname";
-const SYSCTLS: &str = "com.docker.network.endpoint.sysctls";
+pub(super) const IFNAME: &str = "com.docker.network.endpoint.ifname";
+pub(super) const SYSCTLS: &str = "com.docker.network.endpoint.sysctls";
 
 const MOST_SERVERS: usize = 256;
 
@@ -119,6 +120,17 @@ impl SysctlSetting {
     pub fn of(&self, interface: &IfName) -> Sysctl {
         let parts = self.parts.iter().map(|part| part.as_deref().unwrap_or(interface.as_str()));
         Sysctl { path: parts.collect::<PathBuf>(), value: self.value.clone() }
+    }
+}
+
+impl fmt::Display for SysctlSetting {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, part) in self.parts.iter().enumerate() {
+            let dot = if n == 0 { "" } else { "." };
+            write!(f, "{dot}{}", part.as_deref().unwrap_or("IFNAME"))?;
+        }
+        write!(f, "={}", self.value)
     }
 }
 
