@@ -63,6 +63,14 @@ impl<'a> Hands<'a> {
                 crate::tap::make(self.socket, tap)
             }
             Step::Move { from, to, remembers } => self.move_link(from, to, *remembers),
+            Step::Mark { link, group, alias } => {
+                let index = self.index(link)?;
+                let marks = [Change::Group(*group), Change::Alias(alias.clone())];
+                self.batch.change_link(At::Index(index), &marks);
+                Ok(())
+            }
+            Step::Rename { from, to } => self.rename(from, to),
+            Step::Mtu(name, mtu) => self.change(name, &Change::Mtu(*mtu)),
             Step::Mac(name, mac) => self.change(name, &Change::Mac(*mac)),
             Step::Checksums(name) => {
                 self.flush()?;
@@ -82,16 +90,20 @@ impl<'a> Hands<'a> {
             }
             Step::Route { link, route, source } => {
                 let index = self.index(link)?;
-                let told = netlink::Route { source: *source, ..wire(route, index) };
-                let added = self.batch.add_route(&told, Existing::Keep);
-                self.done.push((added, Errno::EXIST));
+                self.add_route(&netlink::Route { source: *source, ..wire(route, Some(index)) });
+                Ok(())
+            }
+            Step::RouteAnywhere(route) => {
+                self.add_route(&wire(route, None));
                 Ok(())
             }
             Step::DropRoute(name, dst) => {
                 let index = self.index(name)?;
-                let dropped =
-                    self.batch.delete_route(&netlink::Route::new(*dst, None, Some(index)));
-                self.done.push((dropped, Errno::SRCH));
+                self.drop_route(&netlink::Route::new(*dst, None, Some(index)));
+                Ok(())
+            }
+            Step::DropRouteAnywhere(dst, via) => {
+                self.drop_route(&netlink::Route::new(*dst, Some(*via), None));
                 Ok(())
             }
             Step::Sysctl { path, value, optional } => {
@@ -103,6 +115,24 @@ impl<'a> Hands<'a> {
                 }
             }
         }
+    }
+
+    fn add_route(&mut self, route: &netlink::Route) {
+        let added = self.batch.add_route(route, Existing::Keep);
+        self.done.push((added, Errno::EXIST));
+    }
+
+    fn drop_route(&mut self, route: &netlink::Route) {
+        let dropped = self.batch.delete_route(route);
+        self.done.push((dropped, Errno::SRCH));
+    }
+
+    fn rename(&mut self, from: &IfName, to: &IfName) -> Result<()> {
+        let index = self.index(from)?;
+        self.batch.change_link(At::Index(index), &[Change::Name(to.clone())]);
+        self.indices.remove(from);
+        self.knows(to, index);
+        Ok(())
     }
 
     fn veth(&mut self, veth: &Veth) -> Result<()> {
@@ -227,8 +257,8 @@ fn busy(failure: &netlink::Failure) -> Error {
 
 /// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults
 /// are meant.
-fn wire(route: &model::Route, link: u32) -> netlink::Route {
-    let mut told = netlink::Route::new(route.dst, route.via, Some(link));
+fn wire(route: &model::Route, link: Option<u32>) -> netlink::Route {
+    let mut told = netlink::Route::new(route.dst, route.via, link);
     told.priority = route.priority;
     told.mtu = route.mtu;
     told.advmss = route.advmss;

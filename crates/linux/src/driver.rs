@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use engine::port::{Driver, Presence, Stray};
 use model::{
-    Attached, Attachment, Bridge, EgressPolicy, Error, Handoff, IfName, LinkKind, Mac, Network,
-    Place, Result, Runtime, Sandbox,
+    Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
+    Network, Place, Result, Runtime, Sandbox,
 };
 use netlink::{At, Errno, Link, Links, Netns, Reaper, Socket};
 
@@ -15,7 +15,9 @@ use crate::identity::{GROUP, PROTOCOL};
 use crate::link::{self, Before};
 use crate::policy::Policy;
 use crate::strays::Made;
-use crate::{device, parts, plan, presence, probe, shared, tuning, verify, vlan_gateway};
+use crate::{
+    device, lead, parts, plan, presence, probe, ready, shared, tuning, verify, vlan_gateway,
+};
 
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,7 @@ impl Driver for Linux {
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
         let sandbox = left(attachment);
+        let attachment = &ready::as_inside(attachment, sandbox.as_ref());
         let tuned = match &attachment.wiring.tuning {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
             None => Ok(()),
@@ -104,6 +107,7 @@ impl Driver for Linux {
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
         let sandbox = entered(attachment)?;
+        let attachment = &ready::as_attached(attachment, attached);
         if attachment.wiring.link.is_some() {
             verify::host(attachment, attached)?;
         }
@@ -146,6 +150,18 @@ impl Driver for Linux {
             LinkKind::Device(device) => device::is_there(device, &mut socket),
             kind => facts::of_network(&network.name, kind, None, &mut socket).map(|_| ()),
         }
+    }
+
+    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        let Some(sandbox) = entered(attachment)? else {
+            return Err(Error::unsupported(format!(
+                "{}: it has no sandbox that is ours to lead out",
+                attachment.id
+            )));
+        };
+        // A port must not lead where answers have no way out.
+        lead::turn(attachment, families, &sandbox)?;
+        self.policy.lead(attachment, families)
     }
 
     fn up(&self, network: &Network) -> Result<()> {
@@ -228,11 +244,23 @@ impl Linux {
             (None, _, _) => unlinked(attachment),
         };
         self.policy.install(attachment)?;
-        if let (Some(tuning), Some(sandbox)) = (&attachment.wiring.tuning, &sandbox) {
-            tuning::tune(tuning, plan::device(attachment), sandbox)?;
+        let named = ready::as_attached(attachment, &attached);
+        if let (Some(tuning), Some(sandbox)) = (&named.wiring.tuning, &sandbox) {
+            tuning::tune(tuning, plan::device(&named), sandbox)?;
         }
-        parts::make(attachment, &mut attached, sandbox.as_ref())?;
+        parts::make(&named, &mut attached, sandbox.as_ref())?;
+        self.announce(attachment, &attached);
         Ok(attached)
+    }
+
+    /// Neighbours may remember who had the address before: whoever made an interface for us chose
+    /// its hardware address.
+    fn announce(&self, attachment: &Attachment, attached: &Attached) {
+        match (ready::announcement(attachment, attached), self.life) {
+            (Some(announcement), Life::Short) => announcement.tell_from_child(),
+            (Some(announcement), Life::Long) => announcement.tell_from_thread(),
+            (None, _) => {}
+        }
     }
 
     /// What the packet filter knows of the gateway of the bridge's VLAN.

@@ -24,6 +24,9 @@ const GUEST: &str = "vetc";
 /// Ends the mark of whoever has no end of a link in the host's namespace.
 const HIDDEN: &str = "hidden";
 
+/// Ends the mark of an interface that somebody else made.
+const READY: &str = "ready";
+
 /// The names and addresses that follow from an attachment's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -71,6 +74,20 @@ impl Identity {
     /// The same of a link without an end in the host, whose life nothing in the host proves.
     pub fn hidden_mark(&self) -> String {
         format!("{}/{HIDDEN}", self.hex(32))
+    }
+
+    /// Begins the alias of an interface of somebody else's as long as this attachment has it.
+    pub fn ready_mark(&self) -> String {
+        format!("{}/{READY}", self.hex(32))
+    }
+
+    /// Whether an alias begins like [`Identity::ready_mark`], of whichever attachment.
+    pub fn is_ready_mark(alias: &str) -> bool {
+        let mark = alias.split(' ').next().unwrap_or_default();
+        let is_digits = |digits: &str| {
+            digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+        };
+        mark.split_once('/').is_some_and(|(digits, rest)| is_digits(digits) && rest == READY)
     }
 
     /// Whether `mark` is this identity's, in whichever layer.

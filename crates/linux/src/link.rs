@@ -9,7 +9,7 @@ use crate::device;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
-use crate::shared;
+use crate::{ready, shared};
 
 /// What there may be of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub(crate) fn make(
     sandbox: Option<&Netns>,
     before: Before,
 ) -> Result<Attached> {
+    if let Some(ready) = ready::of(attachment) {
+        return ready::make(attachment, ready, sandbox);
+    }
     match carry_out(attachment, sandbox, before, plan::attach) {
         Err(error) if error.kind() == Kind::Conflict && before == Before::Nothing => {
             match clear(attachment, sandbox)? {
@@ -77,7 +80,8 @@ fn alone(
     }
 }
 
-fn apply(
+/// Does what is planned; `below` is known already.
+pub(crate) fn apply(
     plan: &Plan,
     below: Option<&Link>,
     sandbox: Option<&Netns>,
@@ -177,10 +181,8 @@ pub(crate) fn remove(
         | LinkKind::Dummy
         | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
         LinkKind::Device(_) => device::take_back(attachment, sandbox),
-        // An interface that is put back is the work of whoever moved it.
-        LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) | LinkKind::Ready(_) => {
-            delete(&[])
-        }
+        LinkKind::Ready(there) => ready::put_back(attachment, there, sandbox).and(delete(&[])),
+        LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) => delete(&[]),
     }
 }
 

@@ -6,145 +6,32 @@ mod device;
 mod dummy;
 mod facts;
 mod ipvlan;
+pub(crate) mod lead;
 mod loopback;
 mod macvlan;
 pub(crate) mod parent;
 mod plug;
 pub(crate) mod port;
 mod ptp;
+pub(crate) mod ready;
 mod route;
 mod seat;
 mod single;
+mod step;
 mod vlan;
-
-use std::net::IpAddr;
 
 use model::{
     Attached, Attachment, Error, Family, Handoff, IfName, InterfaceAddress, IpNet, Ipam, Link,
-    LinkKind, Mac, MacvlanMode, Mtu, Network, Place, Result, Route,
+    LinkKind, Mac, MacvlanMode, Network, Place, Result, Route,
 };
 
 use crate::identity::{Identity, mac_of};
 
-pub use facts::{BridgeFacts, Connected, DeviceFacts, Facts, ParentFacts};
+pub use facts::{BridgeFacts, Connected, DeviceFacts, Facts, ParentFacts, ReadyFacts, ReadyLink};
 pub use port::{Port, VlanGateway};
 pub(crate) use seat::Seat;
 pub use single::Single;
-
-/// One change of one namespace. Each treats "already there" and "already gone" as done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Makes a bridge, up.
-    Bridge {
-        /// Its name.
-        name: IfName,
-        /// Its hardware address, for good.
-        mac: Mac,
-        /// Its MTU.
-        mtu: Option<Mtu>,
-    },
-    /// Makes the pair that connects a container.
-    Veth(Veth),
-    /// Makes a device of one end.
-    Single(Single),
-    /// Makes a device for a program in the container.
-    Tap(Tap),
-    /// Moves a link into the container.
-    Move {
-        /// Its name in the host.
-        from: IfName,
-        /// Its name in the container.
-        to: IfName,
-        /// Whether it keeps its old name in mind, to have it again one day.
-        remembers: bool,
-    },
-    /// Sets the hardware address.
-    Mac(IfName, Mac),
-    /// Lets nobody but the sender make the checksums of what is sent on a link.
-    Checksums(IfName),
-    /// Writes free text about a link.
-    Alias(IfName, String),
-    /// Sets a link up.
-    Up(IfName),
-    /// Sets a link down.
-    Down(IfName),
-    /// Sets promiscuous mode.
-    Promiscuous(IfName),
-    /// Adds an address, without duplicate address detection.
-    Address(IfName, IpNet),
-    /// Adds an IPv6 address, with duplicate address detection.
-    Detected(IfName, IpNet),
-    /// Waits for the end of duplicate address detection.
-    Settle(IfName),
-    /// Makes a bridge separate VLANs.
-    FilterVlans(IfName),
-    /// Sets what is particular to a port of a bridge.
-    Port(Port),
-    /// Makes the gateway of a VLAN.
-    VlanGateway(VlanGateway),
-    /// Adds a gateway's address to a bridge, marked as ours.
-    Gateway(IfName, IpNet),
-    /// Removes an address.
-    DropAddress(IfName, IpNet),
-    /// Adds a route.
-    Route {
-        /// Through this link.
-        link: IfName,
-        /// Its `via` is final here.
-        route: Route,
-        /// The source address of packets that have none yet.
-        source: Option<IpAddr>,
-    },
-    /// Removes a route through a link.
-    DropRoute(IfName, IpNet),
-    /// Writes a kernel parameter, given below `/proc/sys`, unless it has the value already. One
-    /// that the kernel lacks or that cannot be written is passed over where it only improves
-    /// things.
-    Sysctl {
-        /// For example `net/ipv4/ip_forward`.
-        path: String,
-        /// What is written.
-        value: &'static str,
-        /// Whether it may stay as it is.
-        optional: bool,
-    },
-}
-
-/// A pair of devices, one end in the host and one in the container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Veth {
-    /// The host's end.
-    pub host: IfName,
-    /// Its hardware address; the kernel's choice, which nobody can foresee, where there is none.
-    pub host_mac: Option<Mac>,
-    /// The container's end.
-    pub peer: IfName,
-    /// Its hardware address.
-    pub peer_mac: Mac,
-    /// Of both.
-    pub mtu: Option<Mtu>,
-    /// The bridge that the host's end is a port of.
-    pub master: Option<IfName>,
-    /// Whether the port sends packets back to where they came from.
-    pub hairpin: bool,
-    /// Whose the host's end is, where its name does not say.
-    pub alias: Option<String>,
-}
-
-/// A device whose packets a program sends and receives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tap {
-    /// Its name.
-    pub name: IfName,
-    /// Its hardware address.
-    pub mac: Mac,
-    /// Its MTU; the kernel's default where there is none.
-    pub mtu: Option<Mtu>,
-    /// Its group: whose it is.
-    pub group: u32,
-    /// What is particular to it.
-    pub tap: model::Tap,
-}
+pub use step::{Step, Tap, Veth};
 
 /// The steps of attaching one link, and what comes of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,8 +46,15 @@ pub struct Plan {
     pub attached: Attached,
 }
 
-/// The plan that makes the attachment's link.
+/// The plan that makes the attachment's link. Where its sandbox is led out through one of several
+/// interfaces, it has the default routes that are its own now.
 pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
+    let mut plan = make(attachment, facts)?;
+    lead::withhold(attachment, &mut plan.sandbox);
+    Ok(plan)
+}
+
+fn make(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     let Some(link) = &attachment.wiring.link else {
         return Err(Error::bug(format!("{} has no link to plan", attachment.id)));
     };
@@ -170,9 +64,10 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
         (LinkKind::Plug(plug), _) => plug::plan(attachment, link, plug, facts),
         (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
         (LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) | LinkKind::Dummy, _)
-        | (LinkKind::Device(_) | LinkKind::Tap(_) | LinkKind::Ready(_), Handoff::Finish) => {
+        | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
             single::plan(attachment, link, facts)
         }
+        (LinkKind::Ready(ready), _) => ready::plan(attachment, link, ready, facts),
         (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_), _) => {
             Err(Error::unsupported(format!(
                 "{}: plugins of somebody else make its link",
@@ -180,11 +75,7 @@ pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
             )))
         }
         (
-            LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Device(_)
-            | LinkKind::Tap(_)
-            | LinkKind::Ready(_),
+            LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
             Handoff::Caller,
         ) => Err(Error::unsupported(format!(
             "{}: a link of this kind cannot be completed by the runtime",

@@ -10,9 +10,10 @@ use model::{
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
 
-use crate::identity::is_guest_link;
-use crate::plan;
+use crate::identity::{Identity, is_guest_link};
+use crate::plan::lead::leads;
 use crate::plan::port::gateway_device;
+use crate::{plan, ready};
 
 /// The host's side: the interfaces that the result names there.
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
@@ -20,7 +21,10 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     let mut links = Vec::new();
     // Where the container's end went, nobody can say whose runtime moves and names it.
-    let stays = |known: &&Interface| known.place == Place::Host && !is_guest_link(&known.name);
+    let is_handed = ready::of(attachment).is_some();
+    let stays = |known: &&Interface| {
+        known.place == Place::Host && !is_guest_link(&known.name) && !is_handed
+    };
     for interface in attached.interfaces.iter().filter(stays) {
         links.push(found(&mut socket, interface)?);
     }
@@ -71,19 +75,30 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
             return loopback(&mut socket);
         }
         let device = plan::device(attachment);
-        let Some(interface) = attached
-            .interfaces
-            .iter()
-            .find(|known| known.place == Place::Sandbox && known.name == *device)
-        else {
+        // What begins with a prefix has a name that only the result tells.
+        let is_ready = ready::of(attachment).is_some();
+        let is_own = |known: &&Interface| {
+            known.place == Place::Sandbox && (is_ready || known.name == *device)
+        };
+        let Some(interface) = attached.interfaces.iter().find(is_own) else {
             return Err(differs(format!("the result lacks interface {device}")));
         };
         let link = found(&mut socket, interface)?;
+        if is_ready && !ready::is_of(&link, &Identity::of(&attachment.id)) {
+            return Err(differs(format!("interface {} is another one by now", link.name)));
+        }
         single::check(attachment, &link, parent)?;
         checksums(kind, device, &socket)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
-        routes(&mut socket, &attached.routes)
+        routes(&mut socket, &expected(attachment, &attached.routes))
     })?
+}
+
+/// A default route is there where the attachment leads its sandbox out.
+fn expected(attachment: &Attachment, routes: &[Route]) -> Vec<Route> {
+    let is_there =
+        |route: &&Route| !route.is_default() || leads(attachment, Family::of(&route.dst));
+    routes.iter().filter(is_there).cloned().collect()
 }
 
 /// A switch that is a program takes frames as they are.

@@ -1,6 +1,7 @@
 //! The kernel's wire: the only crate that talks to it, and the only one with unsafe code.
 
 pub mod address;
+mod announce;
 pub mod bridge_vlan;
 pub mod conntrack;
 mod decode;
@@ -27,6 +28,7 @@ pub mod vrf;
 pub mod wire;
 
 pub use address::{Address, NewAddress};
+pub use announce::Announcement;
 pub use decode::decode_anything;
 pub use link::{
     At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, Peer, Sharing,

@@ -4,6 +4,7 @@
 //! than a conversation lasts.
 
 pub mod arp;
+pub mod neighbor;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub enum Kind {
     Arp,
     /// IPv4 packets with UDP for this port, whole ones only.
     Udp(u16),
+    /// None: for telling IPv6 neighbours something (RFC 4861).
+    Neighbor,
 }
 
 /// A packet that was received.
@@ -160,7 +163,7 @@ pub fn discard(socket: impl AsFd) {
     while recv(&socket, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC).is_ok() {}
 }
 
-fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> Result<bool> {
+pub(crate) fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).ok();
@@ -178,6 +181,7 @@ impl Kind {
         match self {
             Kind::Arp => 0x0806,
             Kind::Udp(_) => 0x0800,
+            Kind::Neighbor => 0x86dd,
         }
     }
 
@@ -192,6 +196,7 @@ impl Kind {
         const RETURN: u16 = 0x06;
         let step = |code, value| Instruction { code, yes: 0, no: 0, value };
         let mut steps = match self {
+            Kind::Neighbor => return vec![step(RETURN, 0)],
             Kind::Arp => vec![step(LOAD_HALF, 2), step(EQUAL, 0x0800)],
             Kind::Udp(port) => vec![
                 step(LOAD_BYTE, 0),

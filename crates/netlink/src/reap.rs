@@ -127,7 +127,7 @@ fn linger() {
 }
 
 /// The child's end: also a panic must not run the caller's code a second time.
-struct End;
+pub(crate) struct End;
 
 impl Drop for End {
     fn drop(&mut self) {

@@ -61,6 +61,14 @@ impl Elements {
         Self { owner, entries: BTreeSet::new(), internal: None }
     }
 
+    /// Those that the other ones are not.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        let entries = self.entries.difference(&others.entries).cloned().collect();
+        let internal = self.internal.clone().filter(|_| self.internal != others.internal);
+        Self { owner: self.owner.clone(), entries, internal }
+    }
+
     /// Whose they are.
     pub fn owner(&self) -> &Owner {
         &self.owner

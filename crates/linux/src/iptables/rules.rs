@@ -8,6 +8,8 @@ use model::{
 };
 use sha2::{Digest, Sha512};
 
+use crate::plan::lead::leads;
+
 pub(super) const NAT: &str = "nat";
 pub(super) const FILTER: &str = "filter";
 pub(super) const FORWARD: &str = "CNI-FORWARD";
@@ -71,7 +73,9 @@ impl Wanted {
         if wiring.masquerade.as_ref().is_some_and(|part| part.backend == Backend::Iptables) {
             wanted.masquerade(&attachment.id, &addresses);
         }
-        let publish = wiring.publish.as_ref().filter(|part| part.backend == Backend::Iptables);
+        let is_led =
+            |part: &&Publish| part.backend == Backend::Iptables && leads(attachment, family);
+        let publish = wiring.publish.as_ref().filter(is_led);
         if let (Some(publish), Some(to)) = (publish, addresses.first()) {
             wanted.publish(&attachment.id, publish, *to)?;
         }

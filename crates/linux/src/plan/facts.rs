@@ -1,5 +1,7 @@
 //! What must be known before anything can be planned.
 
+use std::collections::BTreeSet;
+
 use model::{IfName, IpNet, Mac, Place};
 
 /// What must be known about the host before an attachment can be planned.
@@ -15,8 +17,35 @@ pub struct Facts {
     pub shim: bool,
     /// The device of the host that the container is to have.
     pub device: Option<DeviceFacts>,
+    /// The interface that somebody else made for the container.
+    pub ready: Option<ReadyFacts>,
     /// The attachment's own link, where it was made before.
     pub connected: Option<Connected>,
+}
+
+/// An interface that somebody else made for a container, and what stands in its way there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadyFacts {
+    /// The interface; `None` where it is neither in the host nor in the container.
+    pub link: Option<ReadyLink>,
+    /// The names of the container's other interfaces.
+    pub taken: BTreeSet<IfName>,
+    /// Where the routes of these lead to.
+    pub routes: Vec<IpNet>,
+}
+
+/// An interface that somebody else made for a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyLink {
+    /// Its name where it is.
+    pub name: IfName,
+    /// Where it is.
+    pub place: Place,
+    /// Its hardware address.
+    pub mac: Option<Mac>,
+    /// What it has to say about itself to be put back one day ([`super::ready::Origin`]), unless it
+    /// does already.
+    pub mark: Option<String>,
 }
 
 /// A device that others are made on.

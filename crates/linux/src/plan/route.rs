@@ -7,23 +7,27 @@ use model::{Family, IfName, InterfaceAddress, Route};
 use super::Step;
 
 /// `RT_SCOPE_LINK` (rtnetlink(7)); narrower scopes are above.
-const ON_LINK: u8 = 253;
+pub(super) const ON_LINK: u8 = 253;
 
-/// One step for each route, its next hop decided: its own, or the gateway of its family.
+/// One step for each route.
 pub(super) fn steps(
     ifname: &IfName,
     routes: &[Route],
     addresses: &[InterfaceAddress],
 ) -> Vec<Step> {
+    let through = |route| Step::Route { link: ifname.clone(), route, source: None };
+    final_routes(routes, addresses).into_iter().map(through).collect()
+}
+
+/// The routes with their next hops decided: their own, or the gateway of their family.
+pub(super) fn final_routes(routes: &[Route], addresses: &[InterfaceAddress]) -> Vec<Route> {
     routes
         .iter()
         .map(|route| {
             let via = route.via.or_else(|| gateway(addresses, Family::of(&route.dst)));
             // What is reached directly has no gateway: the kernel refuses that.
             let is_direct = route.via.is_none() && route.scope.is_some_and(|it| it >= ON_LINK);
-            let via = via.filter(|_| !is_direct);
-            let route = Route { via, ..route.clone() };
-            Step::Route { link: ifname.clone(), route, source: None }
+            Route { via: via.filter(|_| !is_direct), ..route.clone() }
         })
         .collect()
 }

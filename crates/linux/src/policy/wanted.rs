@@ -2,13 +2,16 @@
 
 use std::net::IpAddr;
 
-use model::{Attachment, Backend, EgressPolicy, Family, IfName, Layer, LinkKind, Publish, Result};
+use model::{
+    Attachment, Backend, EgressPolicy, Family, IfName, Layer, Lead, LinkKind, Publish, Result,
+};
 use netlink::{At, Socket};
 
 use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
 use crate::identity::Identity;
 use crate::plan::container_mac;
+use crate::plan::lead::leads;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
 
 /// The elements of an attachment, and the host's interface that leads to it.
@@ -59,7 +62,8 @@ impl Wanted {
         if publish.backend != Backend::Nftables || publish.ports.is_empty() {
             return;
         }
-        for container in published(attachment) {
+        let led = |it: &IpAddr| leads(attachment, Family::of(&model::host_net(*it)));
+        for container in published(attachment).filter(led) {
             for port in &publish.ports {
                 self.elements.publish(port, container);
             }
@@ -90,6 +94,13 @@ impl Wanted {
             self.elements.ingress(firewall.ingress, &behind, container);
         }
     }
+}
+
+/// The attachment, as if it led its sandbox out in these families.
+pub(super) fn leading(attachment: &Attachment, families: &[Family]) -> Attachment {
+    let priority = attachment.lead.as_ref().map_or(0, |lead| lead.priority);
+    let lead = Some(Lead { priority, families: families.to_vec() });
+    Attachment { lead, ..attachment.clone() }
 }
 
 /// Who may send through the container's port, where that is checked.

@@ -66,10 +66,26 @@ impl Batch {
     /// returns the message's index. EEXIST if `to` has a link of that name: it may be there by then,
     /// under its old one.
     pub fn move_link(&mut self, index: u32, to: BorrowedFd<'_>, name: &IfName) -> usize {
+        self.move_and_change_link(index, to, name, &[])
+    }
+
+    /// As [`Batch::move_link`], and changes it on its arrival, in the same message. The kernel does
+    /// one thing after the other (the move, the hardware address, the MTU, the group, the name, the
+    /// alias) and stops at the first that fails.
+    pub fn move_and_change_link(
+        &mut self,
+        index: u32,
+        to: BorrowedFd<'_>,
+        name: &IfName,
+        changes: &[Change],
+    ) -> usize {
         let mut request = self.request(NEW, 0, format!("moving link {index} to {name}"));
         request.bytes(&info(index, 0, iff::UP));
         request.attribute(ifla::NET_NS_FD, &to.as_raw_fd().to_ne_bytes());
         request.text(ifla::IFNAME, name.as_str());
+        for change in changes {
+            write(&mut request, change);
+        }
         self.count() - 1
     }
 

@@ -1,0 +1,133 @@
+//! Telling neighbours that an address has moved, again and again for some seconds.
+//!
+//! What is told before a bridge forwards for a new port is lost, and so may be any one packet. Who
+//! attached an interface does not wait for that: a forked child or a thread does. It opens the
+//! namespace anew each time, so that nothing keeps a container's namespace alive that has ended.
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{IfName, Mac, Result};
+use rustix::process::setsid;
+
+use crate::link::{At, Link};
+use crate::packet::{arp, neighbor, readable};
+use crate::socket::{ROUTE, Socket};
+use crate::sys::{self, Side};
+use crate::{Netns, reap};
+
+/// As often as libnetwork tells it, and as far apart.
+const ROUNDS: usize = 3;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a bridge may take until it forwards for a new port. One that waits for a spanning tree
+/// takes longer than anybody remembers an address.
+const FORWARDING: Duration = Duration::from_secs(1);
+/// `RTMGRP_LINK`.
+const LINKS: u32 = 1;
+const STACK: usize = 64 << 10;
+
+/// Who has which addresses now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Where the interface's namespace can be opened.
+    pub netns: PathBuf,
+    /// The namespace that is meant: another one at that path has another inode.
+    pub inode: u64,
+    /// The interface.
+    pub link: IfName,
+    /// Its hardware address: where it has another one by then, nothing is told any more.
+    pub mac: Mac,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Announcement {
+    /// Tells it from a child, and returns at once. Only for processes with one thread that live
+    /// shortly: the child, in a session of its own and without any file of ours, ends by itself
+    /// after two seconds. Where there are too many processes nothing is told.
+    pub fn tell_from_child(&self) {
+        if let Ok(Side::Child) = sys::fork() {
+            let _end = reap::End;
+            // It fails only for the leader of a group, which a child is not.
+            let _ = setsid();
+            sys::close_all_but(&mut []);
+            self.tell();
+            sys::exit()
+        }
+    }
+
+    /// Tells it from a thread, and returns at once. The calling thread is in the host's namespace.
+    /// Where there are too many threads nothing is told.
+    pub fn tell_from_thread(self) {
+        let thread = thread::Builder::new().name("announce".into()).stack_size(STACK);
+        let _ = thread.spawn(move || self.tell());
+    }
+
+    /// The interface may be gone, and its namespace: then nobody needs to be told.
+    fn tell(&self) {
+        if self.wait().is_err() {
+            return;
+        }
+        for round in 0..ROUNDS {
+            if round > 0 {
+                thread::sleep(INTERVAL);
+            }
+            if !matches!(self.once(), Ok(true)) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the bridge forwards that the interface's other end is a port of here, if it is.
+    fn wait(&self) -> Result<()> {
+        let Some(link) = self.within(|link| Ok(link.cloned()))? else { return Ok(()) };
+        let Some(peer) = link.peer else { return Ok(()) };
+        let deadline = Instant::now() + FORWARDING;
+        let (mut asked, mut news) = (Socket::route()?, None);
+        loop {
+            let other = asked.link(At::Index(peer))?.filter(|it| it.peer == Some(link.index));
+            if other.and_then(|other| other.port).is_none_or(|port| port.forwards) {
+                return Ok(());
+            }
+            match &mut news {
+                None => news = Some(Socket::notified(ROUTE, LINKS)?),
+                Some(news) => {
+                    if !readable(news.as_fd(), deadline)? {
+                        return Ok(());
+                    }
+                    // Lost ones are as good: the port is looked at again.
+                    while let Ok(Some(_)) = news.notifications() {}
+                }
+            }
+        }
+    }
+
+    /// Whether the interface is still there to be told of.
+    fn once(&self) -> Result<bool> {
+        self.within(|link| {
+            let Some(link) = link else { return Ok(false) };
+            for address in &self.addresses {
+                match address {
+                    IpAddr::V4(address) => arp::announce(link.index, self.mac, *address)?,
+                    IpAddr::V6(address) => neighbor::announce(link.index, self.mac, *address)?,
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Works in the interface's namespace, on the interface if it is the one that is meant.
+    fn within<T>(&self, work: impl FnOnce(Option<&Link>) -> Result<T>) -> Result<T> {
+        let netns = Netns::open(&self.netns)?;
+        if netns.inode() != self.inode {
+            return work(None);
+        }
+        netns.enter(|| {
+            let link = Socket::route()?.link(At::Name(&self.link))?;
+            work(link.filter(|link| link.mac == Some(self.mac)).as_ref())
+        })?
+    }
+}
