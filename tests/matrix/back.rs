@@ -1,0 +1,160 @@
+//! The columns: who makes the network.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tests::fault_proxy::FaultProxy;
+use tests::neutron::Project;
+use tests::neutron_lab::ApiLab;
+use tests::neutron_switch::Switch;
+use tests::remote_driver::{Manners, RemoteDriver};
+use tests::{Plugins, World};
+
+/// Where a world finds Neutron.
+const PORT: u16 = 9696;
+
+/// Who makes the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Kernel,
+    Neutron,
+    CniPlugin,
+    DockerPlugin,
+}
+
+/// What a back end has in a world.
+pub(crate) struct Back {
+    pub(crate) kind: Kind,
+    neutron: Option<Neutron>,
+    plugin: Option<RemoteDriver>,
+}
+
+struct Neutron {
+    project: Project,
+    switch: Switch,
+    _proxy: FaultProxy,
+}
+
+/// The reference's plugins under names of their own: ours are found first by the usual ones.
+const LIST: &str = r#"{"cniVersion": "1.0.0", "name": "theirs", "plugins": [
+  {"type": "reference-bridge", "bridge": "theirs0", "isGateway": true,
+   "ipam": {"type": "reference-host-local", "dataDir": "/run/theirs",
+   "ranges": [[{"subnet": "10.44.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}"#;
+
+/// The file of [`LIST`], for Docker's option `cni`.
+pub(crate) const LIST_FILE: &str = "/etc/cni/net.d/theirs.conflist";
+
+impl Back {
+    /// Makes what a host needs for the back end, before any daemon starts there.
+    #[track_caller]
+    pub(crate) fn new(kind: Kind, world: &World) -> Self {
+        let neutron = (kind == Kind::Neutron).then(|| Neutron::beside(world));
+        let plugin = (kind == Kind::DockerPlugin)
+            .then(|| RemoteDriver::start(world, "probe", Manners::default()));
+        if kind == Kind::CniPlugin {
+            let folder = world.path("/usr/lib/cni");
+            fs::create_dir_all(&folder).unwrap();
+            for name in ["bridge", "host-local"] {
+                let from = Plugins::previous().dir().join(name);
+                fs::copy(from, folder.join(format!("reference-{name}"))).unwrap();
+            }
+            fs::create_dir_all(world.path("/etc/cni/net.d")).unwrap();
+            fs::write(world.path(LIST_FILE), LIST).unwrap();
+        }
+        Self { kind, neutron, plugin }
+    }
+
+    /// Makes the network `net`, as a user does.
+    #[track_caller]
+    pub(crate) fn create(&self, world: &World) {
+        let options = match self.kind {
+            Kind::Kernel => "--subnet 10.77.0.0/24".to_owned(),
+            Kind::Neutron => "--driver neutron --opt network=front".to_owned(),
+            Kind::CniPlugin => format!("--driver cni --conflist {LIST_FILE}"),
+            Kind::DockerPlugin => "--driver probe --ipam-driver probe".to_owned(),
+        };
+        world.sh(&format!("/opt/cni/bin/spoke network create {options} net"));
+        // Packet filters of somebody else's drop what they do not know: their bridges are the
+        // operator's business.
+        if matches!(self.kind, Kind::CniPlugin | Kind::DockerPlugin) {
+            world.sh("iptables -I FORWARD -j ACCEPT");
+        }
+    }
+
+    /// That it knows both addresses.
+    #[track_caller]
+    pub(crate) fn knows(&self, addresses: &[String; 2]) {
+        for address in addresses {
+            if let Some(neutron) = &self.neutron {
+                let query = format!("fixed_ips=ip_address%3D{address}");
+                let port = neutron.project.only("ports", &query);
+                assert_eq!(port["status"], "ACTIVE", "{port}");
+            }
+            if let Some(plugin) = &self.plugin {
+                let holds = plugin.holds();
+                let held = format!("address {address} of");
+                assert!(holds.iter().any(|line| line.starts_with(&held)), "{holds:?}");
+            }
+        }
+    }
+
+    /// That nothing of the containers is left, and nothing at all once the network is removed.
+    #[track_caller]
+    pub(crate) fn leaves_nothing(&self, world: &World) {
+        let listed = world.sh("/opt/cni/bin/spoke ps -o json");
+        assert_eq!(listed.trim(), "[]");
+        world.sh("/opt/cni/bin/spoke network rm net");
+        assert_eq!(world.sh("/opt/cni/bin/spoke gc --dry-run -o json").trim(), "[]");
+        if let Some(neutron) = &self.neutron {
+            assert_eq!(neutron.project.list("ports", "device_owner=compute:kuryr").len(), 0);
+            assert_eq!(neutron.switch.ports(), Vec::<String>::new());
+        }
+        if let Some(plugin) = &self.plugin {
+            plugin.is_empty();
+        }
+        if self.kind == Kind::CniPlugin {
+            assert_eq!(world.sh("find /run/theirs -name '[0-9]*'").trim(), "");
+        }
+    }
+
+    /// The column's head in the README.
+    pub(crate) fn column(&self) -> &'static str {
+        match self.kind {
+            Kind::Kernel => "kernel",
+            Kind::Neutron => "Neutron",
+            Kind::CniPlugin => "foreign CNI plugin",
+            Kind::DockerPlugin => "foreign Docker plugin",
+        }
+    }
+
+    /// What carried the packets.
+    pub(crate) fn how(&self) -> &'static str {
+        match self.kind {
+            Kind::Kernel => "bridge",
+            Kind::Neutron => "Open vSwitch",
+            Kind::CniPlugin => "the reference's `bridge`",
+            Kind::DockerPlugin => "a remote driver and IPAM",
+        }
+    }
+}
+
+impl Neutron {
+    /// An operator's network `front` in a project of its own, and a switch.
+    #[track_caller]
+    fn beside(world: &World) -> Self {
+        let project = ApiLab::shared().project();
+        let netns = PathBuf::from(format!("/proc/{}/ns/net", world.pid()));
+        let proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(&project));
+        let name = format!("ovs-{}", &project.id()[..8]);
+        let config = format!(
+            "[neutron]\nauth_type = \"none\"\nendpoint = \"http://127.0.0.1:{PORT}\"\n\
+             host = \"{name}\"\novsdb = \"{}\"\n",
+            Switch::DATABASE
+        );
+        fs::create_dir_all(world.path("/etc/spoke")).unwrap();
+        fs::write(world.path("/etc/spoke/config.toml"), config).unwrap();
+        let switch = Switch::start(world);
+        project.network("front", "10.140.0.0/24");
+        Self { project, switch, _proxy: proxy }
+    }
+}
