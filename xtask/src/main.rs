@@ -2,8 +2,10 @@
 //!
 //! - `cargo xtask tidy`: the architecture's invariants, file lengths, words, licences.
 //! - `cargo xtask ci`: everything that judges the text: format, clippy, documentation, tidy.
+//! - `cargo xtask matrix`: the README's table of runtimes and back ends, from the tests themselves.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod matrix;
 mod tidy;
 
 use std::env;
@@ -18,7 +20,8 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "tidy" => tidy::tidy(&root()),
         "ci" => ci(),
-        _ => Err("usage: cargo xtask tidy|ci".into()),
+        "matrix" => matrix::matrix(&root()),
+        _ => Err("usage: cargo xtask tidy|ci|matrix".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
