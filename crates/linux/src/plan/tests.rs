@@ -10,6 +10,7 @@ use super::*;
 mod kinds;
 mod plug;
 mod port;
+mod ready;
 
 fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
     InterfaceAddress {

@@ -10,6 +10,7 @@ mod handed;
 mod lacking;
 mod macvlan;
 mod plug;
+mod ready;
 mod segment;
 
 use bed::{Container, attachment, run};
