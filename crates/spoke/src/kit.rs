@@ -1,0 +1,25 @@
+//! The conformance kit: drives a plugin of somebody else through its protocol, as its engines do,
+//! and says what it violates; stands between an engine and a plugin, and writes down what they say.
+//!
+//! What is checked is data: the scripts in `kit/cases`, whose words [`script`] explains. The kit
+//! writes and reads raw JSON on purpose: what is wrong with an answer must not be lost by reading
+//! it leniently, and a codec of ours is no judge of itself.
+
+mod cni;
+mod docker;
+mod exchange;
+mod http;
+mod record;
+mod replay;
+mod report;
+mod run;
+mod sandbox;
+mod script;
+mod words;
+
+pub(crate) use cni::{CniWish, test_cni};
+pub(crate) use docker::{PluginWish, test_plugin};
+pub(crate) use http::Address;
+pub(crate) use record::Recorder;
+pub(crate) use replay::{against, serve};
+pub(crate) use report::{Report, Row, Verdict, list_cni, list_plugin};

@@ -1,0 +1,344 @@
+//! A CNI plugin as what is tested. It works in a host of the kit's own, so that whatever it makes
+//! goes with that: this host is not touched.
+
+mod config;
+mod result;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{Error, IfName, Ipv4Net, Result};
+use netlink::wire::Batch;
+use netlink::{At, Change, Netns, Peer, Socket, Veth};
+use serde_json::Value;
+
+use super::exchange::Exchange;
+use super::report::{self, Report};
+use super::run::{Run, Step, Stop, Subject, Undo, Vars, fail};
+use super::sandbox;
+use super::script::Script;
+
+/// The cases, in their order.
+pub(super) const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
+
+/// Whoever takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where main plugins find those of others that they delegate to, besides beside them.
+const ELSEWHERE: &str = "/opt/cni/bin:/usr/lib/cni";
+
+/// What is to be tested, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct CniWish {
+    /// The program.
+    pub(crate) plugin: PathBuf,
+    /// Only the cases whose names contain one of these; all if there is none.
+    pub(crate) only: Vec<String>,
+    /// Where the subnets of the cases are taken from.
+    pub(crate) subnet: Ipv4Net,
+    /// A network configuration, instead of one that fits the type.
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// A plugin, in a host of its own.
+struct Plugin<'w> {
+    wish: &'w CniWish,
+    host: PathBuf,
+    data: PathBuf,
+    vars: Vars,
+}
+
+/// Tests a CNI plugin.
+///
+/// # Errors
+/// Where it cannot be executed, or the kernel makes no namespaces for us.
+pub(crate) fn test_cni(wish: &CniWish) -> Result<Report> {
+    let plugin = Plugin::new(wish)?;
+    let script = Script::read(&CASES);
+    let mut report = Report::of(wish.plugin.display().to_string());
+    for version in plugin.versions()? {
+        let mut part = Report::of(String::new());
+        let named = |case: &str| report::is_wanted(&wish.only, &format!("{version}/{case}"));
+        for case in script.cases.iter().filter(|case| named(case.name)) {
+            let mut vars = plugin.vars.clone();
+            vars.extend(config::facts(&version));
+            part.add(case, Run::new(&plugin, &script, vars));
+        }
+        report.take(part, &format!("{version}/"));
+    }
+    Ok(report)
+}
+
+impl<'w> Plugin<'w> {
+    fn new(wish: &'w CniWish) -> Result<Self> {
+        let id = format!("{}-{:x}", std::process::id(), wish.plugin.as_os_str().len());
+        let host = sandbox::make(&format!("host-{id}"))?;
+        let data = std::env::temp_dir().join(format!("spoke-kit-{id}"));
+        let mut plugin = Self { wish, host, data, vars: Vars::new() };
+        plugin.parent()?;
+        plugin.vars = config::vars(wish, &plugin.data)?;
+        Ok(plugin)
+    }
+
+    /// What macvlan and its like hang on.
+    fn parent(&self) -> Result<()> {
+        let (name, peer): (IfName, IfName) = ("kitm0".parse()?, "kitm1".parse()?);
+        let peer = Peer { name: &peer, index: None, mac: None, netns: None };
+        let end = Veth {
+            name: &name,
+            index: None,
+            mac: None,
+            mtu: None,
+            master: None,
+            group: None,
+            up: true,
+            peer,
+        };
+        Netns::open(&self.host)?.enter(|| {
+            let mut batch = Batch::new();
+            batch.new_veth(&end);
+            Socket::route()?.send(&mut batch)?.into_result()
+        })?
+    }
+
+    fn versions(&self) -> Result<Vec<String>> {
+        let asked = self.call("VERSION", r#"{"cniVersion":"1.0.0"}"#, &Vars::new());
+        let said: Vec<String> =
+            serde_json::from_str(&asked.text("supportedVersions")).unwrap_or_default();
+        if said.is_empty() {
+            let why = asked.fault.unwrap_or_else(|| "it names no versions".to_owned());
+            let plugin = self.wish.plugin.display();
+            return Err(Error::invalid(format!("{plugin} is no CNI plugin: {why}")));
+        }
+        Ok(said)
+    }
+
+    fn spawn(&self, command: &str, body: &str, vars: &Vars) -> std::io::Result<Output> {
+        let directory = self.wish.plugin.parent().unwrap_or(Path::new("/"));
+        let path = format!("{}:{ELSEWHERE}", directory.display());
+        let mut program = Command::new(&self.wish.plugin);
+        program.env("CNI_COMMAND", command).env("CNI_PATH", path);
+        let said =
+            [("CNI_CONTAINERID", "container"), ("CNI_NETNS", "netns"), ("CNI_IFNAME", "ifname")];
+        for (name, var) in said {
+            match vars.get(var).filter(|value| !value.is_empty()) {
+                Some(value) => program.env(name, value),
+                None => program.env_remove(name),
+            };
+        }
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let host = Netns::open(&self.host).map_err(std::io::Error::other)?;
+        let mut child = host.enter(|| program.spawn()).map_err(std::io::Error::other)??;
+        // One that does not read what it is told may still answer.
+        let _ = child.stdin.take().map(|mut to| to.write_all(body.as_bytes()));
+        let pid = rustix::process::Pid::from_child(&child);
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || done.send(child.wait_with_output()));
+        ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            Err(std::io::ErrorKind::TimedOut.into())
+        })
+    }
+
+    /// A link that a plugin made before, for those that only change one.
+    fn base(&self, run: &mut Run<'_>) -> Result<()> {
+        let var = |name: &str| run.vars.get(name).cloned().unwrap_or_default();
+        if var("ischained").is_empty() {
+            return Ok(());
+        }
+        let (netns, id) = (var("netns"), var("container"));
+        let host: IfName = base_name(&id).parse()?;
+        let (name, inside) = ("eth0".parse::<IfName>()?, Netns::open(netns.as_ref())?);
+        Netns::open(&self.host)?.enter(|| {
+            use std::os::fd::AsFd;
+            let peer = Peer { name: &name, index: None, mac: None, netns: Some(inside.as_fd()) };
+            let end = Veth {
+                name: &host,
+                index: None,
+                mac: None,
+                mtu: None,
+                master: None,
+                group: None,
+                up: true,
+                peer,
+            };
+            let mut batch = Batch::new();
+            batch.new_veth(&end);
+            Socket::route()?.send(&mut batch)?.into_result()
+        })??;
+        let address = config::address(self.wish);
+        inside.enter(|| -> Result<()> {
+            let mut socket = Socket::route()?;
+            let index = socket.link(At::Name(&name))?.map_or(0, |link| link.index);
+            let mut batch = Batch::new();
+            batch.change_link(At::Index(index), &[Change::Up(true)]);
+            if let Ok(net) = address.parse() {
+                batch.add_address(&netlink::NewAddress::new(index, net));
+            }
+            socket.send(&mut batch)?.into_result()
+        })??;
+        let prev = config::previous(&var("version"), host.as_str(), &netns, &address);
+        run.vars.insert("prev".to_owned(), format!(",\"prevResult\":{prev}"));
+        Ok(())
+    }
+
+    /// What there is on the host that a plugin may have made.
+    fn traces(&self) -> Vec<String> {
+        const RULES: [(&str, &[&str]); 3] =
+            [("nft", &["-s", "list", "ruleset"]), ("iptables-save", &[]), ("ip6tables-save", &[])];
+        let mut traces = files(&self.data);
+        let look = || {
+            let mut found = sandbox::links().unwrap_or_default();
+            found.retain(|name| !is_base(name));
+            for (program, args) in RULES {
+                let said = Command::new(program).args(args).stderr(Stdio::null()).output();
+                let text = said.map(|said| said.stdout).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let is_rule = |line: &&str| !line.starts_with(['#', ':']);
+                found.extend(text.lines().filter(is_rule).map(|line| line.trim().to_owned()));
+            }
+            found
+        };
+        traces
+            .extend(Netns::open(&self.host).and_then(|host| host.enter(look)).unwrap_or_default());
+        traces.sort();
+        traces
+    }
+}
+
+impl Drop for Plugin<'_> {
+    fn drop(&mut self) {
+        let _ = Netns::unmake(&self.host);
+        let _ = fs::remove_dir_all(&self.data);
+    }
+}
+
+/// What the host's end of the kit's own links is called.
+fn base_name(id: &str) -> String {
+    format!("kit{}", id.get(..10).unwrap_or_default())
+}
+
+fn is_base(name: &str) -> bool {
+    name.starts_with("kit") && name.len() == base_name("0123456789").len()
+}
+
+/// The files of an address plugin, but those that tell it who was last.
+fn files(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if name != "lock" && !name.starts_with("last_reserved_ip") {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+impl Subject for Plugin<'_> {
+    fn call(&self, method: &str, body: &str, vars: &Vars) -> Exchange {
+        let begun = Instant::now();
+        let done = self.spawn(method, body, vars);
+        let ms = begun.elapsed().as_secs_f64() * 1e3;
+        let asked = Exchange {
+            method: method.to_owned(),
+            request: body.to_owned(),
+            ms,
+            ..Exchange::default()
+        };
+        match done {
+            Ok(output) => judged(asked, &output),
+            Err(error) => Exchange { fault: Some(format!("not executed: {error}")), ..asked },
+        }
+    }
+
+    fn word(&self, run: &mut Run<'_>, word: &str, args: &[String]) -> Option<Step> {
+        let arg = |index: usize| args.get(index).map_or("", String::as_str);
+        let skip = |error: Error| Stop::Skip(error.to_string());
+        Some(match word {
+            "sandbox" => sandbox::make(run.vars.get("container").map_or("", String::as_str))
+                .map_err(skip)
+                .map(|path| {
+                    let path = path.display().to_string();
+                    run.undo.push(Undo::Sandbox(path.clone()));
+                    run.vars.insert(arg(0).to_owned(), path);
+                }),
+            "base" => self.base(run).map_err(skip),
+            "lose" => Netns::unmake(arg(0).as_ref()).map_err(skip),
+            "schema" => result::schema(run),
+            "inside" | "outside" => inside(arg(0), arg(1), word == "inside"),
+            "addressed" => result::addressed(run, arg(0), arg(1)),
+            "vanish" => vanish(arg(0), arg(1)).map_err(skip),
+            "traces-before" => {
+                run.vars.insert("traces".to_owned(), self.traces().join("\n"));
+                Ok(())
+            }
+            "traces-after" => {
+                let before = run.vars.get("traces").cloned().unwrap_or_default();
+                let mut left = Vec::new();
+                let is_clean = sandbox::soon(|| {
+                    left = self.traces();
+                    left.retain(|trace| !before.lines().any(|known| known == trace));
+                    Ok(left.is_empty())
+                });
+                match is_clean {
+                    Ok(true) => Ok(()),
+                    _ => fail(format!("left over: {}", left.join("; "))),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// As a runtime reads what a plugin printed.
+fn judged(asked: Exchange, output: &Output) -> Exchange {
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut exchange = Exchange { answer, ..asked };
+    exchange.value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    let code = exchange.value.get("code").and_then(Value::as_i64);
+    let code = code.and_then(|code| i32::try_from(code).ok());
+    exchange.status = code.or(output.status.code());
+    let prints = matches!(exchange.method.as_str(), "ADD" | "VERSION");
+    exchange.fault = if let Some(signal) = output.status.signal() {
+        Some(format!("it ended by signal {signal}"))
+    } else if !output.status.success() {
+        let text = [exchange.text("msg"), exchange.text("details")].join(" ");
+        let shown = if code.is_some() { text.trim().to_owned() } else { said.trim().to_owned() };
+        Some(format!("code {}: {shown}", exchange.status.unwrap_or_default()))
+    } else if prints && !exchange.value.is_object() {
+        Some("it prints no JSON object".to_owned())
+    } else {
+        None
+    };
+    exchange
+}
+
+fn inside(netns: &str, name: &str, wanted: bool) -> Step {
+    let look = || Netns::open(netns.as_ref())?.enter(|| sandbox::link(name))?;
+    match (look(), wanted) {
+        (Ok(Some(_)), true) | (Ok(None), false) => Ok(()),
+        (Ok(None), true) => fail(format!("{name} is not in the container")),
+        (Ok(Some(_)), false) => fail(format!("{name} is still in the container")),
+        (Err(error), _) => Err(Stop::Skip(error.to_string())),
+    }
+}
+
+/// Takes the interface away behind the plugin's back.
+fn vanish(netns: &str, name: &str) -> Result<()> {
+    let name: IfName = name.parse()?;
+    Netns::open(netns.as_ref())?.enter(|| {
+        let mut batch = Batch::new();
+        batch.delete_link(At::Name(&name));
+        Socket::route()?.send(&mut batch)?.into_result()
+    })?
+}

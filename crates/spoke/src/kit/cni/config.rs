@@ -1,0 +1,164 @@
+//! What a plugin is configured with: by its type, as far as the kit knows it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use model::{Error, Result};
+use serde_json::{Map, Value};
+
+use super::super::run::Vars;
+use super::CniWish;
+
+/// What is beside name, type and addresses; `true` for those that only change what another made.
+const TYPES: [(&str, bool, &str); 12] = [
+    ("bridge", false, r#""bridge":"kit0","isGateway":true,"ipMasq":true,"ipam":$"#),
+    ("ptp", false, r#""ipMasq":true,"ipam":$"#),
+    ("macvlan", false, r#""master":"kitm0","ipam":$"#),
+    ("ipvlan", false, r#""master":"kitm0","ipam":$"#),
+    ("vlan", false, r#""master":"kitm0","vlanId":7,"ipam":$"#),
+    ("loopback", false, r#""loopback":true"#),
+    ("tuning", true, r#""mtu":1400"#),
+    (
+        "portmap",
+        true,
+        r#""runtimeConfig":{"portMappings":[{"hostPort":18080,"containerPort":80,"protocol":"tcp"}]}"#,
+    ),
+    ("firewall", true, r#""backend":"iptables""#),
+    (
+        "bandwidth",
+        true,
+        r#""ingressRate":1000000,"ingressBurst":1000000,"egressRate":1000000,"egressBurst":1000000"#,
+    ),
+    ("sbr", true, r#""sbr":true"#),
+    ("host-local", false, r#""ipam":$"#),
+];
+
+/// The variables of every case.
+pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
+    let kind = wish.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let known = TYPES.iter().find(|(name, ..)| *name == kind);
+    let is_ipam = kind == "host-local" || kind == "static";
+    let ipam_type = if kind == "static" { "static" } else { "host-local" };
+    let addresses = match ipam_type {
+        "static" => format!(r#""addresses":[{{"address":"{}"}}]"#, address(wish)),
+        _ => format!(
+            r#""ranges":[[{{"subnet":"{}/24"}}]],"dataDir":"{}""#,
+            wish.subnet.network(),
+            data.display()
+        ),
+    };
+    let ipam = format!(r#"{{"type":"{ipam_type}",{addresses},"routes":[{{"dst":"0.0.0.0/0"}}]}}"#);
+    let rest = match &wish.config {
+        Some(path) => given(path)?,
+        None => known.map_or(r#""ipam":$"#, |(_, _, rest)| rest).replace('$', &ipam),
+    };
+    let nameless = format!(r#""type":"{kind}",{rest}"#);
+    let is_chained = known.is_some_and(|(_, is_chained, _)| *is_chained);
+    let holds = |holds: bool| if holds { "yes" } else { "" };
+    let vars = [
+        ("conf", format!(r#""name":"kit",{nameless}"#)),
+        ("nameless", nameless),
+        ("ifname", "eth0".to_owned()),
+        ("isipam", holds(is_ipam).to_owned()),
+        ("ischained", holds(is_chained).to_owned()),
+        ("prev", String::new()),
+    ];
+    Ok(vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// Somebody's own configuration, without what the kit says.
+fn given(path: &Path) -> Result<String> {
+    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
+    let text = std::fs::read(path).map_err(failed)?;
+    let unreadable = || Error::invalid(format!("{} is no JSON object", path.display()));
+    let mut map: Map<String, Value> = serde_json::from_slice(&text).map_err(|_| unreadable())?;
+    for ours in ["cniVersion", "name", "type", "prevResult"] {
+        map.remove(ours);
+    }
+    map.entry("kit").or_insert(Value::Bool(true));
+    let text = Value::Object(map).to_string();
+    Ok(text.trim_start_matches('{').trim_end_matches('}').to_owned() + closing(&text))
+}
+
+/// The braces that were trimmed but are not the object's own.
+fn closing(text: &str) -> &str {
+    let trimmed = text.trim_end_matches('}');
+    text.get(trimmed.len() + 1..).unwrap_or_default()
+}
+
+/// An address that nobody had yet.
+pub(super) fn address(wish: &CniWish) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let ip = Ipv4Addr::from(u32::from(wish.subnet.network()) + 2 + number % 250);
+    format!("{ip}/24")
+}
+
+/// What a version has.
+pub(super) fn facts(version: &str) -> Vars {
+    let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+    let holds = |least: [u32; 3]| if parts.as_slice() >= least.as_slice() { "yes" } else { "" };
+    let facts = [
+        ("version", version),
+        ("interfaces", holds([0, 3, 0])),
+        ("check", holds([0, 4, 0])),
+        ("one", holds([1, 0, 0])),
+        ("gc", holds([1, 1, 0])),
+    ];
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// What the plugin before would have answered.
+pub(super) fn previous(version: &str, host: &str, netns: &str, address: &str) -> String {
+    let facts = facts(version);
+    let is = |fact: &str| facts.get(fact).is_some_and(|holds| !holds.is_empty());
+    if !is("interfaces") {
+        return format!(r#"{{"cniVersion":"{version}","ip4":{{"ip":"{address}"}}}}"#);
+    }
+    let family = if is("one") { "" } else { r#""version":"4","# };
+    format!(
+        r#"{{"cniVersion":"{version}","interfaces":[{{"name":"{host}"}},{{"name":"eth0","sandbox":"{netns}"}}],"ips":[{{{family}"address":"{address}","interface":1}}]}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_is_json() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own.json");
+        std::fs::write(&own, r#"{"name":"x","cniVersion":"1.0.0","a":{"b":{}}}"#).unwrap();
+        let mut wish = CniWish {
+            plugin: "/".into(),
+            only: Vec::new(),
+            subnet: "10.213.0.0/16".parse().unwrap(),
+            config: None,
+        };
+        let types = TYPES.iter().map(|(name, ..)| *name).chain(["static", "unheard-of"]);
+        for (name, config) in types.map(|name| (name, None)).chain([("bridge", Some(own))]) {
+            wish.plugin = Path::new("/x").join(name);
+            wish.config = config;
+            let vars = vars(&wish, directory.path()).unwrap();
+            for var in ["conf", "nameless"] {
+                let text = format!("{{{}}}", vars[var]);
+                let value: Value =
+                    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e} {text}"));
+                assert_eq!(value["type"], name);
+            }
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(facts("0.10.0")["check"], "yes");
+        assert_eq!(facts("0.3.1")["check"], "");
+        assert_eq!(facts("1.1.0")["gc"], "yes");
+        for version in ["0.2.0", "0.3.1", "1.0.0"] {
+            let previous = previous(version, "a", "/n", "10.0.0.2/24");
+            assert!(serde_json::from_str::<Value>(&previous).is_ok(), "{previous}");
+        }
+    }
+}

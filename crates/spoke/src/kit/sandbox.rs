@@ -1,0 +1,116 @@
+//! Real namespaces for the cases, and what an engine does with an interface.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use model::{IfName, IpNet, Mtu, Result};
+use netlink::wire::Batch;
+use netlink::{At, Change, Link, Links, Netns, NewAddress, Socket};
+
+/// How long what a driver does behind its answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where the sandboxes are, as an engine's.
+const PLACE: &str = "/run/netns";
+
+/// A new namespace of this name.
+pub(super) fn make(id: &str) -> Result<PathBuf> {
+    let path = Path::new(PLACE).join(format!("kit-{}", id.get(..16).unwrap_or(id)));
+    let netns = Netns::make(&path)?;
+    netns.enter(|| -> Result<()> {
+        let mut batch = Batch::new();
+        batch.change_link(At::Index(1), &[Change::Up(true)]);
+        Socket::route()?.send(&mut batch)?.into_result()
+    })??;
+    Ok(path)
+}
+
+/// The link of this name where the caller is.
+pub(super) fn link(name: &str) -> Result<Option<Link>> {
+    let name: IfName = name.parse()?;
+    Socket::route()?.link(At::Name(&name))
+}
+
+/// The names of all links where the caller is.
+pub(super) fn links() -> Result<Vec<String>> {
+    let found = Socket::route()?.links(Links { kind: None, master: None })?;
+    let mut names: Vec<String> = found.iter().map(|link| link.name.to_string()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Waits until `holds`, which a driver may bring about behind its answer.
+pub(super) fn soon(mut holds: impl FnMut() -> Result<bool>) -> Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if holds()? {
+            return Ok(true);
+        }
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What libnetwork does with an interface after Join: into the sandbox, renamed, addressed, up.
+pub(super) fn move_in(path: &Path, src: &Link, name: &str, addresses: &[&str]) -> Result<Link> {
+    let (target, name) = (Netns::open(path)?, name.parse::<IfName>()?);
+    let mut batch = Batch::new();
+    batch.change_link(At::Index(src.index), &[Change::Up(false)]);
+    batch.move_link(src.index, target.as_fd(), &name);
+    Socket::route()?.send(&mut batch)?.into_result()?;
+    target.enter(|| -> Result<Link> {
+        let mut socket = Socket::route()?;
+        let there = socket.link(At::Name(&name))?;
+        let there = there.ok_or_else(|| model::Error::not_found("the interface that was moved"))?;
+        let mut batch = Batch::new();
+        for net in addresses.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
+            batch.add_address(&NewAddress::new(there.index, net));
+        }
+        batch.change_link(At::Index(there.index), &[Change::Up(true)]);
+        socket.send(&mut batch)?.into_result()?;
+        Ok(there)
+    })?
+}
+
+/// The opposite, after Leave: down, renamed as it was, back to where the caller is.
+pub(super) fn move_out(path: &Path, name: &str, src: &str) -> Result<()> {
+    let (home, name, src) = (Netns::current()?, name.parse::<IfName>()?, src.parse::<IfName>()?);
+    Netns::open(path)?.enter(|| -> Result<()> {
+        let mut socket = Socket::route()?;
+        let Some(link) = socket.link(At::Name(&name))? else { return Ok(()) };
+        let mut batch = Batch::new();
+        batch.change_link(At::Index(link.index), &[Change::Up(false)]);
+        batch.move_link(link.index, home.as_fd(), &src);
+        socket.send(&mut batch)?.into_result()
+    })?
+}
+
+/// What is wrong with an interface that a driver made, if anything is.
+pub(super) fn wrong_with(link: &Link, told: &str) -> Option<String> {
+    let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    let first = link.mac.map_or(0, |mac| mac.octets()[0]);
+    if mac == "00:00:00:00:00:00" || first & 1 == 1 {
+        Some(format!("{} has the address {mac}, which no interface may have", link.name))
+    } else if !told.is_empty() && !mac.eq_ignore_ascii_case(told) {
+        Some(format!("{} has the address {mac}, but {told} was agreed", link.name))
+    } else if Mtu::new(link.mtu).is_none() || link.mtu < 576 {
+        Some(format!("{} has an MTU of {}", link.name, link.mtu))
+    } else {
+        None
+    }
+}
+
+/// Whether a TCP connection from one namespace to the other's address comes about.
+pub(super) fn talk(from: &Path, to: &Path, address: &str) -> Result<bool> {
+    let Ok(ip) = address.split('/').next().unwrap_or_default().parse::<IpAddr>() else {
+        return Ok(false);
+    };
+    let there = Netns::open(to)?.enter(|| TcpListener::bind(SocketAddr::new(ip, 0)))?;
+    let Ok(listener) = there else { return Ok(false) };
+    let Ok(at) = listener.local_addr() else { return Ok(false) };
+    Netns::open(from)?.enter(|| TcpStream::connect_timeout(&at, PATIENCE).is_ok())
+}
