@@ -18,6 +18,7 @@ mod mapped;
 mod network;
 mod orphans;
 mod output;
+mod plugin;
 mod podman;
 mod ports;
 mod ps;
@@ -147,6 +148,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
         Command::Dhcp(command) => dhcp::run(command, cli.output, world),
         Command::Docker(command) => docker::run(command, cli.output, world),
         Command::Kuryr(command) => kuryr::run(command, cli.output, world),
+        Command::Plugin(command) => plugin::run(command, cli.output, world),
         Command::Podman(command) => podman::run(command, cli.output, world),
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
         Command::Events(wanted) => events::show(wanted, cli.output, world),

@@ -8,6 +8,7 @@ mod dataplane;
 mod event;
 mod facts;
 mod host;
+mod kit;
 mod lease;
 mod neighbours;
 mod netavark;

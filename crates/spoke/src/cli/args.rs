@@ -11,6 +11,7 @@ use model::{NetworkName, OwnerName};
 pub(super) use create::{CreateArgs, DriverName, Ingress, LanArgs, LanMode, PublishTo};
 
 use super::kuryr::KuryrCommand;
+use super::plugin::args::PluginCommand;
 use super::podman::PodmanCommand;
 
 /// One network engine for every container runtime of this host.
@@ -130,6 +131,9 @@ Examples:
     /// Make Spoke the CNI plugins of this host, and be a CNI runtime
     #[command(subcommand)]
     Cni(CniCommand),
+    /// Test plugins of somebody else, record and replay what they say
+    #[command(subcommand)]
+    Plugin(PluginCommand),
     /// Print the version
     Version,
     /// Print a completion script
