@@ -4,6 +4,7 @@
 mod daemon;
 mod kuryr;
 mod neutron;
+mod remote;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub(crate) use daemon::{
 };
 pub(crate) use kuryr::KuryrConfig;
 pub(crate) use neutron::{CloudSettings, NeutronConfig};
+pub(crate) use remote::RemoteConfig;
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -37,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) kuryr: KuryrConfig,
     /// `[neutron]`.
     pub(crate) neutron: Option<NeutronConfig>,
+    /// `[remote]`.
+    pub(crate) remote: RemoteConfig,
     /// `[dhcp]`.
     pub(crate) dhcp: DhcpConfig,
     /// `[metrics]`.
@@ -106,6 +110,7 @@ impl Config {
         config.docker.check()?;
         config.kuryr.check()?;
         config.neutron.as_ref().map_or(Ok(()), NeutronConfig::check)?;
+        config.remote.check()?;
         config.metrics.check()?;
         config.dhcp.check()?;
         daemon::absolute("events.path", &config.events.path)?;

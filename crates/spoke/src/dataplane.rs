@@ -1,7 +1,10 @@
 //! Who makes an attachment's parts: plugins of somebody else its link, where its network is theirs,
-//! Neutron its port, where its network is Neutron's, and the kernel's dataplane everything else.
+//! Neutron its port, where its network is Neutron's, Docker plugins what they do, and the kernel's
+//! dataplane everything else.
 
 mod cloud;
+mod opened;
+mod remote;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -12,17 +15,19 @@ use cni::Chain;
 use engine::port::{Driver, Offer, Presence, Stray};
 use linux::identity::Identity;
 use linux::{Life, Linux};
-use model::{Attached, Attachment, AttachmentId, IfName, LinkKind, Mac, Network, Result};
+use model::{Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Network, Result};
 
 use crate::config::Config;
 use cloud::Cloud;
-pub(crate) use cloud::Opened;
+pub(crate) use opened::Opened;
+pub(crate) use remote::Plugins;
 
 /// All of them.
 pub(crate) struct Dataplane {
     linux: Linux,
     chain: Chain,
     cloud: Cloud,
+    remote: Plugins,
 }
 
 /// Who makes a link.
@@ -31,6 +36,7 @@ enum Maker {
     Kernel,
     Plugins,
     Cloud,
+    Remote,
 }
 
 impl Dataplane {
@@ -39,7 +45,8 @@ impl Dataplane {
         Self {
             linux: Linux::new(life),
             chain: Chain::new(&config.store.runtime, waiting, tell),
-            cloud: Cloud::new(Arc::clone(config), opened),
+            cloud: Cloud::new(Arc::clone(config), opened.clone()),
+            remote: Plugins::new(Arc::clone(config), opened),
         }
     }
 
@@ -63,6 +70,7 @@ impl Maker {
     fn of(attachment: &Attachment) -> Self {
         match Self::of_link(attachment.wiring.link.as_ref()) {
             Self::Cloud if !cloud::is_port(attachment) => Self::Kernel,
+            Self::Remote if !remote::is_link(attachment) => Self::Kernel,
             maker => maker,
         }
     }
@@ -71,6 +79,7 @@ impl Maker {
         match link.map(|link| &link.kind) {
             Some(LinkKind::Neutron(_)) => Self::Cloud,
             Some(LinkKind::Chain(_)) => Self::Plugins,
+            Some(LinkKind::Remote(_)) => Self::Remote,
             Some(_) | None => Self::Kernel,
         }
     }
@@ -78,7 +87,8 @@ impl Maker {
 
 /// The attachment as the kernel's dataplane is to see it, where that makes the link.
 fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
-    match cloud::is_neutron(attachment.wiring.link.as_ref()) {
+    let link = attachment.wiring.link.as_ref();
+    match cloud::is_neutron(link) || remote::is_remote(link) {
         true => Cow::Owned(rest(attachment)),
         false => Cow::Borrowed(attachment),
     }
@@ -96,6 +106,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.attach(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
+            Maker::Remote => self.remote.attach(&self.linux, attachment),
             Maker::Plugins => {
                 let attached = self.chain.join(attachment)?;
                 self.linux.attach(&rest(attachment)).map(|_| attached)
@@ -110,6 +121,7 @@ impl Driver for Dataplane {
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         match Maker::of(attachment) {
             Maker::Cloud => self.cloud.offer(attachment),
+            Maker::Remote => self.remote.offer(attachment),
             Maker::Plugins | Maker::Kernel => self.chain.offer(attachment),
         }
     }
@@ -118,6 +130,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.complete(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
+            Maker::Remote => self.remote.attach(&self.linux, attachment),
             Maker::Plugins => {
                 self.linux.attach(&rest(attachment))?;
                 self.chain.complete(attachment)
@@ -133,6 +146,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.withdraw(&plain(attachment)),
             Maker::Cloud => self.cloud.withdraw(&self.linux, attachment),
+            Maker::Remote => self.remote.withdraw(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 undone.and(self.chain.withdraw(attachment))
@@ -144,6 +158,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.detach(&plain(attachment)),
             Maker::Cloud => self.cloud.detach(&self.linux, attachment),
+            Maker::Remote => self.remote.detach(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 // Both are tried, whatever the first one says.
@@ -157,6 +172,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.check(&plain(attachment), attached),
             Maker::Cloud => self.cloud.check(&self.linux, attachment, attached),
+            Maker::Remote => self.remote.check(&self.linux, attachment, attached),
             Maker::Plugins => {
                 self.chain.check(attachment)?;
                 self.linux.check(&rest(attachment), attached)
@@ -172,6 +188,7 @@ impl Driver for Dataplane {
                 Ok(made) => self.linux.presence(&made),
                 Err(_) => Presence::Doubtful,
             },
+            Maker::Remote => self.remote.presence(&self.linux, attachment),
         }
     }
 
@@ -180,6 +197,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.restore(&plain(attachment)),
             Maker::Plugins => self.linux.restore(&rest(attachment)),
             Maker::Cloud => self.linux.restore(&cloud::on_host(attachment)?),
+            Maker::Remote => self.linux.restore(&self.remote.on_host(attachment)?),
         }
     }
 
@@ -188,6 +206,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.hardware_address(&plain(attachment)),
             Maker::Plugins => self.chain.hardware_address(attachment),
             Maker::Cloud => neutron::port::hardware_address(attachment),
+            Maker::Remote => self.remote.hardware_address(attachment),
         }
     }
 
@@ -196,13 +215,29 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.status(network),
             Maker::Plugins => self.chain.status(network),
             Maker::Cloud => self.cloud.status(network),
+            Maker::Remote => self.remote.status(network),
+        }
+    }
+
+    fn create(&self, network: &Network) -> Result<()> {
+        match Maker::of_link(network.wiring.link.as_ref()) {
+            Maker::Plugins | Maker::Cloud | Maker::Kernel => Ok(()),
+            Maker::Remote => self.remote.create(network),
+        }
+    }
+
+    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        match Maker::of(attachment) {
+            Maker::Kernel | Maker::Plugins => self.linux.lead(&plain(attachment), families),
+            Maker::Cloud => self.linux.lead(&cloud::on_host(attachment)?, families),
+            Maker::Remote => self.remote.lead(&self.linux, attachment, families),
         }
     }
 
     fn up(&self, network: &Network) -> Result<()> {
         // Others make what their attachments share when the first of them comes.
         match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud => Ok(()),
+            Maker::Plugins | Maker::Cloud | Maker::Remote => Ok(()),
             Maker::Kernel => self.linux.up(network),
         }
     }
@@ -210,6 +245,7 @@ impl Driver for Dataplane {
     fn remove(&self, network: &Network) -> Result<()> {
         match Maker::of_link(network.wiring.link.as_ref()) {
             Maker::Plugins | Maker::Cloud => Ok(()),
+            Maker::Remote => self.remote.remove(network),
             Maker::Kernel => self.linux.remove(network),
         }
     }

@@ -13,7 +13,9 @@ mod lease;
 mod neighbours;
 mod netavark;
 mod plugin;
+mod sandbox;
 mod serve;
+mod sources;
 mod world;
 mod worlds;
 
@@ -105,7 +107,7 @@ fn command(args: Vec<OsString>) -> u8 {
 /// Neutron, where anything is configured of it.
 fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
     let is_configured = config.kuryr.enabled || config.neutron.is_some();
-    is_configured.then(|| Opened::default().get(config)).transpose()
+    is_configured.then(|| Opened::default().neutron(config)).transpose()
 }
 
 /// How long a Docker Engine has for its answer to somebody who waits at a terminal.

@@ -8,15 +8,16 @@ use model::Result;
 use store::{Embedded, Roots};
 
 use crate::config::Config;
-use crate::dataplane::Dataplane;
+use crate::dataplane::{Dataplane, Plugins};
 use crate::host::ThisHost;
+use crate::sources::Sources;
 use crate::worlds::Shared;
 
 /// What stands behind the engine's ports.
 pub(crate) struct World {
     store: Embedded,
     driver: Dataplane,
-    sources: cni::Delegates,
+    sources: Sources,
     host: ThisHost,
 }
 
@@ -30,8 +31,8 @@ impl World {
     pub(crate) fn shared(config: &Arc<Config>, life: Life, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
-            driver: Dataplane::new(life, config, shared.cloud.clone()),
-            sources: cni::Delegates::new(),
+            driver: Dataplane::new(life, config, shared.opened.clone()),
+            sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
             host: ThisHost::new(shared)?,
         })
     }

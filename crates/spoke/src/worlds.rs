@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use docker::remote::Remote;
 use linux::Life;
 use model::{AttachmentId, Result};
 use neutron::Neutron;
@@ -31,7 +32,7 @@ pub(crate) struct Worlds {
 pub(crate) struct Shared {
     pub(crate) turns: Arc<Turns>,
     pub(crate) neighbours: Arc<Neighbours>,
-    pub(crate) cloud: Opened,
+    pub(crate) opened: Opened,
 }
 
 impl Worlds {
@@ -52,7 +53,12 @@ impl Worlds {
 
     /// Neutron, opened now where nobody needed it before.
     pub(crate) fn neutron(&self) -> Result<Arc<Neutron>> {
-        self.shared.cloud.get(&self.config)
+        self.shared.opened.neutron(&self.config)
+    }
+
+    /// The Docker plugins of somebody else.
+    pub(crate) fn remote(&self) -> Result<Arc<Remote>> {
+        self.shared.opened.remote(&self.config)
     }
 
     /// Works in a world that nobody else uses meanwhile.

@@ -88,6 +88,10 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
         tell("neutron network", Some(neutron.network.to_string()));
         tell("neutron port", neutron.binding.as_ref().map(|binding| binding.port.to_string()));
     }
+    if let Some(LinkKind::Remote(remote)) = link.map(|link| &link.kind) {
+        tell("plugin", Some(remote.driver.to_string()));
+        tell("plugin's network", Some(remote.id.to_string()));
+    }
     let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
     tell("addresses", list(addresses.collect()));
     if let model::Phase::Attached(attached) = &attachment.phase {
@@ -205,6 +209,7 @@ fn told_later(network: &Network, mac: Option<Mac>) -> Option<Ipam> {
             dhcp.provide.extend(mac.map(client_of));
             Some(Ipam::Dhcp(dhcp))
         }
+        Ipam::Remote(_) => Some(network.ipam.clone()),
         ipam => network.wiring.chooses_addresses().then(|| ipam.clone()),
     }
 }

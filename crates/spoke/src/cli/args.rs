@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod connect;
 mod create;
 
 use std::net::IpAddr;
@@ -8,7 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::{NetworkName, OwnerName};
 
-pub(super) use create::{CreateArgs, DriverName, Ingress, LanArgs, LanMode, PublishTo};
+pub(super) use connect::{ConnectArgs, DisconnectArgs};
+pub(super) use create::{
+    CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName,
+};
 
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
@@ -182,7 +186,23 @@ pub(super) enum NetworkCommand {
   spoke network create -d macvlan --parent eth0 --vlan 20 --subnet 192.168.20.0/24 \\
     --ip-range 192.168.20.128/25 --host-access --probe lab
   spoke network create -d cni --conflist /etc/cni/net.d/10-mynet.conflist mynet")]
-    Create(CreateArgs),
+    Create(Box<CreateArgs>),
+    /// Connect a network namespace to a network, as a container of no runtime
+    #[command(
+        after_help = "The container's default route is that of the network with the greatest \
+        --gw-priority, of each address family. Where none of its networks leads out and not all are \
+        internal, it is connected to the network gwbridge besides, which publishes its ports.
+
+Examples:
+  ip netns add web
+  spoke network connect front web
+  spoke network connect --ip 10.70.1.9 --publish 8080:80 back /run/netns/web
+  spoke network connect --gw-priority 10 --ifname wan0 uplink 4711"
+    )]
+    Connect(Box<ConnectArgs>),
+    /// Take a container off a network that `connect` connected it to
+    #[command(after_help = "Examples:\n  spoke network disconnect front web")]
+    Disconnect(DisconnectArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
     Rm(RmArgs),

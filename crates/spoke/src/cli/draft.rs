@@ -3,6 +3,7 @@
 mod lan;
 mod neutron;
 mod plugins;
+mod remote;
 
 use std::net::IpAddr;
 
@@ -14,7 +15,7 @@ use model::{
     Runtime, Space, Wiring, hosts_of,
 };
 
-use super::args::{CreateArgs, DriverName};
+use super::args::{CreateArgs, Driver};
 use super::claims::{claims, routed};
 use super::facts::HostFacts;
 use super::{World, claims};
@@ -36,15 +37,25 @@ pub(super) fn network(
     if let Some(network) = plugins::network(wanted, world)? {
         return Ok(network);
     }
-    let taken = taken(world, known, facts)?;
+    let occupied = || taken(world, known, facts);
+    if let Some(network) = remote::network(wanted, world, known, &occupied)? {
+        return Ok(network);
+    }
+    let taken = occupied()?;
+    let source = remote::source(wanted)?;
     let subnets = match wanted.subnets.as_slice() {
+        _ if source.is_some() => Vec::new(),
         [] if wanted.lan.dhcp => Vec::new(),
         [] => vec![taken.choose(Family::V4, None)?],
         given => checked(given, &taken)?,
     };
-    let pools = pools(wanted, &subnets)?;
+    let pools = if source.is_some() { Vec::new() } else { pools(wanted, &subnets)? };
     let kind = kind(wanted, known, facts)?;
-    let ipam = if wanted.lan.dhcp { lan::dhcp() } else { Ipam::Book { pools } };
+    let ipam = match source {
+        Some(source) => source,
+        None if wanted.lan.dhcp => lan::dhcp(),
+        None => Ipam::Book { pools },
+    };
     Ok(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
@@ -54,11 +65,12 @@ pub(super) fn network(
         ipam,
         dns: model::Dns::default(),
         sticky: wanted.sticky,
+        stage: model::Stage::Made,
     })
 }
 
 fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
-    if lan::is_lan(wanted.driver) {
+    if lan::is_lan(&wanted.driver) {
         let link = Link { kind, name: None, mac: None, mtu: wanted.mtu };
         return Wiring { link: Some(link), ..Wiring::default() };
     }
@@ -82,7 +94,7 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
 
 /// Only a bridge knows the default route by itself.
 fn routes(wanted: &CreateArgs, subnets: &[IpNet]) -> Vec<Route> {
-    if wanted.driver == DriverName::Bridge || wanted.internal {
+    if wanted.driver == Driver::Bridge || wanted.internal {
         return Vec::new();
     }
     let default = |subnet: &IpNet| match Family::of(subnet) {
@@ -96,24 +108,26 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
     if let Some(kind) = lan::kind(wanted, facts)? {
         return Ok(kind);
     }
-    match (wanted.driver, &wanted.bridge) {
+    match (&wanted.driver, &wanted.bridge) {
         (
-            DriverName::Ptp
-            | DriverName::Macvlan
-            | DriverName::Ipvlan
-            | DriverName::Cni
-            | DriverName::Neutron,
+            Driver::Ptp
+            | Driver::Macvlan
+            | Driver::Ipvlan
+            | Driver::Cni
+            | Driver::Neutron
+            | Driver::Plugin(_),
             None,
         ) => Ok(LinkKind::Ptp(Ptp {})),
         (
-            DriverName::Ptp
-            | DriverName::Macvlan
-            | DriverName::Ipvlan
-            | DriverName::Cni
-            | DriverName::Neutron,
+            Driver::Ptp
+            | Driver::Macvlan
+            | Driver::Ipvlan
+            | Driver::Cni
+            | Driver::Neutron
+            | Driver::Plugin(_),
             Some(name),
         ) => Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge"))),
-        (DriverName::Bridge, given) => {
+        (Driver::Bridge, given) => {
             let name = given.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
             refuse_taken(&name, known, facts)?;
             let gateway = if wanted.internal { Gateway::Address } else { Gateway::Default };

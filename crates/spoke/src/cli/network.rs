@@ -1,9 +1,11 @@
 //! `spoke network`: networks are made, listed and removed.
 
+mod connect;
+
 use model::{Error, Kind, Network, Result};
 
 use super::args::{
-    CreateArgs, DriverName, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
+    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
 };
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
@@ -18,6 +20,8 @@ pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Re
         NetworkCommand::Ls(wanted) => ls(wanted, output, world),
         NetworkCommand::Inspect(wanted) => inspect(wanted, output, world),
         NetworkCommand::Create(wanted) => create(wanted, output, world),
+        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, world),
+        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, world),
         NetworkCommand::Rm(wanted) => rm(wanted, output, world),
     }
 }
@@ -36,7 +40,7 @@ fn ls(wanted: &LsArgs, output: Output, world: &World) -> Result<Answer> {
 fn passes(filter: &Filter, view: &NetworkView) -> bool {
     match filter {
         Filter::Name(part) => view.name.contains(part.as_str()),
-        Filter::Driver(driver) => view.driver == driver,
+        Filter::Driver(driver) => view.driver == *driver,
         Filter::Runtime(runtime) => view.runtime == *runtime,
     }
 }
@@ -47,9 +51,9 @@ fn table(rows: &[NetworkView]) -> Table {
         let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
         table.row([
             row.name.clone(),
-            row.driver.to_owned(),
+            row.driver.clone(),
             row.runtime.clone(),
-            match row.ipam {
+            match row.ipam.as_str() {
                 by @ ("dhcp" | "neutron") => by.to_owned(),
                 _ => subnets.join(","),
             },
@@ -83,7 +87,7 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
     loop {
         let known = engine.networks()?;
         let network = draft::network(wanted, world, &known, &facts)?;
-        if wanted.driver == DriverName::Neutron {
+        if wanted.driver == Driver::Neutron {
             // Whoever names what is not there learns it now, and not with the first container.
             engine.status(&network)?;
         }

@@ -84,7 +84,7 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
 
 /// With the start of the port's id, where the driver has ports of its own.
 fn driver(view: &AttachmentView, no_trunc: bool) -> String {
-    let driver = view.driver.unwrap_or_default();
+    let driver = view.driver.as_deref().unwrap_or_default();
     match view.neutron.as_ref().and_then(|neutron| neutron.port.as_deref()) {
         Some(port) if no_trunc => format!("{driver}:{port}"),
         Some(port) => format!("{driver}:{}", port.get(..PORT).unwrap_or(port)),

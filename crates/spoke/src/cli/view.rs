@@ -3,6 +3,7 @@
 
 mod lan;
 mod neutron;
+mod remote;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ use super::time::rfc3339;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct NetworkView {
     pub(super) name: String,
-    pub(super) driver: &'static str,
+    /// Or the name of the Docker plugin.
+    pub(super) driver: String,
     pub(super) runtime: String,
     pub(super) created: String,
     pub(super) bridge: Option<String>,
@@ -37,6 +39,8 @@ pub(super) struct NetworkView {
     pub(super) mtu: Option<u32>,
     /// What of Neutron it is.
     pub(super) neutron: Option<neutron::NeutronView>,
+    /// What a Docker plugin of somebody else knows of it.
+    pub(super) remote: Option<remote::RemoteView>,
     pub(super) masquerade: bool,
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
@@ -46,8 +50,11 @@ pub(super) struct NetworkView {
     /// What runtimes call it.
     pub(super) aliases: Vec<AliasView>,
     pub(super) sticky: bool,
-    pub(super) ipam: &'static str,
+    /// Or the name of the Docker IPAM plugin.
+    pub(super) ipam: String,
     pub(super) subnets: Vec<SubnetView>,
+    /// Whose way out it is, of those containers whose way out Spoke chooses.
+    pub(super) leads: Vec<remote::LedView>,
     pub(super) attached: usize,
     pub(super) containers: Vec<String>,
 }
@@ -100,7 +107,7 @@ impl NetworkView {
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
         Self {
             name: network.name.to_string(),
-            driver: wiring.link.as_ref().map_or("none", |link| driver(&link.kind)),
+            driver: wiring.link.as_ref().map_or("none", |link| driver(&link.kind)).to_owned(),
             runtime: network.runtime.to_string(),
             created: rfc3339(network.since),
             bridge: claims::device(network),
@@ -110,6 +117,7 @@ impl NetworkView {
             host_access: lan.host_access,
             probe: lan.probe,
             neutron: neutron::NeutronView::of(network),
+            remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
@@ -124,6 +132,7 @@ impl NetworkView {
             sticky: network.sticky,
             ipam: ipam(network),
             subnets: subnets(network),
+            leads: remote::LedView::on(&network.name, attachments),
             attached: on_it.len(),
             containers: on_it.iter().map(|id| id.container.to_string()).collect(),
         }
@@ -138,10 +147,10 @@ fn subnets(network: &Network) -> Vec<SubnetView> {
         first: range.first.to_string(),
         last: range.last.to_string(),
     };
-    ranges.map(view).collect()
+    ranges.map(view).chain(remote::subnets(&network.ipam)).collect()
 }
 
-pub(super) fn driver(kind: &LinkKind) -> &'static str {
+pub(super) fn driver(kind: &LinkKind) -> &str {
     match kind {
         LinkKind::Bridge(_) => "bridge",
         LinkKind::Ptp(_) => "ptp",
@@ -154,7 +163,8 @@ pub(super) fn driver(kind: &LinkKind) -> &'static str {
         LinkKind::Tap(_) => "tap",
         LinkKind::Chain(_) => "cni",
         LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
-        LinkKind::Remote(_) | LinkKind::Ready(_) => "remote",
+        LinkKind::Remote(remote) => remote.driver.as_str(),
+        LinkKind::Ready(_) => "remote",
     }
 }
 
@@ -166,10 +176,10 @@ fn ingress(policy: IngressPolicy) -> &'static str {
     }
 }
 
-fn ipam(network: &Network) -> &'static str {
+fn ipam(network: &Network) -> String {
     let is_neutron =
         matches!(network.wiring.link.as_ref().map(|link| &link.kind), Some(LinkKind::Neutron(_)));
-    match &network.ipam {
+    let name = match &network.ipam {
         _ if is_neutron => "neutron",
         model::Ipam::None => "none",
         model::Ipam::Book { .. } => "spoke",
@@ -177,9 +187,10 @@ fn ipam(network: &Network) -> &'static str {
         model::Ipam::Fixed { .. } => "static",
         model::Ipam::Foreign(_) => "foreign",
         model::Ipam::Dhcp(_) => "dhcp",
-        model::Ipam::Remote(_) => "remote",
+        model::Ipam::Remote(remote) => remote.driver.as_str(),
         model::Ipam::Requested { .. } => "requested",
-    }
+    };
+    name.to_owned()
 }
 
 /// An attachment, all its layers together.
@@ -194,7 +205,9 @@ pub(super) struct AttachmentView {
     pub(super) title: Option<String>,
     pub(super) addresses: Vec<String>,
     pub(super) mac: Option<String>,
-    pub(super) driver: Option<&'static str>,
+    pub(super) driver: Option<String>,
+    /// Of which families the container's way out is this one, where Spoke chooses that.
+    pub(super) leads: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,
     pub(super) ports: Vec<PortView>,
@@ -240,7 +253,8 @@ impl AttachmentView {
             title: None,
             addresses: addresses(layers),
             mac: mac(layers),
-            driver: kind.map(|link| driver(&link.kind)),
+            driver: kind.map(|link| driver(&link.kind).to_owned()),
+            leads: main.lead.as_ref().map(|lead| remote::families(&lead.families)),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
             state: state(layers),

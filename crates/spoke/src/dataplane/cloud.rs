@@ -1,21 +1,14 @@
 //! Attachments on Neutron's networks: the cloud's part, and around the kernel's the switch's.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use engine::port::{Driver, Offer};
 use linux::Linux;
 use model::{Attached, Attachment, Error, Layer, LinkKind, Network, Result};
 use neutron::Neutron;
 
-use super::rest;
+use super::{Opened, rest};
 use crate::config::{CloudSettings, Config};
-
-/// Neutron for all threads of a process, once one of them needs it.
-#[derive(Clone, Default)]
-pub(crate) struct Opened {
-    neutron: Arc<OnceLock<Arc<Neutron>>>,
-    turn: Arc<Mutex<()>>,
-}
 
 /// Neutron, opened when the first attachment on it comes: whoever never meets one does not even
 /// read who we are there.
@@ -24,28 +17,7 @@ pub(crate) struct Cloud {
     opened: Opened,
 }
 
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened").field("is", &self.neutron.get().is_some()).finish()
-    }
-}
-
-impl Opened {
-    /// The same Neutron for everybody.
-    pub(crate) fn get(&self, config: &Config) -> Result<Arc<Neutron>> {
-        if let Some(neutron) = self.neutron.get() {
-            return Ok(Arc::clone(neutron));
-        }
-        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(neutron) = self.neutron.get() {
-            return Ok(Arc::clone(neutron));
-        }
-        let opened = Arc::new(open(config)?);
-        Ok(Arc::clone(self.neutron.get_or_init(|| opened)))
-    }
-}
-
-fn open(config: &Config) -> Result<Neutron> {
+pub(super) fn open(config: &Config) -> Result<Neutron> {
     let said = config.neutron.as_ref().ok_or_else(|| {
         Error::unsupported(
             "no cloud is configured: add [neutron] to the configuration of this host",
@@ -64,7 +36,7 @@ impl Cloud {
     }
 
     fn neutron(&self) -> Result<Arc<Neutron>> {
-        self.opened.get(&self.config)
+        self.opened.neutron(&self.config)
     }
 
     pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {

@@ -22,7 +22,8 @@ use super::{report, sandbox};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What an IPAM driver says where it has no address left: engines show the text to users.
-const EXHAUSTED: [&str; 4] = ["no available", "exhausted", "no free", "no more"];
+const EXHAUSTED: [&str; 6] =
+    ["no available", "exhausted", "no free", "no more", "no address", "no unused"];
 
 /// The cases, in their order.
 pub(super) const CASES: [&str; 2] =

@@ -11,8 +11,7 @@ use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use engine::Engine;
 use engine::port::Cloud;
-use model::{AliasId, Error, Kind, PluginChain, Result, Timestamp};
-use netlink::{Links, Netns, Socket};
+use model::{AliasId, PluginChain, Result, Timestamp};
 
 use super::{Daemon, trusted};
 use crate::config::{Config, Scope};
@@ -73,26 +72,7 @@ fn ephemeral(text: &str) -> RangeInclusive<NonZeroU16> {
 
 impl Sandboxes for Stage {
     fn look(&self, path: &Path) -> Result<Option<Within>> {
-        let sandbox = match Netns::open(path) {
-            Ok(sandbox) => sandbox,
-            Err(error) if error.kind() == Kind::Invalid => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        refuse_own(&sandbox, path)?;
-        let links = sandbox.enter(|| Socket::route()?.links(Links::default()))??;
-        let links = links.into_iter().map(|link| link.name).collect();
-        Ok(Some(Within { inode: sandbox.inode(), links }))
-    }
-}
-
-/// What is set in a container must never be set in the host.
-fn refuse_own(sandbox: &Netns, path: &Path) -> Result<()> {
-    match sandbox.is_same(&Netns::current()?) {
-        false => Ok(()),
-        true => {
-            let path = path.display();
-            Err(Error::invalid(format!("{path} is this host's network namespace, no container's")))
-        }
+        crate::sandbox::look(path)
     }
 }
 
@@ -124,13 +104,6 @@ impl Backstage for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_host_is_no_sandbox() {
-        let own = Path::new("/proc/self/ns/net");
-        let refused = refuse_own(&Netns::open(own).unwrap(), own).unwrap_err();
-        assert!(refused.to_string().contains("no container's"), "{refused}");
-    }
 
     #[test]
     fn reads_the_kernels_range() {

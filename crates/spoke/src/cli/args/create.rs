@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, Publish, Reach};
@@ -11,14 +12,17 @@ pub(in crate::cli) struct CreateArgs {
     /// The network's name
     #[arg(value_name = "NETWORK")]
     pub(in crate::cli) name: NetworkName,
-    /// How containers are connected: by a bridge in the host, each by a routed pair of devices, to
-    /// the segment of a parent device, by CNI plugins, or to a network of OpenStack Neutron
-    #[arg(short, long, value_enum, default_value = "bridge")]
-    pub(in crate::cli) driver: DriverName,
+    /// How containers are connected: by a bridge in the host, each by a routed pair of devices
+    /// (ptp), to the segment of a parent device (macvlan, ipvlan), by CNI plugins (cni), to a network
+    /// of OpenStack Neutron (neutron), or by the Docker network plugin of that name
+    #[arg(short, long, default_value = "bridge")]
+    pub(in crate::cli) driver: Driver,
+    #[command(flatten)]
+    pub(in crate::cli) remote: RemoteArgs,
     #[command(flatten)]
     pub(in crate::cli) lan: LanArgs,
     /// Options of driver neutron: network=NETWORK, subnet=SUBNET, security_groups=GROUP,… and more
-    /// (docs/neutron.md)
+    /// (docs/neutron.md); or of a Docker plugin, as its author says
     #[arg(long = "opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) options: Vec<(String, String)>,
     /// The CNI network configuration list of driver cni, which CNI plugins make
@@ -32,7 +36,7 @@ pub(in crate::cli) struct CreateArgs {
         value_name = "DIRECTORIES"
     )]
     pub(in crate::cli) cni_path: Vec<PathBuf>,
-    /// A subnet, one of each address family
+    /// A subnet, one of each address family; several with an IPAM plugin
     #[arg(long = "subnet", value_name = "CIDR")]
     pub(in crate::cli) subnets: Vec<IpNet>,
     /// The gateway in a subnet; its first address unless given
@@ -86,14 +90,86 @@ pub(in crate::cli) enum PublishTo {
     Local,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum DriverName {
+/// Who connects the containers of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Driver {
     Bridge,
     Ptp,
     Macvlan,
     Ipvlan,
     Cni,
     Neutron,
+    Plugin(model::DriverName),
+}
+
+impl FromStr for Driver {
+    type Err = model::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "bridge" => Driver::Bridge,
+            "ptp" => Driver::Ptp,
+            "macvlan" => Driver::Macvlan,
+            "ipvlan" => Driver::Ipvlan,
+            "cni" => Driver::Cni,
+            "neutron" => Driver::Neutron,
+            plugin => Driver::Plugin(plugin.parse()?),
+        })
+    }
+}
+
+/// Options of networks that Docker plugins of somebody else make, or give their addresses.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteArgs {
+    /// Who hands out addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that name
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(in crate::cli) ipam_driver: IpamDriver,
+    /// Options of the IPAM plugin, as its author says
+    #[arg(long = "ipam-opt", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) ipam_options: Vec<(String, String)>,
+    /// An address that no container gets, by a name that is told to the plugin
+    #[arg(long = "aux-address", value_name = "NAME=IP", value_parser = auxiliary, requires = "subnets")]
+    pub(in crate::cli) auxiliary: Vec<(String, IpAddr)>,
+    /// Whether containers have IPv4 addresses
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true",
+        num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    pub(in crate::cli) ipv4: bool,
+    /// Give containers IPv6 addresses, too; so with an IPv6 subnet
+    #[arg(long)]
+    pub(in crate::cli) ipv6: bool,
+    /// Whether the network belongs to this host or to many; as the plugin says unless given
+    #[arg(long, value_enum, value_name = "SCOPE")]
+    pub(in crate::cli) scope: Option<ScopeName>,
+    /// Only keep the options, for --config-from; nothing is made
+    #[arg(long, conflicts_with = "config_from")]
+    pub(in crate::cli) config_only: bool,
+    /// Take subnets and options from a network that was made with --config-only
+    #[arg(long, value_name = "NETWORK", conflicts_with_all = ["subnets", "gateways", "ranges", "auxiliary", "ipv6", "internal", "ipam_driver", "ipam_options", "options"])]
+    pub(in crate::cli) config_from: Option<NetworkName>,
+}
+
+/// Who hands out the addresses of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum IpamDriver {
+    Default,
+    Null,
+    Plugin(model::DriverName),
+}
+
+impl FromStr for IpamDriver {
+    type Err = model::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "default" => IpamDriver::Default,
+            "null" => IpamDriver::Null,
+            plugin => IpamDriver::Plugin(plugin.parse()?),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ScopeName {
+    Local,
+    Global,
 }
 
 /// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
@@ -149,9 +225,15 @@ impl From<Ingress> for IngressPolicy {
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
     pair.ok_or_else(|| "an option is KEY=VALUE".to_owned())
+}
+
+fn auxiliary(text: &str) -> Result<(String, IpAddr), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let parsed = pair.and_then(|(name, ip)| Some((name.to_owned(), ip.parse().ok()?)));
+    parsed.ok_or_else(|| "an auxiliary address is NAME=IP".to_owned())
 }
 
 fn vlan(text: &str) -> Result<model::VlanId, String> {

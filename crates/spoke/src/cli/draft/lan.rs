@@ -6,15 +6,15 @@ use model::{
     Dhcp, Error, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent, Place, Result,
 };
 
-use crate::cli::args::{CreateArgs, DriverName, Ingress, LanArgs, LanMode, PublishTo};
+use crate::cli::args::{CreateArgs, Driver, Ingress, LanArgs, LanMode, PublishTo};
 use crate::cli::facts::HostFacts;
 
 /// Where a DHCP daemon listens that keeps leases alive, ours or the reference's.
 const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
 
 /// Whether the driver puts containers on a parent's segment.
-pub(super) fn is_lan(driver: DriverName) -> bool {
-    matches!(driver, DriverName::Macvlan | DriverName::Ipvlan)
+pub(super) fn is_lan(driver: &Driver) -> bool {
+    matches!(driver, Driver::Macvlan | Driver::Ipvlan)
 }
 
 /// Refuses options that the driver does not have.
@@ -39,18 +39,18 @@ pub(super) fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
         options.iter().find(|(_, given)| *given).map(|(option, _)| *option)
     };
     let refused = match wanted.driver {
-        DriverName::Bridge | DriverName::Ptp | DriverName::Cni | DriverName::Neutron => {
+        Driver::Bridge | Driver::Ptp | Driver::Cni | Driver::Neutron | Driver::Plugin(_) => {
             given(&of_lan)
                 .map(|option| format!("{option} is an option of drivers macvlan and ipvlan"))
         }
-        DriverName::Macvlan | DriverName::Ipvlan => given(&of_pairs).map(|option| {
+        Driver::Macvlan | Driver::Ipvlan => given(&of_pairs).map(|option| {
             let why = "whose containers are reached past this host's packet filter";
             format!("{option} is no option of drivers macvlan and ipvlan, {why}")
         }),
     };
     match refused {
         Some(sentence) => Err(Error::invalid(sentence)),
-        None if is_lan(wanted.driver) => refuse_addresses(wanted),
+        None if is_lan(&wanted.driver) => refuse_addresses(wanted),
         None => Ok(()),
     }
 }
@@ -75,9 +75,9 @@ fn refuse_addresses(wanted: &CreateArgs) -> Result<()> {
 /// The link that is described, if it is one of a parent's.
 pub(super) fn kind(wanted: &CreateArgs, facts: &HostFacts) -> Result<Option<LinkKind>> {
     Ok(match wanted.driver {
-        DriverName::Bridge | DriverName::Ptp | DriverName::Cni | DriverName::Neutron => None,
-        DriverName::Macvlan => Some(LinkKind::Macvlan(macvlan(&wanted.lan, facts)?)),
-        DriverName::Ipvlan => Some(LinkKind::Ipvlan(ipvlan(&wanted.lan, facts)?)),
+        Driver::Bridge | Driver::Ptp | Driver::Cni | Driver::Neutron | Driver::Plugin(_) => None,
+        Driver::Macvlan => Some(LinkKind::Macvlan(macvlan(&wanted.lan, facts)?)),
+        Driver::Ipvlan => Some(LinkKind::Ipvlan(ipvlan(&wanted.lan, facts)?)),
     })
 }
 

@@ -8,7 +8,7 @@ use model::{
 };
 
 use crate::cli::World;
-use crate::cli::args::{CreateArgs, DriverName, Ingress};
+use crate::cli::args::{CreateArgs, Driver, Ingress};
 
 /// How options are given.
 const FLAG: &str = "--opt";
@@ -19,12 +19,15 @@ const LISTS: [&str; 3] =
 
 /// The network that is asked for, if it is one of Neutron's.
 pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Network>> {
-    if wanted.driver != DriverName::Neutron {
+    if wanted.driver != Driver::Neutron {
         return match wanted.options.first() {
             None => Ok(None),
-            Some((key, _)) => {
-                Err(Error::invalid(format!("{FLAG} {key} is an option of driver neutron")))
+            Some(_) if matches!(wanted.driver, Driver::Plugin(_)) || wanted.remote.config_only => {
+                Ok(None)
             }
+            Some((key, _)) => Err(Error::invalid(format!(
+                "{FLAG} {key} is an option of driver neutron, or of a Docker plugin"
+            ))),
         };
     }
     if let Some(option) = senseless(wanted) {
@@ -46,6 +49,7 @@ pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Netwo
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }))
 }
 

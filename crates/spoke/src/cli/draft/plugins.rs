@@ -5,14 +5,14 @@ use cni::runtime::NetworkList;
 use model::{Dns, Error, Ipam, Link, LinkKind, Network, Result, Runtime, Wiring};
 
 use crate::cli::World;
-use crate::cli::args::{CreateArgs, DriverName};
+use crate::cli::args::{CreateArgs, Driver};
 
 /// The network that is asked for, if plugins make it. Its list is read once: what becomes of the
 /// file later does not concern the network.
 pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Network>> {
-    let file = match (wanted.driver, &wanted.conflist) {
-        (DriverName::Cni, Some(file)) => file,
-        (DriverName::Cni, None) => {
+    let file = match (&wanted.driver, &wanted.conflist) {
+        (Driver::Cni, Some(file)) => file,
+        (Driver::Cni, None) => {
             return Err(Error::invalid(
                 "driver cni needs --conflist, a CNI network configuration list",
             ));
@@ -43,6 +43,7 @@ pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Netwo
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        stage: model::Stage::Made,
     }))
 }
 

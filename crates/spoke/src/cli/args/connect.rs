@@ -1,0 +1,104 @@
+//! What a sandbox is connected to, and how.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+use clap::Args;
+use model::{ContainerId, IfName, Mac, NetworkName, PortMap, Protocol};
+
+use super::create::pair;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ConnectArgs {
+    /// The network
+    #[arg(value_name = "NETWORK")]
+    pub(in crate::cli) network: NetworkName,
+    /// The network namespace: a path, a name below /run/netns, or a process's id
+    #[arg(value_name = "SANDBOX")]
+    pub(in crate::cli) sandbox: String,
+    /// What the container is called here; the namespace's name or the process's id unless given
+    #[arg(long, value_name = "ID")]
+    pub(in crate::cli) container: Option<ContainerId>,
+    /// An IPv4 address to have
+    #[arg(long, value_name = "IP")]
+    pub(in crate::cli) ip: Option<Ipv4Addr>,
+    /// An IPv6 address to have
+    #[arg(long, value_name = "IP")]
+    pub(in crate::cli) ip6: Option<Ipv6Addr>,
+    /// The interface's hardware address
+    #[arg(long, value_name = "MAC")]
+    pub(in crate::cli) mac_address: Option<Mac>,
+    /// An option that the network's Docker plugin is told with the endpoint
+    #[arg(long = "driver-opt", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(in crate::cli) driver_options: Vec<(String, String)>,
+    /// A port of this host that leads to one of the container: [IP:]HOST:CONTAINER[/PROTOCOL]
+    #[arg(short, long, value_name = "PORT", value_parser = published)]
+    pub(in crate::cli) publish: Vec<PortMap>,
+    /// A port that the container serves, without one of this host: PORT[/PROTOCOL]
+    #[arg(long, value_name = "PORT", value_parser = exposed)]
+    pub(in crate::cli) expose: Vec<(Protocol, NonZeroU16)>,
+    /// The container's default route is that of the network with the greatest one
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
+    pub(in crate::cli) gw_priority: i32,
+    /// The interface's name in the container; the network's prefix and a number unless given
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) ifname: Option<IfName>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DisconnectArgs {
+    /// The network
+    #[arg(value_name = "NETWORK")]
+    pub(in crate::cli) network: NetworkName,
+    /// The container, as it was connected; its namespace need not be there
+    #[arg(value_name = "CONTAINER")]
+    pub(in crate::cli) container: ContainerId,
+    /// Do not mind what is not connected
+    #[arg(short, long)]
+    pub(in crate::cli) force: bool,
+}
+
+fn published(text: &str) -> Result<PortMap, String> {
+    let wrong = || "a published port is [IP:]HOST:CONTAINER[/PROTOCOL]".to_owned();
+    let (ports, container) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let (protocol, container_port) = exposed(container)?;
+    let (host, port) = match ports.rsplit_once(':') {
+        Some((host, port)) => {
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            (Some(bare.unwrap_or(host).parse().map_err(|_| wrong())?), port)
+        }
+        None => (None, ports),
+    };
+    let host_port = port.parse().map_err(|_| wrong())?;
+    Ok(PortMap { host, host_port, container_port, protocol })
+}
+
+fn exposed(text: &str) -> Result<(Protocol, NonZeroU16), String> {
+    let (port, protocol) = match text.split_once('/') {
+        Some((port, protocol)) => {
+            (port, protocol.parse().map_err(|e: model::Error| e.to_string())?)
+        }
+        None => (text, Protocol::Tcp),
+    };
+    let port = port.parse().map_err(|_| format!("{port:?} is no port: they are 1 to 65535"))?;
+    Ok((protocol, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_as_docker_writes_them() {
+        for (text, shown) in [
+            ("8080:80", "8080->80/tcp"),
+            ("127.0.0.1:53:53/udp", "127.0.0.1:53->53/udp"),
+            ("[fd00::1]:443:8443", "[fd00::1]:443->8443/tcp"),
+        ] {
+            assert_eq!(published(text).unwrap().to_string(), shown);
+        }
+        for wrong in ["80", "0:80", "80:0", "x:80:80", "80:80/icmp", "70000:80"] {
+            assert!(published(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
+//! libnetwork's controller does.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use docker::driver::Within;
+use docker::remote::said::{EndpointSaid, ExposedSaid};
+use engine::{Engine, Request};
+use model::{
+    Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Layer, Link,
+    LinkKind, Network, Publish, Result, Runtime, Sandbox, Wiring,
+};
+
+use crate::cli::args::{ConnectArgs, DisconnectArgs, Output};
+use crate::cli::output::{names, render};
+use crate::cli::view::AttachmentView;
+use crate::cli::{Answer, World};
+
+/// What interfaces are called where nobody says.
+const PREFIX: &str = "eth";
+
+/// Several networks are connected at once, and each wants the lowest name that is free.
+const RACES: usize = 32;
+
+/// No sandbox has more interfaces.
+const MOST_INTERFACES: u32 = 10_000;
+
+/// Where `ip netns` keeps namespaces by name.
+const NAMED: &str = "run/netns";
+
+pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
+    let wiring = wiring(wanted, &network, world.backend)?;
+    let (path, called) = find(&wanted.sandbox, &world.root);
+    let container = wanted.container.clone().map_or_else(|| called.parse(), Ok)?;
+    let known = of_container(&engine, &container)?;
+    let mut tries = 0;
+    loop {
+        let within = crate::sandbox::look(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
+        let ifname = interface(wanted, &network, &known, &within)?;
+        let v4 = wanted.ip.map(IpAddr::V4);
+        let request = Request {
+            layer: Layer::Link,
+            container: container.clone(),
+            ifname: ifname.clone(),
+            owner: None,
+            sandbox: Some(Sandbox { path: path.clone(), inode: within.inode }),
+            wiring: wiring.clone(),
+            ipam: network.ipam.clone(),
+            wanted: v4.into_iter().chain(wanted.ip6.map(IpAddr::V6)).collect(),
+            addresses: Vec::new(),
+            network: network.clone(),
+        };
+        match engine.connect(&request, wanted.gw_priority) {
+            // Somebody else took the name meanwhile.
+            Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
+                let now = crate::sandbox::look(&path)?;
+                let is_new = |now: &Within| now.links.contains(&ifname);
+                if wanted.ifname.is_some()
+                    || within.links.contains(&ifname)
+                    || !now.as_ref().is_some_and(is_new)
+                {
+                    return Err(error);
+                }
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+            Ok(attachment) => return shown(&attachment, output),
+        }
+    }
+}
+
+pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World) -> Result<Answer> {
+    let engine = (world.engine)()?;
+    // The network may be gone, or called otherwise by whoever made it.
+    let named = engine.network(&wanted.network).map(|network| network.name);
+    let name = named.unwrap_or_else(|_| wanted.network.clone());
+    let ids = of_container(&engine, &wanted.container)?;
+    let on_it: Vec<&AttachmentId> = ids.iter().filter(|id| id.network == name).collect();
+    if on_it.is_empty() && !wanted.force {
+        return Err(Error::not_found(format!(
+            "container {} is not connected to network {name} by this command; `spoke ps` shows who is \
+             on it",
+            wanted.container
+        )));
+    }
+    for id in &on_it {
+        engine.disconnect(id)?;
+    }
+    let text = names(output, &on_it.iter().map(|id| id.container.to_string()).collect::<Vec<_>>())?;
+    Ok(Answer::text(text))
+}
+
+/// Where the namespace is, and what its container is called where nobody says.
+fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
+    let path = Path::new(sandbox);
+    if !sandbox.is_empty() && sandbox.bytes().all(|byte| byte.is_ascii_digit()) {
+        return (root.join("proc").join(sandbox).join("ns/net"), sandbox.to_owned());
+    }
+    if !sandbox.contains('/') {
+        return (root.join(NAMED).join(sandbox), sandbox.to_owned());
+    }
+    let name = match path.strip_prefix("/proc").map(|rest| rest.iter().next()) {
+        Ok(Some(process)) => Some(process),
+        Ok(None) | Err(_) => path.file_name(),
+    };
+    let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    (path.to_owned(), name)
+}
+
+fn no_sandbox(said: &str) -> Error {
+    Error::not_found(format!(
+        "{said} is no network namespace: give a path, a name below /run/netns, or a process's id"
+    ))
+}
+
+/// What this command connected the container to.
+fn of_container(engine: &Engine<'_>, container: &ContainerId) -> Result<Vec<AttachmentId>> {
+    let is_its = |record: &Attachment| {
+        record.layer == Layer::Link
+            && record.runtime == Runtime::Spoke
+            && record.id.container == *container
+    };
+    let records = engine.attachments()?.into_iter().filter(is_its);
+    Ok(records.map(|record| record.id).collect())
+}
+
+/// What the interface is called: as it is said, or as before where the call is repeated, or the first
+/// name that is free.
+fn interface(
+    wanted: &ConnectArgs,
+    network: &Network,
+    known: &[AttachmentId],
+    within: &Within,
+) -> Result<IfName> {
+    if let Some(name) = &wanted.ifname {
+        return Ok(name.clone());
+    }
+    if let Some(again) = known.iter().find(|id| id.network == network.name) {
+        return Ok(again.ifname.clone());
+    }
+    let taken: BTreeSet<&IfName> = known.iter().map(|id| &id.ifname).collect();
+    for number in 0..MOST_INTERFACES {
+        let name: IfName = format!("{PREFIX}{number}").parse()?;
+        if !within.links.contains(&name) && !taken.contains(&name) {
+            return Ok(name);
+        }
+    }
+    Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {PREFIX}…")))
+}
+
+fn wiring(wanted: &ConnectArgs, network: &Network, backend: Backend) -> Result<Wiring> {
+    let mut wiring = network.wiring.clone();
+    let link = wiring.link.as_mut().ok_or_else(|| {
+        Error::unsupported(format!("network {} has nothing to connect to", network.name))
+    })?;
+    link.mac = wanted.mac_address.or(link.mac);
+    link.name = wanted.ifname.clone().or(link.name.take());
+    say(wanted, link)?;
+    let template = wiring.publish.take().unwrap_or(Publish::new(backend));
+    if wanted.publish.is_empty() || is_internal(network) {
+        return Ok(wiring);
+    }
+    let kind = wiring.link.as_ref().map(|link| &link.kind);
+    let bridge = kind.and_then(LinkKind::bridge);
+    let is_elsewhere = matches!(kind, Some(LinkKind::Remote(_) | LinkKind::Neutron(_)));
+    if !is_elsewhere && !kind.is_some_and(LinkKind::is_pair) {
+        return Err(Error::invalid(format!(
+            "--publish: containers on network {} are reached past this host's packet filter",
+            network.name
+        )));
+    }
+    let behind = bridge.map(|bridge| bridge.name.clone());
+    wiring.publish = Some(Publish { ports: wanted.publish.clone(), behind, ..template });
+    Ok(wiring)
+}
+
+/// What a Docker plugin is told with the endpoint.
+fn say(wanted: &ConnectArgs, link: &mut Link) -> Result<()> {
+    let LinkKind::Remote(remote) = &mut link.kind else {
+        return match wanted.driver_options.first() {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::invalid(format!(
+                "--driver-opt {key}: only Docker plugins have options of endpoints"
+            ))),
+        };
+    };
+    let exposed = wanted.expose.iter();
+    remote.endpoint = EndpointSaid {
+        options: wanted.driver_options.iter().cloned().collect(),
+        exposed: exposed.map(|&(protocol, port)| ExposedSaid { protocol, port }).collect(),
+        dns: Vec::new(),
+    }
+    .to_text()?;
+    Ok(())
+}
+
+fn is_internal(network: &Network) -> bool {
+    let firewall = network.wiring.firewall.as_ref();
+    firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
+}
+
+fn shown(attachment: &Attachment, output: Output) -> Result<Answer> {
+    let view = AttachmentView::of(&[attachment])
+        .ok_or_else(|| Error::bug(format!("{} cannot be shown", attachment.id)))?;
+    let line = || {
+        let words = std::iter::once(view.interface.as_str());
+        let words: Vec<&str> = words.chain(view.addresses.iter().map(String::as_str)).collect();
+        format!("{}\n", words.join(" "))
+    };
+    Ok(Answer::text(render(output, &view, line)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sandboxes_are_found_as_they_are_called() {
+        let found = |said: &str| {
+            let (path, called) = find(said, Path::new("/"));
+            format!("{} {called}", path.display())
+        };
+        assert_eq!(found("4711"), "/proc/4711/ns/net 4711");
+        assert_eq!(found("web"), "/run/netns/web web");
+        assert_eq!(found("/run/docker/netns/ab12"), "/run/docker/netns/ab12 ab12");
+        assert_eq!(found("/proc/4711/ns/net"), "/proc/4711/ns/net 4711");
+    }
+}

@@ -1,0 +1,83 @@
+//! What is shown of networks of Docker plugins, and of addresses of theirs.
+
+use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, RemotePool};
+use serde::Serialize;
+
+use super::SubnetView;
+
+/// Of a network whose containers a Docker network plugin connects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct RemoteView {
+    /// The plugin's name.
+    pub(in crate::cli) plugin: String,
+    /// What the plugin calls the network.
+    pub(in crate::cli) id: String,
+    /// What the plugin was told with it, as it is kept.
+    pub(in crate::cli) told: serde_json::Value,
+}
+
+/// A container whose way out is a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct LedView {
+    pub(in crate::cli) container: String,
+    /// `ipv4`, `ipv6`.
+    pub(in crate::cli) families: Vec<&'static str>,
+    pub(in crate::cli) priority: i32,
+}
+
+impl RemoteView {
+    pub(super) fn of(network: &Network) -> Option<Self> {
+        match network.wiring.link.as_ref().map(|link| &link.kind) {
+            Some(LinkKind::Remote(link)) => Some(Self {
+                plugin: link.driver.to_string(),
+                id: link.id.to_string(),
+                told: serde_json::from_str(&link.network).unwrap_or_default(),
+            }),
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl LedView {
+    /// Those of the containers on the network that it leads out.
+    pub(super) fn on(network: &NetworkName, attachments: &[Attachment]) -> Vec<Self> {
+        let on_it = attachments.iter().filter(|attachment| attachment.id.network == *network);
+        let led = on_it.filter_map(|attachment| {
+            let lead = attachment.lead.as_ref().filter(|lead| !lead.families.is_empty())?;
+            Some(Self {
+                container: attachment.id.container.to_string(),
+                families: families(&lead.families),
+                priority: lead.priority,
+            })
+        });
+        led.collect()
+    }
+}
+
+/// As they are shown.
+pub(super) fn families(families: &[Family]) -> Vec<&'static str> {
+    let name = |family: &Family| match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    };
+    families.iter().map(name).collect()
+}
+
+/// What an IPAM plugin gave: its pools, or what will be asked for.
+pub(super) fn subnets(ipam: &Ipam) -> Vec<SubnetView> {
+    let pools = ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+    pools.filter_map(subnet).collect()
+}
+
+fn subnet(pool: &RemotePool) -> Option<SubnetView> {
+    let given = pool.given.as_ref();
+    let net = given.map(|given| given.net).or(pool.net)?.trunc();
+    let part = pool.part.unwrap_or(net);
+    let gateway = given.and_then(|given| given.gateway).map(|gateway| gateway.addr());
+    Some(SubnetView {
+        subnet: net.to_string(),
+        gateway: gateway.or(pool.gateway).map(|gateway| gateway.to_string()),
+        first: part.network().to_string(),
+        last: part.broadcast().to_string(),
+    })
+}

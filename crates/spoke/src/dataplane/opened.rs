@@ -1,0 +1,52 @@
+//! What all threads of a process have in common, once one of them needs it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use docker::remote::Remote;
+use model::Result;
+use neutron::Neutron;
+
+use super::{cloud, remote};
+use crate::config::Config;
+
+/// Neutron, and the Docker plugins of somebody else.
+#[derive(Clone, Default)]
+pub(crate) struct Opened {
+    neutron: Arc<OnceLock<Arc<Neutron>>>,
+    remote: Arc<OnceLock<Arc<Remote>>>,
+    turn: Arc<Mutex<()>>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("neutron", &self.neutron.get().is_some()).finish()
+    }
+}
+
+impl Opened {
+    /// The same Neutron for everybody.
+    pub(crate) fn neutron(&self, config: &Config) -> Result<Arc<Neutron>> {
+        self.once(&self.neutron, || cloud::open(config))
+    }
+
+    /// The same plugins for everybody: what one learns of a dead one, all know.
+    pub(crate) fn remote(&self, config: &Config) -> Result<Arc<Remote>> {
+        self.once(&self.remote, || remote::open(config))
+    }
+
+    fn once<T>(
+        &self,
+        place: &OnceLock<Arc<T>>,
+        open: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        if let Some(there) = place.get() {
+            return Ok(Arc::clone(there));
+        }
+        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = place.get() {
+            return Ok(Arc::clone(there));
+        }
+        let opened = Arc::new(open()?);
+        Ok(Arc::clone(place.get_or_init(|| opened)))
+    }
+}

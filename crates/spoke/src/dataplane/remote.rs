@@ -1,0 +1,168 @@
+//! Attachments on networks of Docker plugins of somebody else: the plugin's part, and around it the
+//! kernel's.
+
+use std::sync::Arc;
+
+use docker::remote::{Remote, Settings};
+use engine::port::{Driver, Offer, Presence};
+use linux::Linux;
+use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result};
+
+use super::{Opened, rest};
+use crate::config::Config;
+use crate::host;
+
+/// Below the state directory: what plugins are owed must outlive a reboot.
+const LEDGER: &str = "remote";
+
+/// The plugins of this host, for one thread.
+pub(crate) struct Plugins {
+    config: Arc<Config>,
+    opened: Opened,
+}
+
+/// As the host is configured. Calls nobody.
+pub(super) fn open(config: &Config) -> Result<Remote> {
+    let said = &config.remote;
+    Ok(Remote::open(Settings {
+        sockets: said.sockets.clone(),
+        descriptions: said.descriptions.clone(),
+        patience: said.patience(),
+        ledger: config.store.state.join(LEDGER),
+        boot: store::boot_id()?,
+        now: host::now,
+    }))
+}
+
+impl Plugins {
+    /// As this host is configured.
+    pub(crate) fn new(config: Arc<Config>, opened: Opened) -> Self {
+        Self { config, opened }
+    }
+
+    /// The same for everybody in this process.
+    pub(crate) fn remote(&self) -> Result<Arc<Remote>> {
+        self.opened.remote(&self.config)
+    }
+
+    pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        self.remote()?.offer(attachment)
+    }
+
+    /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
+    /// afterwards ([`Self::lead`]).
+    pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        let remote = self.remote()?;
+        let joined = remote.join(attachment)?;
+        let made = linux.attach(&within(joined.kernel, attachment))?;
+        if attachment.lead.is_none() && !joined.gateways.is_empty() {
+            remote.lead(attachment, &joined.gateways)?;
+        }
+        // Nothing depends on what it says.
+        let _ = remote.info(attachment);
+        Ok(Attached { keeps_in: joined.keeps_in, ..made })
+    }
+
+    /// The kernel first: what published ports lead to must be the way out already.
+    pub(super) fn lead(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<()> {
+        let remote = self.remote()?;
+        if let Some(made) = remote.leading(attachment, families)? {
+            linux.lead(&within(made, attachment), families)?;
+        }
+        remote.lead(attachment, families)
+    }
+
+    /// As it was before it joined.
+    pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        self.part(attachment, |made| linux.withdraw(made))
+    }
+
+    /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
+    pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let parted = self.part(attachment, |made| linux.detach(made));
+        let ended = self.remote().and_then(|remote| remote.end(attachment));
+        parted.and(ended)
+    }
+
+    /// The plugin lets go before the interface comes back to the host.
+    fn part(
+        &self,
+        attachment: &Attachment,
+        undo: impl FnOnce(&Attachment) -> Result<()>,
+    ) -> Result<()> {
+        let made = self.on_host(attachment);
+        let left = self.remote().and_then(|remote| remote.leave(attachment));
+        let undone = match made {
+            Ok(made) => undo(&made),
+            Err(error) => Err(error),
+        };
+        left.and(undone)
+    }
+
+    pub(super) fn check(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        attached: &Attached,
+    ) -> Result<()> {
+        let made = self.remote()?.made(attachment)?.ok_or_else(|| {
+            let id = &attachment.id;
+            Error::not_found(format!("{id}: nothing says any more that its plugin connected it"))
+        })?;
+        linux.check(&within(made, attachment), attached)
+    }
+
+    pub(super) fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+        match self.remote().and_then(|remote| remote.made(attachment)) {
+            Ok(Some(made)) => linux.presence(&within(made, attachment)),
+            Ok(None) | Err(_) => Presence::Doubtful,
+        }
+    }
+
+    /// What of the attachment the kernel knows.
+    pub(super) fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
+        let made = self.remote()?.made(attachment)?;
+        Ok(made.map_or_else(|| rest(attachment), |made| within(made, attachment)))
+    }
+
+    pub(super) fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        self.remote().ok()?.hardware_address(attachment)
+    }
+
+    pub(super) fn status(&self, network: &Network) -> Result<()> {
+        self.remote()?.status(network)
+    }
+
+    pub(super) fn create(&self, network: &Network) -> Result<()> {
+        self.remote()?.create(network)
+    }
+
+    pub(super) fn remove(&self, network: &Network) -> Result<()> {
+        self.remote()?.remove(network)
+    }
+}
+
+/// The kernel's part, among the other interfaces of its container. The plugin publishes its ports.
+fn within(mut made: Attachment, attachment: &Attachment) -> Attachment {
+    made.wiring.publish = None;
+    made.drop_routed();
+    for route in made.routes.iter_mut().filter(|route| route.is_default()) {
+        let mut ranked = attachment.routes.iter().filter(|ranked| ranked.dst == route.dst);
+        route.priority = route.priority.or(ranked.find_map(|ranked| ranked.priority));
+    }
+    made
+}
+
+/// Whether the record is that of such a network's link.
+pub(super) fn is_link(attachment: &Attachment) -> bool {
+    attachment.layer == Layer::Link && is_remote(attachment.wiring.link.as_ref())
+}
+
+pub(super) fn is_remote(link: Option<&model::Link>) -> bool {
+    matches!(link.map(|link| &link.kind), Some(LinkKind::Remote(_)))
+}

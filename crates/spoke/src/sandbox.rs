@@ -1,0 +1,46 @@
+//! Containers' network namespaces, looked into.
+
+use std::path::Path;
+
+use docker::driver::Within;
+use model::{Error, Kind, Result};
+use netlink::{Links, Netns, Socket};
+
+/// What the namespace at `path` holds; none if there is no namespace there.
+///
+/// # Errors
+/// `Invalid` where it is that of this process.
+pub(crate) fn look(path: &Path) -> Result<Option<Within>> {
+    let sandbox = match Netns::open(path) {
+        Ok(sandbox) => sandbox,
+        Err(error) if error.kind() == Kind::Invalid => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    refuse_own(&sandbox, path)?;
+    let links = sandbox.enter(|| Socket::route()?.links(Links::default()))??;
+    let links = links.into_iter().map(|link| link.name).collect();
+    Ok(Some(Within { inode: sandbox.inode(), links }))
+}
+
+/// What is set in a container must never be set in the host.
+fn refuse_own(sandbox: &Netns, path: &Path) -> Result<()> {
+    match sandbox.is_same(&Netns::current()?) {
+        false => Ok(()),
+        true => {
+            let path = path.display();
+            Err(Error::invalid(format!("{path} is this host's network namespace, no container's")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_no_sandbox() {
+        let own = Path::new("/proc/self/ns/net");
+        let refused = refuse_own(&Netns::open(own).unwrap(), own).unwrap_err();
+        assert!(refused.to_string().contains("no container's"), "{refused}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Where addresses come from that are not the book's: Docker IPAM plugins of somebody else, and what
+//! CNI knows.
+
+use std::sync::Arc;
+
+use docker::remote::Remote;
+use engine::Members;
+use engine::port::{Granted, Ipam};
+use model::{Attachment, IpNet, Network, Result};
+
+use crate::dataplane::Plugins;
+
+/// All of them.
+pub(crate) struct Sources {
+    delegates: cni::Delegates,
+    plugins: Plugins,
+}
+
+impl Sources {
+    /// Those of this host.
+    pub(crate) fn new(plugins: Plugins) -> Self {
+        Self { delegates: cni::Delegates::new(), plugins }
+    }
+
+    /// Who is asked, where that is a plugin of Docker's.
+    fn remote(&self, ipam: &model::Ipam) -> Result<Option<Arc<Remote>>> {
+        ipam.remote().map(|_| self.plugins.remote()).transpose()
+    }
+}
+
+impl Ipam for Sources {
+    fn request(&self, network: &Network) -> Result<model::Ipam> {
+        match self.remote(&network.ipam)? {
+            Some(remote) => remote.request(network, &busy),
+            None => self.delegates.request(network),
+        }
+    }
+
+    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        match self.remote(&attachment.ipam)? {
+            Some(remote) => remote.lease(attachment).map(Granted::Offered),
+            None => self.delegates.lease(attachment),
+        }
+    }
+
+    fn release(&self, attachment: &Attachment) -> Result<()> {
+        match self.remote(&attachment.ipam)? {
+            Some(remote) => remote.release(attachment),
+            None => self.delegates.release(attachment),
+        }
+    }
+
+    fn check(&self, attachment: &Attachment) -> Result<()> {
+        match self.remote(&attachment.ipam)? {
+            Some(remote) => remote.check_addresses(attachment),
+            None => self.delegates.check(attachment),
+        }
+    }
+
+    fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
+        self.delegates.gc(network, valid)
+    }
+
+    fn status(&self, network: &Network) -> Result<()> {
+        match self.remote(&network.ipam)? {
+            Some(remote) => remote.address_status(network),
+            None => self.delegates.status(network),
+        }
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        match self.remote(&network.ipam)? {
+            Some(remote) => remote.remove_pools(network),
+            None => self.delegates.remove(network),
+        }
+    }
+}
+
+/// The subnets that this host is connected to.
+fn busy() -> Result<Vec<IpNet>> {
+    Ok(linux::occupied()?.into_iter().map(|occupied| occupied.net).collect())
+}
