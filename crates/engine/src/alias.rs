@@ -41,6 +41,11 @@ impl Engine<'_> {
         }
         let key = Key::Network(wanted.name.clone());
         let declared = self.network_under(&key)?;
+        if let Some(declared) = &declared {
+            self.refuse_stage(&declared.value)?;
+        } else if wanted.is_told() {
+            self.refuse_unmade(wanted)?;
+        }
         if let (Some(_), Some(declared)) = (&known, &declared) {
             let network = declared.value.clone();
             let nothing = Enrolled { network, revision: None, new_alias: None, new_network: None };

@@ -1,11 +1,11 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
 use model::{
-    Attached, Attachment, Error, Holder, InterfaceAddress, Ipam, Lease, Origin, Phase, Result,
-    Route, Space,
+    Attached, Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase,
+    Result, Route, Space,
 };
 
-use crate::begin::{Begun, address_of};
+use crate::begin::{Begun, Role, address_of};
 use crate::book::Read;
 use crate::choose::Avoid;
 use crate::detach::Meaning;
@@ -23,16 +23,12 @@ impl Engine<'_> {
     /// Fails with [`model::Kind::Conflict`] where the layer is already complete, or where an address or
     /// port is held; after any failure nothing is left.
     pub fn attach(&self, request: &Request) -> Result<Attachment> {
-        self.attach_of(request, None)
+        self.attach_as(request, Role::Alone)
     }
 
-    /// The same for a call that is told where its parts come from.
-    pub(crate) fn attach_of(
-        &self,
-        request: &Request,
-        origin: Option<&Origin>,
-    ) -> Result<Attachment> {
-        let mut begun = self.begin(request, origin)?;
+    /// The same for one that has a part in something larger.
+    pub(crate) fn attach_as(&self, request: &Request, role: Role<'_>) -> Result<Attachment> {
+        let mut begun = self.begin(request, role)?;
         match self.make(request, &mut begun) {
             Ok(attached) => {
                 let mut complete = begun.read.value;
@@ -75,8 +71,12 @@ impl Engine<'_> {
     /// Gets the addresses that the book does not decide alone, over the link where that is the way.
     pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
         if begun.value.wiring.chooses_addresses() {
+            // Whoever makes such a link is told what addresses it has (libnetwork's CreateEndpoint).
+            if begun.value.ipam.remote().is_some() {
+                self.obtain(request, begun)?;
+            }
             let offer = self.driver.offer(&begun.value)?;
-            return self.accept(begun, offer);
+            return self.accept(begun, offer, Giver::Driver);
         }
         if begun.value.ipam.asks_over_link() {
             self.driver.connect(&begun.value)?;
@@ -105,18 +105,19 @@ impl Engine<'_> {
                     self.choose_again(request, begun, &mut avoid)?;
                 }
                 Granted::Offered(offer) => {
-                    return self.accept(begun, offer);
+                    return self.accept(begun, offer, Giver::Source);
                 }
             }
         }
     }
 
-    /// Writes down what a source chose by itself. An address of a server's is everybody's on this
-    /// host: the book has it too.
-    fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer) -> Result<()> {
+    /// Writes down what a source chose by itself. An address of a server's, or of another program's,
+    /// is everybody's on this host: the book has it too.
+    fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer, giver: Giver) -> Result<()> {
         let mut told = begun.value.clone();
         let mut txn = Txn::new();
-        if matches!(told.ipam, Ipam::Dhcp(_)) || told.wiring.chooses_addresses() {
+        let is_remote = told.ipam.remote().is_some();
+        if matches!(told.ipam, Ipam::Dhcp(_)) || is_remote || told.wiring.chooses_addresses() {
             let fresh = self.unknown_of(&told, &offer)?;
             txn = self.take(&told, &fresh, txn);
             told.leases.extend(fresh);
@@ -131,7 +132,10 @@ impl Engine<'_> {
         }
         told.addresses = offer.addresses;
         let said = std::mem::replace(&mut told.routes, offer.routes);
-        if told.wiring.chooses_addresses() {
+        if is_remote && giver == Giver::Source {
+            // Such a source knows of no routes: what the network says holds.
+            told.routes = [said, std::mem::take(&mut told.routes)].concat();
+        } else if told.wiring.chooses_addresses() {
             add_routes(&mut told.routes, said);
         }
         told.wiring.link = offer.link.or(told.wiring.link);
@@ -145,7 +149,7 @@ impl Engine<'_> {
                 Some(read) => Err(held(&read.value)),
                 None => Err(Error::try_again(format!("address {address} was just given back"))),
             },
-            Some(_) => Err(overtaken(&begun.value)),
+            Some(_) => Err(overtaken(&begun.value.id)),
         }
     }
 
@@ -209,7 +213,7 @@ impl Engine<'_> {
                     avoid.insert(lost);
                 }
                 Some(Key::Sticky(..)) => {}
-                Some(_) => return Err(overtaken(&begun.value)),
+                Some(_) => return Err(overtaken(&begun.value.id)),
             }
         }
         Err(lost(&begun.value))
@@ -224,7 +228,7 @@ impl Engine<'_> {
     ) -> Result<()> {
         match self.try_replace(begun, with, txn)? {
             None => Ok(()),
-            Some(_) => Err(overtaken(&begun.value)),
+            Some(_) => Err(overtaken(&begun.value.id)),
         }
     }
 
@@ -246,6 +250,15 @@ impl Engine<'_> {
     }
 }
 
+/// Who makes an offer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Giver {
+    /// Who makes the link.
+    Driver,
+    /// Who hands out the addresses.
+    Source,
+}
+
 /// What is said of a default route that is offered holds for that; other routes are more of them.
 fn add_routes(offered: &mut Vec<Route>, said: Vec<Route>) {
     for route in said {
@@ -265,8 +278,8 @@ pub(crate) fn lost(attachment: &Attachment) -> Error {
     Error::try_again(format!("attaching {}: lost {RACES} races in a row", attachment.id))
 }
 
-fn overtaken(attachment: &Attachment) -> Error {
-    Error::try_again(format!("{} was detached while it was being attached", attachment.id))
+pub(crate) fn overtaken(id: &AttachmentId) -> Error {
+    Error::try_again(format!("{id} was detached while it was being attached"))
 }
 
 pub(crate) fn held(holder: &Holder) -> Error {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, Attachment, AttachmentId, Error, InterfaceAddress, Ipam, Kind, Layer, Lease, LinkKind,
-    Origin, Phase, Result,
+    Alias, Attachment, AttachmentId, Error, InterfaceAddress, Ipam, Kind, Layer, Lead, Lease,
+    LinkKind, Origin, Phase, Result, Runtime,
 };
 
 use crate::attach::{RACES, held, lost};
@@ -16,10 +16,15 @@ use crate::{Engine, Request};
 
 impl Engine<'_> {
     /// Commits the intent: the record, its leases and its ports, all or none.
-    pub(crate) fn begin(&self, request: &Request, origin: Option<&Origin>) -> Result<Begun> {
+    pub(crate) fn begin(&self, request: &Request, role: Role<'_>) -> Result<Begun> {
         let mut draft = Draft { request, blank: self.blank(request), under: None };
-        if let Some(origin) = origin {
-            draft.blank.be_of(origin);
+        match role {
+            Role::Alone => {}
+            Role::Of(origin) => draft.blank.be_of(origin),
+            Role::Leading(priority) => {
+                draft.blank.runtime = Runtime::Spoke;
+                draft.blank.lead = Some(Lead { priority, families: Vec::new() });
+            }
         }
         let mut race = Race::default();
         for _ in 0..RACES {
@@ -70,6 +75,9 @@ impl Engine<'_> {
         let mut attachment = draft.blank.clone();
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
         let mut txn = Txn::new().expect(key.clone(), inherited.expect);
+        if let Some((network, expect)) = self.refuse_unmade(&request.network)? {
+            txn = txn.expect(network, expect);
+        }
         let choice = match &inherited.record {
             Some(old) => {
                 attachment.leases.clone_from(&old.leases);
@@ -96,6 +104,7 @@ impl Engine<'_> {
             self.name_hardware(&mut attachment);
         }
         txn = self.claim_ports(&attachment, txn)?;
+        txn = self.enlist(&attachment, txn)?;
         txn = choice.advance(txn);
         if draft.under.is_none() {
             txn = self.remember(request, &attachment, txn)?;
@@ -142,7 +151,7 @@ impl Engine<'_> {
             Phase::Attaching { .. }
                 if read.value.ipam == request.ipam
                     && wants(request, &read)
-                    && !matches!(read.value.ipam, Ipam::Dhcp(_))
+                    && !matches!(read.value.ipam, Ipam::Dhcp(_) | Ipam::Remote(_))
                     && !read.value.wiring.chooses_addresses() =>
             {
                 Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })
@@ -242,6 +251,17 @@ impl Engine<'_> {
             | Kind::Bug => Ok(false),
         }
     }
+}
+
+/// Of what an attachment is a part.
+#[derive(Clone, Copy)]
+pub(crate) enum Role<'o> {
+    /// Of nothing.
+    Alone,
+    /// Of a call that makes several.
+    Of(&'o Origin),
+    /// Of a sandbox that Spoke itself connects, with this priority to lead it out.
+    Leading(i32),
 }
 
 /// What is to be committed, as far as it is the same at every try.

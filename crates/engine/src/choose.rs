@@ -39,8 +39,9 @@ impl Engine<'_> {
             choice.leases.extend(leases.iter().cloned());
             wanted.retain(|address| leases.iter().all(|lease| lease.address.addr() != *address));
         }
-        if let Some(LinkKind::Neutron(_)) = request.wiring.link.as_ref().map(|link| &link.kind) {
-            // The cloud says whether it has them, and how long their prefixes are.
+        let kind = request.wiring.link.as_ref().map(|link| &link.kind);
+        if matches!(kind, Some(LinkKind::Neutron(_))) || request.ipam.remote().is_some() {
+            // The cloud, or the plugin, says whether it has them, and how long their prefixes are.
             let space = request.wiring.space(&request.network.name);
             choice.leases.extend(wanted.drain(..).map(|address| Lease {
                 space: space.clone(),

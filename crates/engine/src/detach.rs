@@ -226,6 +226,7 @@ impl Engine<'_> {
             };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
+            let txn = self.dismiss(&read.value, txn.clone()).unwrap_or(txn);
             match self.store.commit(&txn.delete(key.clone()))? {
                 Outcome::Done(_) => return Ok(true),
                 Outcome::Lost(lost) if lost == key => return Ok(false),

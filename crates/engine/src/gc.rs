@@ -1,8 +1,8 @@
 //! Garbage: what a runtime no longer knows, and what nobody can know any more.
 
 use model::{
-    AliasId, Attachment, AttachmentId, Claim, Error, Holder, Kind, Layer, Lease, Network,
-    NetworkName, Phase, Result, SubnetId, Tenant, Timestamp,
+    AliasId, Attachment, AttachmentId, Claim, ContainerId, Error, Holder, Kind, Layer, Lease,
+    Network, NetworkName, Phase, Result, SubnetId, Tenant, Timestamp,
 };
 
 use crate::book::{Read, unchanged};
@@ -40,8 +40,11 @@ pub enum Garbage {
     Alias(AliasId),
     /// A subnet that its runtime does not use any more.
     Subnet(SubnetId),
-    /// A network that its runtime has forgotten, and that nobody is on.
+    /// A network that its runtime has forgotten, and that nobody is on; or one of which a dead
+    /// process left a half.
     Network(NetworkName),
+    /// A sandbox that Spoke itself connects, and that is not led out as was chosen.
+    Sandbox(ContainerId),
 }
 
 /// What is done about garbage.
@@ -116,8 +119,10 @@ impl Engine<'_> {
                 failures.extend(self.mend(read, since).err());
             }
         }
+        self.unsettled(mode, &mut findings, &mut failures)?;
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
+        self.half_made(mode, &mut findings, &mut failures)?;
         self.abandoned_networks(mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
         all_of(failures).map(|()| findings)

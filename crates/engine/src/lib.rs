@@ -22,6 +22,7 @@ mod gc;
 mod heal;
 mod label;
 mod network;
+mod overlap;
 mod owner;
 pub mod port;
 mod probe;
@@ -32,6 +33,7 @@ mod sandbox;
 mod search;
 mod subnet;
 mod together;
+mod told;
 mod view;
 
 pub use absent::Live;
@@ -41,6 +43,7 @@ pub use free::{Occupancy, check_subnet};
 pub use gc::{Finding, Garbage, Mode, Remedy};
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
+pub use sandbox::GATEWAY_NETWORK;
 pub use subnet::{
     AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetWish, name_of as subnet_name,
 };

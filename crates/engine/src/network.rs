@@ -1,26 +1,37 @@
 //! Networks: declared by a command, or described by a runtime's configuration.
 
-use model::{Alias, Attachment, Error, IfName, Layer, Network, NetworkName, Pool, Range, Result};
+use std::collections::BTreeSet;
+
+use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Result, Stage};
 
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
-use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+use crate::gc::all_of;
+use crate::port::{Key, Outcome, Prefix, Record, Txn};
+use crate::told::exists;
 use crate::{Engine, Request};
 
 impl Engine<'_> {
     /// Declares a network. Fails with `Conflict` where its name is taken or one of its subnets
-    /// overlaps that of another network.
+    /// overlaps that of another network, and with `TryAgain` where a network of its name is being
+    /// made or removed.
+    ///
+    /// Where somebody else must be told of it ([`Network::is_told`]), that is done before anybody can
+    /// be attached to it; its pools are then as the record says, and not as they were asked for.
+    /// After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
+        self.clear_remains(&network.name)?;
+        if network.stage == Stage::Template {
+            return self.intend(network)?.map_or_else(|| Err(exists(&network.name)), |_| Ok(()));
+        }
         if let Some(other) = self.overlapping(network)? {
             return Err(other);
         }
-        let key = Key::Network(network.name.clone());
-        let txn = Txn::new()
-            .expect(key.clone(), Expect::Absent)
-            .put(key, Record::Network(Box::new(network.clone())));
-        if let Outcome::Lost(_) = self.store.commit(&txn)? {
-            let what = format!("a network named {} already exists", network.name);
-            return Err(Error::conflict(what));
+        if network.is_told() {
+            return self.tell(network);
+        }
+        if self.intend(network)?.is_none() {
+            return Err(exists(&network.name));
         }
         // Somebody may have declared an overlapping one meanwhile: then neither stays.
         match self.overlapping(network)? {
@@ -30,57 +41,6 @@ impl Engine<'_> {
             }
             None => Ok(()),
         }
-    }
-
-    pub(crate) fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
-        for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
-            if !self.is_in_use(&other)? {
-                continue;
-            }
-            if let Some(clash) = clash(network, &other) {
-                return Ok(Some(clash));
-            }
-        }
-        self.handed_out(network)
-    }
-
-    /// A configuration may share a subnet with another, as it could with the reference plugins, but
-    /// not take that of a network which somebody made, unless both are on one bridge.
-    fn refuse_taken(&self, network: &Network) -> Result<()> {
-        let declared = self.networks_in(&Prefix::Networks)?.into_iter().map(|read| read.value);
-        let others: Vec<_> = declared.filter(|other| other.name != network.name).collect();
-        let own = bridge(network);
-        if own.is_some() && others.iter().any(|other| bridge(other) == own) {
-            return Ok(());
-        }
-        match others.iter().find_map(|other| clash(network, other)) {
-            Some(clash) => Err(clash),
-            None => self.handed_out(network)?.map_or(Ok(()), Err),
-        }
-    }
-
-    /// Subnets that were handed out for networks that are yet to be made are not free either.
-    fn handed_out(&self, network: &Network) -> Result<Option<Error>> {
-        let others = self.subnets()?.into_iter().filter(|other| other.network != network.name);
-        for other in others {
-            let span = other.id.part.unwrap_or(other.id.net);
-            let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
-            let ours = network.ipam.pools().iter().filter(|pool| pool.space == other.id.space);
-            if let Some(ours) = ours.flat_map(|pool| &pool.ranges).find(|our| our.overlaps(&theirs))
-            {
-                return Ok(Some(Error::conflict(format!(
-                    "subnet {} overlaps {}, which was handed to {} for network {}",
-                    ours.subnet, other.id, other.runtime, other.network
-                ))));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A network that a configuration once described, and that nobody is on, holds no subnet.
-    fn is_in_use(&self, network: &Network) -> Result<bool> {
-        let members = Prefix::AttachmentsOf(network.name.clone());
-        Ok(self.declared(&network.name)?.is_some() || !self.records(&members)?.is_empty())
     }
 
     /// Every network that is declared, or that a configuration described on this boot.
@@ -128,28 +88,60 @@ impl Engine<'_> {
 
     /// Removes a network with what its attachments share. Refused while it has attachments, or a
     /// runtime knows it by an id of its own, unless `detach_all`.
+    ///
+    /// Where somebody else was told of it, they are told of its end too: its addresses are given back
+    /// first (Docker's order). Fails with `TryAgain` while another process makes or removes it. On an
+    /// error the record stays, and this can be repeated.
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let network = self.network(name)?;
         let name = &network.name;
+        if network.stage == Stage::Template {
+            return self.store.commit(&Txn::new().delete(Key::Network(name.clone()))).map(|_| ());
+        }
+        if network.is_told() && self.declared(name)?.is_some() {
+            return self.unmake(name, detach_all);
+        }
         let records = self.records(&Prefix::AttachmentsOf(name.clone()))?;
         let aliases = self.aliases_of(name)?;
         if !detach_all {
             refuse_if_used(name, &records, &aliases)?;
         }
-        for read in records {
-            let _turn = self.host.turn(&read.value.id);
-            self.detach_record(read, Meaning::Whatever)?;
-        }
+        self.detach_all(records)?;
         let ids = aliases.into_iter().map(|alias| Key::Alias(alias.id));
         let txn = ids.fold(Txn::new(), Txn::delete);
         self.raze(&network, txn).map(|_| ())
     }
 
+    /// Detaches them, and has the sandboxes of ours among them led out another way. Goes on after an
+    /// error and reports them all.
+    pub(crate) fn detach_all(&self, records: Vec<Read<Box<Attachment>>>) -> Result<()> {
+        let mut failures = Vec::new();
+        let mut left = BTreeSet::new();
+        for read in records {
+            if read.value.lead.is_some() {
+                left.insert(read.value.id.container.clone());
+            }
+            let _turn = self.host.turn(&read.value.id);
+            failures.extend(self.detach_record(read, Meaning::Whatever).err());
+        }
+        for container in left {
+            // Where this fails the sandbox's record says so, and it is tried again.
+            let _ = self.settle(&container);
+        }
+        all_of(failures)
+    }
+
     /// Removes what the attachments of a network shared, and then what the book says about it.
     pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
         let name = &network.name;
-        self.driver.remove(network)?;
-        self.ipam.remove(network)?;
+        match network.is_told() {
+            // Docker's order, whatever the first of them says.
+            true => {
+                let given_back = self.ipam.remove(network);
+                self.driver.remove(network).and(given_back)?;
+            }
+            false => self.driver.remove(network).and_then(|()| self.ipam.remove(network))?,
+        }
         if let Some(read) = self.records(&Prefix::AttachmentsOf(name.clone()))?.first() {
             return Err(Error::try_again(format!(
                 "{} was attached while the network was being removed",
@@ -197,28 +189,7 @@ fn is_described(known: Option<&Read<Box<Network>>>, network: &Network) -> bool {
     })
 }
 
-/// That two networks would hand out the same addresses.
-fn clash(network: &Network, other: &Network) -> Option<Error> {
-    let is_theirs = |our: &Range, pool: &Pool| {
-        let theirs = other.ipam.pools().iter().filter(|theirs| theirs.space == pool.space);
-        theirs.flat_map(|theirs| &theirs.ranges).any(|their| our.overlaps(their))
-    };
-    let ours = network
-        .ipam
-        .pools()
-        .iter()
-        .find_map(|pool| pool.ranges.iter().find(|our| is_theirs(our, pool)))?;
-    Some(Error::conflict(format!(
-        "subnet {} overlaps network {} ({})",
-        ours.subnet, other.name, other.runtime
-    )))
-}
-
-fn bridge(network: &Network) -> Option<&IfName> {
-    network.wiring.link.as_ref()?.kind.bridge().map(|bridge| &bridge.name)
-}
-
-fn refuse_if_used(
+pub(crate) fn refuse_if_used(
     name: &NetworkName,
     records: &[Read<Box<Attachment>>],
     aliases: &[Alias],

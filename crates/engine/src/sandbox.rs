@@ -1,11 +1,22 @@
 //! Sandboxes that Spoke itself connects to networks: libnetwork's controller.
 //!
 //! Such an attachment is made like any other, but what leads the sandbox out is chosen among all of
-//! its attachments, whenever one comes or goes.
+//! its attachments, whenever one comes or goes. The sandbox has a record of its own, which says who
+//! they are, and whether it is led out as was chosen.
 
-use model::{Attachment, AttachmentId, Result};
+mod choice;
+mod exit;
+mod steer;
 
+use model::{Attachment, AttachmentId, Error, Layer, Result};
+
+use crate::attach::overtaken;
+use crate::begin::Role;
+use crate::book::unchanged;
+use crate::port::{Key, Record, Txn};
 use crate::{Engine, Request};
+
+pub use exit::GATEWAY_NETWORK;
 
 impl Engine<'_> {
     /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
@@ -13,19 +24,82 @@ impl Engine<'_> {
     ///
     /// The request names the sandbox, and in its wiring the ports that are published through this
     /// attachment. Where none of the sandbox's attachments has a way out, and it may have one, it
-    /// gets one more, on the network `gwbridge`, which publishes the ports of all of them.
+    /// gets one more, on the network [`GATEWAY_NETWORK`], which publishes the ports of all of them.
     ///
     /// The record that is returned is in phase [`model::Phase::Attached`]. Fails as
     /// [`Engine::attach`] does; after a failure the sandbox is as it was before.
     pub fn connect(&self, request: &Request, priority: i32) -> Result<Attachment> {
-        let _ = priority;
-        self.attach(request)
+        refuse_senseless(request)?;
+        let id = self.attach_as(request, Role::Leading(priority))?.id;
+        match self.settle(&id.container) {
+            Ok(()) => match self.record_of(&id, Layer::Link)? {
+                Some(read) => Ok(*read.value),
+                None => Err(overtaken(&id)),
+            },
+            Err(error) => {
+                // What stays is found by the next call for this sandbox, as after a crash.
+                let _ = self.disconnect(&id);
+                Err(error)
+            }
+        }
     }
 
     /// Takes a sandbox off a network, and chooses anew what leads it out. Repeating it is no error,
     /// and neither is a sandbox or a network that is gone. With the last network that the sandbox was
     /// connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
-        self.remove(id)
+        let removed = self.remove(id);
+        let settled = self.settle(&id.container);
+        removed.and(settled)
     }
+
+    /// Adds to the transaction that the attachment is one of those of its sandbox, where Spoke
+    /// connects that.
+    pub(crate) fn enlist(&self, attachment: &Attachment, txn: Txn) -> Result<Txn> {
+        if attachment.lead.is_none() {
+            return Ok(txn);
+        }
+        let container = &attachment.id.container;
+        let read = self.roster_of(container)?;
+        let mut roster = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+        roster.members.insert(attachment.id.clone());
+        let key = Key::Sandbox(container.clone());
+        Ok(txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Sandbox(roster)))
+    }
+
+    /// Adds to the transaction that the attachment is none of its sandbox any more.
+    pub(crate) fn dismiss(&self, attachment: &Attachment, txn: Txn) -> Result<Txn> {
+        if attachment.lead.is_none() {
+            return Ok(txn);
+        }
+        let container = &attachment.id.container;
+        let Some(read) = self.roster_of(container)? else { return Ok(txn) };
+        let expect = unchanged(Some(&read));
+        let mut roster = read.value;
+        if !roster.members.remove(&attachment.id) {
+            return Ok(txn);
+        }
+        let key = Key::Sandbox(container.clone());
+        let txn = txn.expect(key.clone(), expect);
+        Ok(match roster.members.is_empty() {
+            true => txn.delete(key),
+            false => txn.put(key, Record::Sandbox(roster)),
+        })
+    }
+}
+
+fn refuse_senseless(request: &Request) -> Result<()> {
+    let id = request.id();
+    if request.layer != Layer::Link || request.sandbox.is_none() {
+        return Err(Error::invalid(format!(
+            "{id}: only an interface can be connected, and only to a sandbox that is there"
+        )));
+    }
+    if id.network.as_str() == GATEWAY_NETWORK {
+        return Err(Error::invalid(format!(
+            "network {GATEWAY_NETWORK} is for sandboxes that nothing else leads out, and they get \
+             it by themselves; name another"
+        )));
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use model::{
     Attached, Attachment, AttachmentId, Error, Family, Interface, Layer, Origin, Phase, Result,
 };
 
+use crate::begin::Role;
 use crate::book::Read;
 use crate::detach::Meaning;
 use crate::gc::all_of;
@@ -25,7 +26,7 @@ impl Engine<'_> {
         let mut origin = origin.clone();
         let mut made = Vec::with_capacity(requests.len());
         for request in requests {
-            match self.attach_of(request, Some(&origin)) {
+            match self.attach_as(request, Role::Of(&origin)) {
                 Ok(attachment) => {
                     origin.routed.extend(routed(&attachment));
                     made.push(attachment);

@@ -105,11 +105,17 @@ impl Engine<'_> {
     /// Takes an address away from its holder by detaching that, every layer of it.
     pub fn evict(&self, holder: &Holder) -> Result<()> {
         if let Some(id) = holder.attachment() {
-            let _turn = self.host.turn(id);
+            let turn = self.host.turn(id);
+            let mut is_steered = false;
             for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
                 if read.value.id == *id {
+                    is_steered |= read.value.lead.is_some();
                     self.detach_record(read, Meaning::Judged)?;
                 }
+            }
+            drop(turn);
+            if is_steered {
+                self.settle(&id.container)?;
             }
         }
         let address = holder.lease.address.addr();

@@ -110,6 +110,7 @@ impl fmt::Display for Named<'_> {
             Garbage::Alias(id) => id.fmt(f),
             Garbage::Subnet(id) => id.fmt(f),
             Garbage::Network(name) => name.fmt(f),
+            Garbage::Sandbox(container) => container.fmt(f),
         }
     }
 }

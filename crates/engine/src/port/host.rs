@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{AttachmentId, IpNet, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, IpNet, Process, Result, Timestamp};
 
 /// The right to work on an attachment, until it is dropped.
 pub type Turn = Box<dyn std::any::Any>;
@@ -42,6 +42,12 @@ pub trait Host {
     /// 4193 §3.2, always the same on one host and best another one on every host.
     fn site(&self) -> [u8; 5] {
         *b"spoke"
+    }
+
+    /// Which packet filter has the rules of a network that nobody describes: the one that leads
+    /// sandboxes of ours out.
+    fn backend(&self) -> Backend {
+        Backend::Nftables
     }
 
     /// Waits until the process has ended; `false` when it still lives after `limit`.

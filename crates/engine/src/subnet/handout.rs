@@ -4,7 +4,7 @@
 //! at once. Therefore whoever took one looks again afterwards, and the later of two yields.
 
 use model::{
-    Error, Family, IpNet, Kind, Network, NetworkName, Order, Result, Runtime, Space, Subnet,
+    Error, Family, IpNet, Kind, Network, NetworkName, Order, Result, Runtime, Space, Stage, Subnet,
     SubnetId, overlap,
 };
 
@@ -12,6 +12,7 @@ use super::{SubnetRequest, SubnetWish};
 use crate::Engine;
 use crate::book::{Read, unchanged};
 use crate::free::{Occupancy, check_subnet};
+use crate::overlap::spans;
 use crate::port::{Expect, Key, Occupied, Outcome, Prefix, Record, Revision, Txn};
 
 /// How often a lost race is run again.
@@ -371,8 +372,9 @@ fn is_spoken_for(network: &Network, wish: &SubnetId, subnets: &[Read<Subnet>]) -
 
 /// The subnets of a network that this host routes.
 fn nets(network: &Network) -> impl Iterator<Item = IpNet> {
-    let pools = network.ipam.pools().iter().filter(|pool| pool.space == Space::Host);
-    pools.flat_map(|pool| &pool.ranges).map(|range| range.subnet.trunc())
+    let used = if network.stage == Stage::Template { Vec::new() } else { spans(network) };
+    let here = used.into_iter().filter(|(space, _)| *space == Space::Host);
+    here.map(|(_, range)| range.subnet.trunc())
 }
 
 /// What a network of one subnet is called that nobody named: `docker-10.1.0.0-16`.

@@ -122,6 +122,9 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Network(name) => {
             ("network", name.to_string(), "its runtime has forgotten it, and nobody is on it")
         }
+        Garbage::Sandbox(container) => {
+            ("sandbox", container.to_string(), "it is not led out as was chosen")
+        }
     };
     let remedy = match (finding.remedy, &finding.what) {
         (Remedy::Free, _) => "free",

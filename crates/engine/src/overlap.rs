@@ -1,0 +1,95 @@
+//! Subnets that two networks cannot have at once.
+
+use model::{Error, IfName, Network, Range, Result, Space, Stage};
+
+use crate::Engine;
+use crate::port::Prefix;
+
+impl Engine<'_> {
+    pub(crate) fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
+        for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
+            if other.stage == Stage::Template || !self.is_in_use(&other)? {
+                continue;
+            }
+            if let Some(clash) = clash(network, &other) {
+                return Ok(Some(clash));
+            }
+        }
+        self.handed_out(network)
+    }
+
+    /// A configuration may share a subnet with another, as it could with the reference plugins, but
+    /// not take that of a network which somebody made, unless both are on one bridge.
+    pub(crate) fn refuse_taken(&self, network: &Network) -> Result<()> {
+        let declared = self.networks_in(&Prefix::Networks)?.into_iter().map(|read| read.value);
+        let others: Vec<_> = declared.filter(|other| other.name != network.name).collect();
+        let own = bridge(network);
+        if own.is_some() && others.iter().any(|other| bridge(other) == own) {
+            return Ok(());
+        }
+        match others.iter().find_map(|other| clash(network, other)) {
+            Some(clash) => Err(clash),
+            None => self.handed_out(network)?.map_or(Ok(()), Err),
+        }
+    }
+
+    /// Subnets that were handed out for networks that are yet to be made are not free either.
+    fn handed_out(&self, network: &Network) -> Result<Option<Error>> {
+        let others = self.subnets()?.into_iter().filter(|other| other.network != network.name);
+        let ours = spans(network);
+        for other in others {
+            let span = other.id.part.unwrap_or(other.id.net);
+            let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
+            let ours = ours.iter().filter(|(space, _)| *space == other.id.space);
+            if let Some((_, ours)) = ours.into_iter().find(|(_, our)| our.overlaps(&theirs)) {
+                return Ok(Some(Error::conflict(format!(
+                    "subnet {} overlaps {}, which was handed to {} for network {}",
+                    ours.subnet, other.id, other.runtime, other.network
+                ))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A network that a configuration once described, and that nobody is on, holds no subnet.
+    fn is_in_use(&self, network: &Network) -> Result<bool> {
+        let members = Prefix::AttachmentsOf(network.name.clone());
+        Ok(self.declared(&network.name)?.is_some() || !self.records(&members)?.is_empty())
+    }
+}
+
+/// Which addresses are the network's, and where: those that it leases, and those that somebody else
+/// gave for it, or is to give.
+pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
+    let pools = network.ipam.pools().iter();
+    let leased =
+        pools.flat_map(|pool| pool.ranges.iter().map(|range| (pool.space.clone(), range.clone())));
+    let space = network.wiring.space(&network.name);
+    let remote = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+    let given = remote.filter_map(|pool| {
+        let net = pool.given.as_ref().map_or(pool.net, |given| Some(given.net))?.trunc();
+        let whole = Range::new(net, net.network(), net.broadcast(), None).ok()?;
+        Some((space.clone(), whole))
+    });
+    leased.chain(given).collect()
+}
+
+/// That two networks would hand out the same addresses.
+fn clash(network: &Network, other: &Network) -> Option<Error> {
+    if network.stage == Stage::Template || other.stage == Stage::Template {
+        return None;
+    }
+    let theirs = spans(other);
+    let is_theirs = |(space, our): &(Space, Range)| {
+        theirs.iter().any(|(other, their)| other == space && our.overlaps(their))
+    };
+    let (_, ours) = spans(network).into_iter().find(is_theirs)?;
+    Some(Error::conflict(format!(
+        "subnet {} overlaps network {} ({})",
+        ours.subnet, other.name, other.runtime
+    )))
+}
+
+fn bridge(network: &Network) -> Option<&IfName> {
+    network.wiring.link.as_ref()?.kind.bridge().map(|bridge| &bridge.name)
+}

@@ -1,0 +1,312 @@
+//! Leading a sandbox out as was chosen.
+//!
+//! Whoever changes that writes so into the sandbox's record first, with its process. While that lives
+//! nobody else changes it; once it is dead, or has failed, nobody knows what leads the sandbox out,
+//! and whoever comes next tells every driver again.
+
+use std::time::Duration;
+
+use model::{
+    Attachment, AttachmentId, ContainerId, Error, Family, Layer, Phase, Process, Result, Roster,
+    Steering,
+};
+
+use super::choice::{Candidate, choose, needs_exit};
+use super::exit::{is_exit, ports, publishes};
+use crate::Engine;
+use crate::attach::RACES;
+use crate::begin::Role;
+use crate::book::{Read, unchanged};
+use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::port::{Key, Outcome, Prefix, Record, Turn, Txn};
+
+/// How long one waits for another process that changes the same sandbox, in all: it waits for a
+/// plugin.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// After so long it looks whether that process is done. A daemon does not end.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What is to be done next for a sandbox.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing: it is led out as was chosen.
+    Rest,
+    /// Its exit goes.
+    Leave(AttachmentId),
+    /// It gets an exit.
+    Enter,
+    /// Drivers are told what they lead out.
+    Lead,
+}
+
+impl Engine<'_> {
+    /// Has the sandbox of a container led out by what is chosen among its attachments, and by
+    /// nothing else. One that is so already, or is not of ours, is no error. The caller has no turn
+    /// at any of its attachments.
+    pub(crate) fn settle(&self, container: &ContainerId) -> Result<()> {
+        if self.roster_of(container)?.is_none() {
+            return Ok(());
+        }
+        let _turn = self.turn_of(container)?;
+        // What is known of who leads, once it is us who change that.
+        let mut knows = None;
+        for _ in 0..RACES {
+            let Some(mut read) = self.roster_of(container)? else { return Ok(()) };
+            if let Some(other) = self.at_wheel(&read.value) {
+                self.outwait(&read, other, container)?;
+                continue;
+            }
+            let is_settled = read.value.steering == Steering::Settled;
+            let is_known = knows.unwrap_or(is_settled);
+            let members = self.members(container, &mut read)?;
+            let next = next(&members, is_known);
+            let steering = match next {
+                Next::Rest if is_settled => return Ok(()),
+                Next::Rest => Steering::Settled,
+                Next::Leave(_) | Next::Enter | Next::Lead => Steering::By(self.host.me()),
+            };
+            if !self.write_down(container, &mut read, steering)? {
+                continue;
+            }
+            if next == Next::Rest {
+                return Ok(());
+            }
+            if let Err(error) = self.step(&next, &members, is_known) {
+                self.leave_unsettled(container);
+                return Err(error.context(format!("leading container {container} out")));
+            }
+            knows = Some(is_known || next == Next::Lead);
+        }
+        Err(Error::try_again(format!("the networks of container {container} change all the time")))
+    }
+
+    fn step(&self, next: &Next, members: &[Attachment], is_known: bool) -> Result<()> {
+        match next {
+            Next::Rest => Ok(()),
+            Next::Leave(id) => self.remove(id),
+            Next::Enter => match self.exit_of(members)? {
+                Some(request) => self.attach_as(&request, Role::Leading(0)).map(|_| ()),
+                None => Ok(()),
+            },
+            Next::Lead => self.lead(members, is_known),
+        }
+    }
+
+    /// Tells drivers what they lead out: first those that lead less than before, so that no two do
+    /// at once. Goes on after an error and reports them all.
+    fn lead(&self, members: &[Attachment], is_known: bool) -> Result<()> {
+        let candidates = candidates(members);
+        let chosen = choose(&candidates);
+        let mut failures = Vec::new();
+        let mut now = Vec::with_capacity(members.len());
+        for ((member, candidate), families) in members.iter().zip(&candidates).zip(&chosen) {
+            let is_kept = |family: &Family| is_known && families.contains(family);
+            let kept: Vec<Family> = candidate.leads.iter().copied().filter(is_kept).collect();
+            if !is_known || kept != candidate.leads {
+                failures.extend(self.lead_by(member, &kept).err());
+            }
+            now.push(kept);
+        }
+        for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
+            if families != now {
+                failures.extend(self.lead_by(member, families).err());
+            }
+        }
+        all_of(failures)
+    }
+
+    /// Tells one driver, and writes down what it leads out now. One that is being detached does not
+    /// lead any more, whatever was just made of it.
+    fn lead_by(&self, member: &Attachment, families: &[Family]) -> Result<()> {
+        let told = self.driver.lead(member, families);
+        for _ in 0..RACES {
+            let read = self.record_of(&member.id, Layer::Link)?;
+            let Some(mut read) = read.filter(|it| matches!(it.value.phase, Phase::Attached(_)))
+            else {
+                // It goes, and takes with it what this leaves.
+                let _ = self.driver.lead(member, &[]);
+                return Ok(());
+            };
+            if let Err(error) = told {
+                return Err(error);
+            }
+            let mut led = read.value.clone();
+            match &mut led.lead {
+                Some(lead) if lead.families != families => lead.families = families.to_vec(),
+                Some(_) | None => return Ok(()),
+            }
+            if self.try_replace(&mut read, led, Txn::new())?.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("{} changes all the time", member.id)))
+    }
+
+    /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
+    /// one. No interface can be called so.
+    fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
+        let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
+        Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
+    }
+
+    /// Who else changes what leads the sandbox out.
+    fn at_wheel(&self, roster: &Roster) -> Option<Process> {
+        match roster.steering {
+            Steering::By(by) if by != self.host.me() && self.host.is_running(&by) => Some(by),
+            Steering::By(_) | Steering::Settled | Steering::Unsettled => None,
+        }
+    }
+
+    fn outwait(&self, read: &Read<Roster>, other: Process, container: &ContainerId) -> Result<()> {
+        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+            if self.host.wait_for_end(&other, LOOK) {
+                return Ok(());
+            }
+            let now = self.roster_of(container)?;
+            if now.map(|now| now.revision) != Some(read.revision) {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!(
+            "process {} still changes what leads container {container} out",
+            other.pid
+        )))
+    }
+
+    /// Writes into the sandbox's record whether it is led out as was chosen; `false`: somebody else
+    /// has changed it.
+    fn write_down(
+        &self,
+        container: &ContainerId,
+        read: &mut Read<Roster>,
+        steering: Steering,
+    ) -> Result<bool> {
+        let roster = Roster { steering, ..read.value.clone() };
+        self.replace_roster(container, read, roster)
+    }
+
+    fn replace_roster(
+        &self,
+        container: &ContainerId,
+        read: &mut Read<Roster>,
+        with: Roster,
+    ) -> Result<bool> {
+        let key = Key::Sandbox(container.clone());
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let txn = match with.members.is_empty() {
+            true => txn.delete(key),
+            false => txn.put(key, Record::Sandbox(with.clone())),
+        };
+        match self.store.commit(&txn)? {
+            Outcome::Done(revision) => {
+                *read = Read { value: with, revision };
+                Ok(true)
+            }
+            Outcome::Lost(_) => Ok(false),
+        }
+    }
+
+    /// Says that nobody knows what leads the sandbox out. If this fails, the end of this process
+    /// says so.
+    fn leave_unsettled(&self, container: &ContainerId) {
+        for _ in 0..RACES {
+            let Ok(Some(mut read)) = self.roster_of(container) else { return };
+            let is_ours = read.value.steering == Steering::By(self.host.me());
+            let written = match is_ours {
+                true => self.write_down(container, &mut read, Steering::Unsettled),
+                false => return,
+            };
+            if !matches!(written, Ok(false)) {
+                return;
+            }
+        }
+    }
+
+    /// Those that are complete: what others make or remove at this moment is chosen about when they
+    /// are done. What a dead process left of one goes.
+    fn members(
+        &self,
+        container: &ContainerId,
+        roster: &mut Read<Roster>,
+    ) -> Result<Vec<Attachment>> {
+        let mut members = Vec::with_capacity(roster.value.members.len());
+        let mut kept = roster.value.clone();
+        for id in &roster.value.members {
+            match self.record_of(id, Layer::Link)? {
+                Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
+                    members.push(*read.value);
+                }
+                Some(read) if self.is_left_by_another(&read.value.phase) => {
+                    self.free_if_gone(id)?;
+                }
+                Some(_) => {}
+                None => drop(kept.members.remove(id)),
+            }
+        }
+        if kept != roster.value {
+            // Where somebody else changed it, that is seen when it is written next.
+            self.replace_roster(container, roster, kept)?;
+        }
+        Ok(members)
+    }
+
+    fn is_left_by_another(&self, phase: &Phase) -> bool {
+        let dead = |process: &Process| *process != self.host.me() && !self.host.is_running(process);
+        match phase {
+            Phase::Attaching { by } => dead(by),
+            Phase::Detaching { by, attacher } => dead(by) && attacher.as_ref().is_none_or(dead),
+            Phase::Reserved | Phase::Attached(_) => false,
+        }
+    }
+
+    /// Sandboxes that are not led out as was chosen, and that nobody works on.
+    pub(crate) fn unsettled(
+        &self,
+        mode: Mode,
+        findings: &mut Vec<Finding>,
+        failures: &mut Vec<Error>,
+    ) -> Result<()> {
+        for (key, _) in self.store.list(&Prefix::Sandboxes)? {
+            let Key::Sandbox(container) = key else { continue };
+            let Some(read) = self.roster_of(&container)? else { continue };
+            let mut members = Vec::new();
+            for id in &read.value.members {
+                members.extend(self.record_of(id, Layer::Link)?.map(|read| *read.value));
+            }
+            members.retain(|member| matches!(member.phase, Phase::Attached(_)));
+            let is_known = read.value.steering == Steering::Settled;
+            let is_right = is_known && next(&members, true) == Next::Rest;
+            if is_right || self.at_wheel(&read.value).is_some() {
+                continue;
+            }
+            if mode == Mode::Mend {
+                failures.extend(self.settle(&container).err());
+            }
+            let what = Garbage::Sandbox(container);
+            findings.push(Finding { what, remedy: Remedy::Free });
+        }
+        Ok(())
+    }
+}
+
+fn candidates(members: &[Attachment]) -> Vec<Candidate> {
+    members.iter().filter_map(Candidate::of).collect()
+}
+
+/// What is to be done for a sandbox of these, which are complete.
+fn next(members: &[Attachment], is_known: bool) -> Next {
+    let candidates = candidates(members);
+    let exit = members.iter().find(|member| is_exit(&member.id));
+    match (needs_exit(&candidates), exit) {
+        (true, None) => return Next::Enter,
+        (false, Some(exit)) => return Next::Leave(exit.id.clone()),
+        (true, Some(exit)) if !publishes(exit, &ports(members)) => {
+            return Next::Leave(exit.id.clone());
+        }
+        (true, Some(_)) | (false, None) => {}
+    }
+    let is_chosen =
+        candidates.iter().zip(choose(&candidates)).all(|(it, families)| it.leads == families);
+    if is_known && is_chosen { Next::Rest } else { Next::Lead }
+}
