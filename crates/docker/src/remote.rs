@@ -7,21 +7,35 @@
 //! for whoever detaches: it stays in the ledger as *owed*, and [`Remote::settle`] tries it again,
 //! in whatever process.
 
+mod activate;
+pub mod address;
+mod breaker;
 pub mod calls;
+pub mod client;
+pub mod discover;
+mod endpoint;
+mod ipam;
+mod lead;
+mod ledger;
+mod network;
+mod notice;
+mod owed;
+pub mod plugins;
+mod pool;
+mod replay;
 pub mod said;
+mod verdict;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use engine::port::Offer;
-use model::{
-    Attachment, AttachmentId, DriverName, Error, Family, IfName, IpNet, Mac, Network, NetworkName,
-    Result, Timestamp,
-};
+use model::{Attachment, AttachmentId, DriverName, Error, Family, IfName, NetworkName, Timestamp};
 
-use crate::wire::{Answer, Call, Discovery, Profile};
+use crate::wire::{Answer, Call, Profile};
 use calls::{Calls, Failed, Fate, Life};
+use ledger::Ledger;
 
 /// Where plugins are, where the ledger is, and what time it is.
 #[derive(Clone, Debug)]
@@ -46,6 +60,9 @@ pub struct Settings {
 pub struct Remote {
     calls: Arc<dyn Calls>,
     settings: Settings,
+    ledger: Ledger,
+    /// Pages of another boot were looked for.
+    is_swept: AtomicBool,
 }
 
 /// What became of an endpoint that joined its sandbox.
@@ -124,180 +141,19 @@ impl Remote {
 
     /// The same, with plugins that are reached in another way.
     pub fn over(calls: Arc<dyn Calls>, settings: Settings) -> Self {
-        Self { calls, settings }
+        let Settings { ledger, boot, patience, .. } = &settings;
+        let ledger = Ledger::new(ledger.clone(), boot.clone(), *patience);
+        Self { calls, settings, ledger, is_swept: AtomicBool::new(false) }
     }
 
-    // --- addresses: the port Ipam, where the attachment's or network's is `Ipam::Remote` ---
-
-    /// Gets a network's pools, with their gateways and auxiliary addresses, and tells what was given.
-    /// A pool of the driver's choice that overlaps with one of those in `busy` (the subnets that this
-    /// host is connected to; asked only if it matters) is refused. Where it fails on the way it gives
-    /// back what it got.
-    pub fn request(
-        &self,
-        network: &Network,
-        busy: &dyn Fn() -> Result<Vec<IpNet>>,
-    ) -> Result<model::Ipam> {
-        let _ = busy;
-        Err(soon(&network.name))
+    fn now(&self) -> Timestamp {
+        (self.settings.now)()
     }
 
-    /// Gives back what [`Remote::request`] got. What fails is owed; an error means that not even
-    /// that could be written down.
-    pub fn remove_pools(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
+    /// Whether pages of another boot were looked for before; from now on they were.
+    fn was_swept(&self) -> bool {
+        self.is_swept.swap(true, Ordering::Relaxed)
     }
-
-    /// Gets an address of each family that the network has pools of. The offer's link is the
-    /// attachment's, with a hardware address where the driver requires one.
-    pub fn lease(&self, attachment: &Attachment) -> Result<Offer> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Gives the attachment's addresses back; as [`Remote::remove_pools`].
-    pub fn release(&self, attachment: &Attachment) -> Result<()> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Whether every address that the attachment has is still written down as the driver's.
-    pub fn check_addresses(&self, attachment: &Attachment) -> Result<()> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Whether the network's IPAM driver could be asked for an address now.
-    pub fn address_status(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
-    }
-
-    // --- links: the port Driver, where the link is `LinkKind::Remote` ---
-
-    /// CreateNetwork. Its addresses are known by now.
-    pub fn create(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
-    }
-
-    /// DeleteNetwork; as [`Remote::remove_pools`].
-    pub fn remove(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
-    }
-
-    /// Whether the network's driver could make an endpoint now.
-    pub fn status(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
-    }
-
-    /// CreateEndpoint, with the addresses and the hardware address that the attachment has. The offer
-    /// holds these and what the driver added.
-    pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Join. What is left is the kernel's.
-    pub fn join(&self, attachment: &Attachment) -> Result<Joined> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// The kernel's part of an attachment that has joined, from the ledger; none where it has not.
-    /// Calls nobody.
-    pub fn made(&self, attachment: &Attachment) -> Result<Option<Attachment>> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// The same with the default routes of these families and no others: for [`linux`'s part of
-    /// leading the sandbox out](engine::port::Driver::lead).
-    pub fn leading(
-        &self,
-        attachment: &Attachment,
-        families: &[Family],
-    ) -> Result<Option<Attachment>> {
-        let _ = families;
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Before the kernel's part is undone: RevokeExternalConnectivity, where ports are published, and
-    /// Leave; as [`Remote::remove_pools`].
-    pub fn leave(&self, attachment: &Attachment) -> Result<()> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// Once the interface is back in the host's namespace: DeleteEndpoint; as
-    /// [`Remote::remove_pools`].
-    pub fn end(&self, attachment: &Attachment) -> Result<()> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// ProgramExternalConnectivity with the ports that the attachment's record publishes, where the
-    /// driver gave a gateway of one of these families; RevokeExternalConnectivity, where ports are
-    /// published, if there is no such family. On a network that is internal it does nothing.
-    pub fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
-        let _ = families;
-        Err(soon(&attachment.id.network))
-    }
-
-    /// EndpointOperInfo: whatever the driver says of an endpoint.
-    pub fn info(
-        &self,
-        attachment: &Attachment,
-    ) -> Result<std::collections::BTreeMap<String, String>> {
-        Err(soon(&attachment.id.network))
-    }
-
-    /// The hardware address that the attachment's interface has, so far as a driver or we chose it.
-    pub fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
-        attachment.wiring.link.as_ref().and_then(|link| link.mac)
-    }
-
-    // --- clusters ---
-
-    /// AllocateNetwork: what a network of a cluster needs, once for all hosts. The options go to
-    /// [`said::NetworkSaid::options`] on each of them.
-    pub fn allocate(
-        &self,
-        network: &Network,
-    ) -> Result<std::collections::BTreeMap<String, String>> {
-        Err(soon(&network.name))
-    }
-
-    /// FreeNetwork; as [`Remote::remove_pools`].
-    pub fn free(&self, network: &Network) -> Result<()> {
-        Err(soon(&network.name))
-    }
-
-    /// DiscoverNew: another host, or this one, is there. Told to a driver whose networks span hosts,
-    /// and passed over in silence for any other.
-    pub fn discover(&self, driver: &DriverName, found: &Discovery) -> Result<()> {
-        let _ = (driver, found);
-        Ok(())
-    }
-
-    /// DiscoverDelete: the opposite.
-    pub fn disappear(&self, driver: &DriverName, gone: &Discovery) -> Result<()> {
-        let _ = (driver, gone);
-        Ok(())
-    }
-
-    // --- the ledger ---
-
-    /// What plugins are owed. Calls nobody.
-    pub fn owed(&self) -> Result<Vec<Debt>> {
-        Ok(Vec::new())
-    }
-
-    /// Carries out what is owed. Safe beside other processes that do the same.
-    pub fn settle(&self, urgency: Urgency) -> Result<Settled> {
-        let _ = (&self.calls, &self.settings, urgency);
-        Ok(Settled::default())
-    }
-
-    /// Forgets what is owed on a page of the ledger: whatever the plugin holds stays there.
-    pub fn forget(&self, page: &str) -> Result<()> {
-        let _ = page;
-        Ok(())
-    }
-}
-
-fn soon(network: &NetworkName) -> Error {
-    Error::unsupported(format!("network {network}: remote drivers are not called yet"))
 }
 
 /// Until there is somebody who carries calls.

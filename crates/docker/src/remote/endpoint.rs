@@ -1,0 +1,371 @@
+//! Endpoints of remote drivers: what libnetwork does with one from CreateEndpoint to DeleteEndpoint.
+
+use std::collections::BTreeMap;
+
+use engine::port::Offer;
+use model::{
+    Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Link, LinkKind, Mac, Ready,
+    RemoteLink, Result, Route,
+};
+
+use super::ledger::{At, Kept, KeptRoute, Page, Subject, Undo, digest, endpoint_id};
+use super::network::remote_link;
+use super::said::{EndpointSaid, NetworkSaid};
+use super::{Joined, Remote};
+use crate::wire::{
+    Answer, Call, CreateEndpoint, EndpointGiven, EndpointOptions, Exposed, HostPorts, Interface,
+    Join, Joined as Told, PortBinding, Ports, StaticRoute,
+};
+
+impl Remote {
+    /// CreateEndpoint, with the addresses and the hardware address that the attachment has. The offer
+    /// holds these and what the driver added.
+    pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        let doing = |error: Error| error.context(&attachment.id);
+        self.create_endpoint(attachment).map_err(doing)
+    }
+
+    fn create_endpoint(&self, attachment: &Attachment) -> Result<Offer> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        let at = at(attachment, link);
+        let interface = known(attachment);
+        let create = CreateEndpoint {
+            at: at.wire()?,
+            interface,
+            options: endpoint_options(attachment, link)?,
+        };
+        let mut page = self.begin(attachment)?;
+        // What a dead process made is not known well enough.
+        self.announce_on(&mut page, |undo| undo.class() < DELETE_ENDPOINT + 1)?;
+        refuse_owed(&page)?;
+        let undo = Undo::DeleteEndpoint(link.driver.clone(), at);
+        page.hold(undo.clone());
+        page.save()?;
+        let given = match self.calls.call(&link.driver, &Call::CreateEndpoint(create)) {
+            Ok(Answer::Endpoint { interface }) => interface,
+            Ok(_) => EndpointGiven::default(),
+            Err(failed) => {
+                if !failed.may_be_done() {
+                    page.strike(&undo);
+                    page.save()?;
+                }
+                return Err(failed.into());
+            }
+        };
+        add(attachment, &interface, &given)
+    }
+
+    /// Join. What is left is the kernel's.
+    pub fn join(&self, attachment: &Attachment) -> Result<Joined> {
+        let doing = |error: Error| error.context(&attachment.id);
+        self.join_sandbox(attachment).map_err(doing)
+    }
+
+    fn join_sandbox(&self, attachment: &Attachment) -> Result<Joined> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        let sandbox = attachment.sandbox.as_ref().ok_or_else(|| {
+            Error::invalid("a remote driver is told the namespace that an endpoint joins: name one")
+        })?;
+        let at = at(attachment, link);
+        let call = Call::Join(Join {
+            at: at.wire()?,
+            sandbox: sandbox.path.clone(),
+            ports: ports(attachment, link)?,
+        });
+        let mut page = self.begin(attachment)?;
+        let undo = Undo::Leave(link.driver.clone(), at);
+        if !page.holds(|held| *held == undo) {
+            page.hold(undo.clone());
+        }
+        page.save()?;
+        let told = match self.calls.call(&link.driver, &call) {
+            Ok(Answer::Joined(told)) => *told,
+            Ok(_) => Told::default(),
+            Err(failed) => {
+                if !failed.may_be_done() {
+                    page.strike(&undo);
+                    page.save()?;
+                }
+                return Err(failed.into());
+            }
+        };
+        let kept = kept(told, attachment)?;
+        page.record.joined = Some(kept.clone());
+        page.save()?;
+        let own = |_| attachment.lead.is_none();
+        Ok(Joined {
+            kernel: kernel(attachment, &kept, own),
+            keeps_in: kept.keeps_in,
+            gateways: kept.ways_out(),
+            prefix: kept.prefix,
+        })
+    }
+
+    /// The kernel's part of an attachment that has joined, from the ledger; none where it has not.
+    /// Calls nobody.
+    pub fn made(&self, attachment: &Attachment) -> Result<Option<Attachment>> {
+        let leads = |family| match &attachment.lead {
+            Some(lead) => lead.families.contains(&family),
+            None => true,
+        };
+        Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, leads)))
+    }
+
+    /// The same with the default routes of these families and no others: for the kernel's part of
+    /// leading the sandbox out ([`engine::port::Driver::lead`]).
+    pub fn leading(
+        &self,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<Option<Attachment>> {
+        let leads = |family| families.contains(&family);
+        Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, leads)))
+    }
+
+    fn kept(&self, attachment: &Attachment) -> Result<Option<Kept>> {
+        let record = self.ledger.peek(&subject(attachment).key())?;
+        let record = record.filter(|record| !record.is_of_another_boot(&self.ledger));
+        Ok(record.and_then(|record| record.joined))
+    }
+
+    /// Before the kernel's part is undone: RevokeExternalConnectivity, where ports are published, and
+    /// Leave; as [`Remote::remove_pools`].
+    pub fn leave(&self, attachment: &Attachment) -> Result<()> {
+        self.announce(&subject(attachment), |undo| undo.class() < DELETE_ENDPOINT)
+    }
+
+    /// Once the interface is back in the host's namespace: DeleteEndpoint; as
+    /// [`Remote::remove_pools`].
+    pub fn end(&self, attachment: &Attachment) -> Result<()> {
+        self.announce(&subject(attachment), |undo| undo.class() <= DELETE_ENDPOINT)
+    }
+
+    /// EndpointOperInfo: whatever the driver says of an endpoint.
+    pub fn info(&self, attachment: &Attachment) -> Result<BTreeMap<String, String>> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        let call = Call::EndpointOperInfo(at(attachment, link).wire()?);
+        match self.calls.call(&link.driver, &call) {
+            Ok(Answer::Info { value }) => Ok(value),
+            Ok(_) => Ok(BTreeMap::new()),
+            Err(failed) => Err(Error::from(failed).context(&attachment.id)),
+        }
+    }
+
+    /// The hardware address that the attachment's interface has, so far as a driver or we chose it.
+    pub fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        attachment.wiring.link.as_ref().and_then(|link| link.mac)
+    }
+
+    /// The attachment's page, once nothing is owed for an earlier one of the same identity.
+    pub(super) fn begin(&self, attachment: &Attachment) -> Result<Page> {
+        let mut page = self.ledger.open(subject(attachment))?;
+        self.clean(&mut page)?;
+        Ok(page)
+    }
+}
+
+/// See [`Undo::class`].
+const DELETE_ENDPOINT: u8 = 2;
+
+impl Kept {
+    /// The families that a gateway or a static default route leads out.
+    fn ways_out(&self) -> Vec<Family> {
+        let routed =
+            self.routes.iter().filter(|route| route.dst.prefix_len() == 0 && route.via.is_some());
+        let mut families: Vec<Family> = routed.map(|route| Family::of(&route.dst)).collect();
+        families.extend(self.gateway_v4.map(|_| Family::V4));
+        families.extend(self.gateway_v6.map(|_| Family::V6));
+        families.sort_unstable();
+        families.dedup();
+        families
+    }
+
+    /// The families of which the driver named a gateway.
+    pub(super) fn gateways(&self) -> Vec<Family> {
+        let v4 = self.gateway_v4.map(|_| Family::V4);
+        v4.into_iter().chain(self.gateway_v6.map(|_| Family::V6)).collect()
+    }
+
+    fn gateway(&self, family: Family) -> Option<std::net::IpAddr> {
+        match family {
+            Family::V4 => self.gateway_v4.map(Into::into),
+            Family::V6 => self.gateway_v6.map(Into::into),
+        }
+    }
+}
+
+/// The attachment's page.
+pub(super) fn subject(attachment: &Attachment) -> Subject {
+    Subject::Attachment(attachment.id.clone(), attachment.layer)
+}
+
+/// What the driver calls the endpoint.
+pub(super) fn at(attachment: &Attachment, link: &RemoteLink) -> At {
+    let endpoint = endpoint_id(&attachment.id, link.id.as_str());
+    At { network: link.id.to_string(), endpoint }
+}
+
+/// The hardware address that an interface gets which needs one before it is there: a function of the
+/// identity.
+pub(super) fn chosen_mac(attachment: &Attachment) -> Mac {
+    let digest = digest(&["hardware", &endpoint_id(&attachment.id, "")]);
+    let octet = |n: usize| u8::from_str_radix(&digest[2 * n..2 * n + 2], 16).unwrap_or_default();
+    Mac::local(std::array::from_fn(octet))
+}
+
+/// The ports that the attachment publishes and offers; none on an internal network.
+pub(super) fn ports(attachment: &Attachment, link: &RemoteLink) -> Result<Ports> {
+    if NetworkSaid::read(&link.network)?.internal {
+        return Ok(Ports::default());
+    }
+    let published = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
+    let bindings: Vec<PortBinding> = published
+        .map(|map| PortBinding {
+            protocol: map.protocol,
+            port: map.container_port,
+            address: None,
+            host: map.host,
+            host_ports: HostPorts::Range(map.host_port, map.host_port),
+        })
+        .collect();
+    let said = EndpointSaid::read(&link.endpoint)?.exposed;
+    let mut exposed: Vec<Exposed> = said.into_iter().map(Exposed::from).collect();
+    exposed.extend(bindings.iter().map(|one| Exposed { protocol: one.protocol, port: one.port }));
+    exposed.sort_unstable();
+    exposed.dedup();
+    Ok(Ports { exposed, bindings })
+}
+
+fn endpoint_options(attachment: &Attachment, link: &RemoteLink) -> Result<EndpointOptions> {
+    let said = EndpointSaid::read(&link.endpoint)?;
+    let own = attachment.wiring.link.as_ref();
+    let chosen = chosen_mac(attachment);
+    Ok(EndpointOptions {
+        ports: ports(attachment, link)?,
+        dns: said.dns,
+        mac: own.and_then(|link| link.mac).filter(|mac| *mac != chosen),
+        ifname: own.and_then(|link| link.name.clone()),
+        sysctls: Vec::new(),
+        driver: said.options,
+    })
+}
+
+/// The interface as far as it is known.
+fn known(attachment: &Attachment) -> Interface {
+    Interface {
+        ipv4: attachment.first(Family::V4),
+        ipv6: attachment.first(Family::V6),
+        mac: attachment.wiring.link.as_ref().and_then(|link| link.mac),
+    }
+}
+
+/// What is known with what the driver added. It may not repeat what it was told, nor change it.
+fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Result<Offer> {
+    let again = |what: &str, told: String| {
+        Error::invalid(format!(
+            "the driver was told the endpoint's {what} and answered with {told}: it may only name \
+             what was left open"
+        ))
+    };
+    let mut addresses = attachment.addresses.clone();
+    let mut take = |what, known: Option<IpNet>, given: Option<IpNet>| match (known, given) {
+        (Some(_), Some(given)) => Err(again(what, given.to_string())),
+        (None, Some(address)) => {
+            addresses.push(InterfaceAddress { address, gateway: None, interface: None });
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    };
+    take("IPv4 address", known.ipv4, given.ipv4.map(IpNet::V4))?;
+    take("IPv6 address", known.ipv6, given.ipv6.map(IpNet::V6))?;
+    let mut link = attachment.wiring.link.clone();
+    match (known.mac, given.mac) {
+        (Some(_), Some(mac)) => return Err(again("hardware address", mac.to_string())),
+        (None, Some(mac)) => {
+            if let Some(link) = &mut link {
+                link.mac = Some(mac);
+            }
+        }
+        (_, None) => {}
+    }
+    Ok(Offer { addresses, routes: Vec::new(), dns: model::Dns::default(), link })
+}
+
+/// What of Join's answer is needed later.
+fn kept(told: Told, attachment: &Attachment) -> Result<Kept> {
+    let prefix = told.interface.as_ref().map(|moved| moved.prefix.as_str());
+    let prefix = prefix.filter(|prefix| !prefix.is_empty());
+    let prefix = prefix
+        .map(str::parse::<IfName>)
+        .transpose()
+        .map_err(|error| error.context(format!("the driver's DstPrefix for {}", attachment.id)))?;
+    let routes = told.routes.into_iter().map(|route| match route {
+        StaticRoute::Via(dst, via) => KeptRoute { dst, via: Some(via) },
+        StaticRoute::Connected(dst) => KeptRoute { dst, via: None },
+    });
+    Ok(Kept {
+        source: told.interface.map(|moved| moved.from),
+        prefix,
+        gateway_v4: told.gateway,
+        gateway_v6: told.gateway_v6,
+        routes: routes.collect(),
+        keeps_in: told.no_gateway_service,
+    })
+}
+
+/// The kernel's part: what the record says, with what Join answered. `leads` says of which families
+/// it has the default routes now.
+fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) -> Attachment {
+    let mut made = attachment.clone();
+    let is_led = attachment.lead.is_some();
+    made.wiring.link = match (&made.wiring.link, &kept.source) {
+        (Some(link), Some(source)) => {
+            // A runtime that names its interfaces by itself is not answered with another name.
+            let prefix = kept.prefix.clone().filter(|_| is_led && link.name.is_none());
+            let kind = LinkKind::Ready(Ready { source: source.clone(), prefix });
+            Some(Link { kind, ..link.clone() })
+        }
+        _ => None,
+    };
+    for family in [Family::V4, Family::V6] {
+        let mut held = made.addresses.iter_mut();
+        if let Some(first) = held.find(|held| Family::of(&held.address) == family) {
+            first.gateway = kept.gateway(family);
+        }
+        let gateway = kept.gateway(family).map(|via| Route::new(family.everything(), Some(via)));
+        made.routes.extend(gateway);
+    }
+    let is_taken = |route: &KeptRoute| {
+        route.dst.prefix_len() == 0 && kept.gateway(Family::of(&route.dst)).is_some()
+    };
+    let said = kept.routes.iter().filter(|route| !is_taken(route));
+    made.routes.extend(said.map(|route| match route.via {
+        Some(via) => Route::new(route.dst, Some(via)),
+        // Through nobody, where none given would be through the gateway.
+        None => Route { scope: Some(LINK), ..Route::new(route.dst, None) },
+    }));
+    made.routes.retain(|route| !route.is_default() || leads(Family::of(&route.dst)));
+    made.drop_routed();
+    // Whoever names a gateway publishes; a sandbox of ours is led out by somebody else otherwise.
+    if is_led || !kept.gateways().is_empty() {
+        made.wiring.publish = None;
+    }
+    made
+}
+
+/// `RT_SCOPE_LINK` of rtnetlink(7).
+const LINK: u8 = 253;
+
+fn refuse_owed(page: &Page) -> Result<()> {
+    let mut entries = page.record.entries.iter();
+    let owed = entries.find_map(|entry| {
+        (entry.undo.class() <= DELETE_ENDPOINT).then_some((&entry.undo, entry.owed.as_ref()?))
+    });
+    owed.map_or(Ok(()), |(undo, owed)| {
+        Err(Error::try_again(format!(
+            "plugin {} is still owed {undo}: {}",
+            undo.driver(),
+            owed.error
+        )))
+    })
+}

@@ -1,0 +1,293 @@
+//! Addresses of remote IPAM drivers: what attachments get, and give back.
+
+use engine::port::Offer;
+use model::{
+    Attachment, DriverName, Error, Family, InterfaceAddress, IpNet, Ipam, Kind, Link, Mac, Network,
+    OwnerName, RemoteIpam, RemotePool, Result,
+};
+use std::net::IpAddr;
+
+use super::Remote;
+use super::endpoint::{chosen_mac, subject};
+use super::ledger::{Given, Page, Undo, pool_key};
+use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
+
+/// How often an address is asked for again that is in the middle of being given back.
+const RACES: usize = 16;
+
+/// Which address is wanted, and for whom.
+#[derive(Clone)]
+pub(super) struct Wish {
+    pub(super) address: Option<IpAddr>,
+    pub(super) purpose: Purpose,
+    pub(super) mac: Option<Mac>,
+    pub(super) endpoint: Option<OwnerName>,
+}
+
+impl Remote {
+    /// Gets an address of each family that the network has pools of. The offer's link is the
+    /// attachment's, with a hardware address where the driver requires one.
+    pub fn lease(&self, attachment: &Attachment) -> Result<Offer> {
+        let doing = |error: Error| error.context(&attachment.id);
+        self.lease_all(attachment).map_err(doing)
+    }
+
+    fn lease_all(&self, attachment: &Attachment) -> Result<Offer> {
+        let ipam = remote_ipam(&attachment.ipam)?;
+        let able = self.ipam_driver(&ipam.driver)?;
+        self.replay(&ipam.driver, able)?;
+        let mut link = attachment.wiring.link.clone();
+        let wish = Wish {
+            address: None,
+            purpose: Purpose::Endpoint,
+            mac: able.requires_mac.then(|| mac_of(attachment, &mut link)),
+            endpoint: named(attachment),
+        };
+        let mut page = self.begin(attachment)?;
+        let mut addresses = Vec::new();
+        for family in [Family::V4, Family::V6] {
+            let pools: Vec<&RemotePool> =
+                ipam.pools.iter().filter(|pool| pool.family == family).collect();
+            let address = wanted(attachment, family);
+            match (pools.as_slice(), address) {
+                ([], None) => {}
+                ([], Some(address)) => {
+                    return Err(Error::invalid(format!(
+                        "address {address} is wanted, and the network has no pool of its family"
+                    )));
+                }
+                (pools, address) => {
+                    let wish = Wish { address, ..wish.clone() };
+                    addresses.push(self.lease_one(&mut page, ipam, pools, &wish)?);
+                }
+            }
+        }
+        let routes = Vec::new();
+        Ok(Offer { addresses, routes, dns: model::Dns::default(), link })
+    }
+
+    /// Of the first pool that has one left; a wanted one of the pool that contains it.
+    fn lease_one(
+        &self,
+        page: &mut Page,
+        ipam: &RemoteIpam,
+        pools: &[&RemotePool],
+        wish: &Wish,
+    ) -> Result<InterfaceAddress> {
+        let mut full = None;
+        let mut is_tried = false;
+        for pool in pools {
+            let given = pool.given.as_ref().ok_or_else(|| {
+                Error::try_again("its network is not complete: its pools were not given yet")
+            })?;
+            if wish.address.is_some_and(|address| !given.net.contains(&address)) {
+                continue;
+            }
+            is_tried = true;
+            let gateway = given.gateway.map(|net| net.addr());
+            match self.take(page, &ipam.driver, &given.key, wish) {
+                Ok(address) => return Ok(InterfaceAddress { address, gateway, interface: None }),
+                Err(error) if error.kind() == Kind::Exhausted => full = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match (full, wish.address) {
+            (Some(error), _) => Err(error),
+            (None, Some(address)) if !is_tried => {
+                Err(Error::invalid(format!("address {address} is in none of the network's pools")))
+            }
+            (None, _) => Err(Error::exhausted("the network has no pool with an address left")),
+        }
+    }
+
+    /// Has one address of a pool: the one that the page knows already, or else a new one.
+    fn take(&self, page: &mut Page, driver: &DriverName, pool: &str, wish: &Wish) -> Result<IpNet> {
+        let mut unfit = Vec::new();
+        for entry in page.record.entries.iter().filter(|entry| entry.owed.is_none()) {
+            match &entry.undo {
+                Undo::ReleaseAddress(of, from, given) if of == driver && from == pool => {
+                    match given {
+                        Given::Surely(net) if wish.address.is_none_or(|a| a == net.addr()) => {
+                            return Ok(*net);
+                        }
+                        _ => unfit.push(entry.undo.clone()),
+                    }
+                }
+                Undo::UnknownAddress(of, from) if of == driver && from == pool => {
+                    unfit.push(entry.undo.clone());
+                }
+                _ => {}
+            }
+        }
+        // What a dead process asked for is of no use.
+        self.announce_on(page, |undo| unfit.contains(undo))?;
+        self.ask(page, driver, pool, wish)
+    }
+
+    /// RequestAddress. It is on the page before, or as soon as it is known.
+    pub(super) fn ask(
+        &self,
+        page: &mut Page,
+        driver: &DriverName,
+        pool: &str,
+        wish: &Wish,
+    ) -> Result<IpNet> {
+        for _ in 0..RACES {
+            let mut given_back = self.ledger.releasing(driver, pool)?;
+            let address = self.ask_once(page, driver, pool, wish)?;
+            given_back.extend(self.ledger.releasing(driver, pool)?);
+            if !given_back.contains(&address.addr()) {
+                return Ok(address);
+            }
+            // Somebody still has to give it back, so that it was given back already and the answer
+            // was lost. Once more now, and nobody does later.
+            self.give_up(page, driver, pool, address)?;
+        }
+        Err(Error::try_again(format!(
+            "plugin {driver} gives addresses of pool {pool} that are being given back"
+        )))
+    }
+
+    fn ask_once(
+        &self,
+        page: &mut Page,
+        driver: &DriverName,
+        pool: &str,
+        wish: &Wish,
+    ) -> Result<IpNet> {
+        let release = |given| Undo::ReleaseAddress(driver.clone(), pool.to_owned(), given);
+        let before = match wish.address {
+            Some(address) => release(Given::Perhaps(address)),
+            None => Undo::UnknownAddress(driver.clone(), pool.to_owned()),
+        };
+        page.hold(before.clone());
+        page.save()?;
+        let call = Call::RequestAddress(RequestAddress {
+            pool: pool_key(pool)?,
+            address: wish.address,
+            purpose: wish.purpose,
+            mac: wish.mac,
+            endpoint: wish.endpoint.clone(),
+            serial: false,
+        });
+        let address = match self.calls.call(driver, &call) {
+            Ok(Answer::Address { address, .. }) => address,
+            Ok(_) => return Err(Error::bug(format!("{driver}: no answer to RequestAddress"))),
+            Err(failed) => {
+                match failed.undo.as_deref() {
+                    Some(Call::ReleaseAddress(undo)) => {
+                        page.put(&before, release(Given::Perhaps(undo.address)));
+                    }
+                    _ if failed.may_be_done() => {}
+                    _ => page.strike(&before),
+                }
+                page.save()?;
+                return Err(failed.into());
+            }
+        };
+        page.put(&before, release(Given::Surely(address)));
+        page.save()?;
+        match wish.address {
+            Some(wanted) if wanted != address.addr() => Err(Error::conflict(format!(
+                "plugin {driver} was asked for address {wanted} and gave {address}"
+            ))),
+            _ => Ok(address),
+        }
+    }
+
+    /// Gives an address back that others owe to give back as well.
+    fn give_up(
+        &self,
+        page: &mut Page,
+        driver: &DriverName,
+        pool: &str,
+        address: IpNet,
+    ) -> Result<()> {
+        let is_it = |undo: &Undo| undo.address_in(driver, pool) == Some(address.addr());
+        for key in self.ledger.keys(super::ledger::Place::Owed)? {
+            if key == page.key() {
+                continue;
+            }
+            if let Some(mut other) = self.ledger.find(&key)? {
+                let before = other.record.entries.len();
+                other.record.entries.retain(|e| e.owed.is_none() || !is_it(&e.undo));
+                if other.record.entries.len() < before {
+                    other.save()?;
+                }
+            }
+        }
+        self.announce_on(page, is_it)?;
+        match page.record.entries.iter().any(|entry| is_it(&entry.undo)) {
+            false => Ok(()),
+            true => Err(Error::try_again(format!(
+                "plugin {driver} gave {address}, which is being given back"
+            ))),
+        }
+    }
+
+    /// Gives the attachment's addresses back; as [`Remote::remove_pools`].
+    pub fn release(&self, attachment: &Attachment) -> Result<()> {
+        self.announce(&subject(attachment), Undo::is_of_ipam)
+    }
+
+    /// Whether every address that the attachment has is still written down as the driver's.
+    pub fn check_addresses(&self, attachment: &Attachment) -> Result<()> {
+        let ipam = remote_ipam(&attachment.ipam)?;
+        let record = self.ledger.peek(&subject(attachment).key())?;
+        let entries = record.map(|record| record.entries).unwrap_or_default();
+        let mut held = attachment.leases.iter().map(|lease| lease.address.addr());
+        let is_missing = |address: &IpAddr| {
+            !entries.iter().any(|entry| match &entry.undo {
+                Undo::ReleaseAddress(driver, _, given) => {
+                    *driver == ipam.driver && given.address() == *address && entry.owed.is_none()
+                }
+                _ => false,
+            })
+        };
+        match held.find(is_missing) {
+            None => Ok(()),
+            Some(address) => Err(Error::conflict(format!(
+                "{}: address {address} is not known as one of plugin {}'s; attach it anew",
+                attachment.id, ipam.driver
+            ))),
+        }
+    }
+
+    /// Whether the network's IPAM driver could be asked for an address now.
+    pub fn address_status(&self, network: &Network) -> Result<()> {
+        let ipam = remote_ipam(&network.ipam)?;
+        let able = self.ipam_driver(&ipam.driver).map(drop);
+        able.map_err(|error| error.context(format!("network {}", network.name)))
+    }
+
+    /// What a plugin that is an IPAM driver needs.
+    pub(super) fn ipam_driver(&self, driver: &DriverName) -> Result<IpamCapabilities> {
+        self.calls.profile(driver)?.ipam.ok_or_else(|| {
+            Error::unsupported(format!("plugin {driver} is no IPAM driver (IpamDriver)"))
+        })
+    }
+}
+
+/// The Docker IPAM plugin of a network or an attachment.
+pub(super) fn remote_ipam(ipam: &Ipam) -> Result<&RemoteIpam> {
+    let no = || Error::bug("a remote IPAM driver is asked for addresses that are not its");
+    ipam.remote().ok_or_else(no)
+}
+
+/// Which address of the family was asked for, or was had before.
+fn wanted(attachment: &Attachment, family: Family) -> Option<IpAddr> {
+    let mut leases = attachment.leases.iter().map(|lease| lease.address);
+    leases.find(|net| Family::of(net) == family).map(|net| net.addr())
+}
+
+/// The hardware address that the interface will have.
+fn mac_of(attachment: &Attachment, link: &mut Option<Link>) -> Mac {
+    let chosen = || chosen_mac(attachment);
+    link.as_mut().map_or_else(chosen, |link| *link.mac.get_or_insert_with(chosen))
+}
+
+/// The container's lasting name, or else its id.
+fn named(attachment: &Attachment) -> Option<OwnerName> {
+    let id = || attachment.id.container.as_str().parse().ok();
+    attachment.owner.clone().or_else(id)
+}

@@ -1,0 +1,58 @@
+//! Leading a sandbox out through an endpoint: who publishes its ports.
+
+use model::{Attachment, Error, Family, Result};
+
+use super::Remote;
+use super::endpoint::{at, ports, subject};
+use super::ledger::Undo;
+use super::network::remote_link;
+use super::said::NetworkSaid;
+use crate::wire::{Call, ProgramConnectivity};
+
+impl Remote {
+    /// ProgramExternalConnectivity with the ports that the attachment's record publishes, where the
+    /// driver gave a gateway of one of these families; RevokeExternalConnectivity, where ports are
+    /// published, if there is no such family. On a network that is internal it does nothing.
+    pub fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        let doing = |error: Error| error.context(&attachment.id);
+        self.lead_out(attachment, families).map_err(doing)
+    }
+
+    fn lead_out(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        if NetworkSaid::read(&link.network)?.internal {
+            return Ok(());
+        }
+        let Some(mut page) = self.ledger.find(&subject(attachment).key())? else {
+            return Err(Error::not_found("its endpoint is not known to have joined a sandbox"));
+        };
+        let gateways = page.record.joined.as_ref().map(super::ledger::Kept::gateways);
+        let gateways = gateways.unwrap_or_default();
+        let at = at(attachment, link);
+        let undo = Undo::Revoke(link.driver.clone(), at.clone());
+        if !gateways.iter().any(|family| families.contains(family)) {
+            return self.announce_on(&mut page, |held| *held == undo);
+        }
+        let leads = |family| families.contains(&family);
+        let call = Call::ProgramConnectivity(ProgramConnectivity {
+            at: at.wire()?,
+            ports: ports(attachment, link)?,
+            // Somebody else is the gateway that this one could be.
+            no_proxy_6to4: gateways.contains(&Family::V6) && !leads(Family::V6),
+        });
+        let was_done = page.holds(|held| *held == undo);
+        if !was_done {
+            // One that is owed from before must not come after this.
+            page.strike(&undo);
+            page.hold(undo.clone());
+            page.save()?;
+        }
+        self.calls.call(&link.driver, &call).map(drop).or_else(|failed| {
+            if !was_done && !failed.may_be_done() {
+                page.strike(&undo);
+                page.save()?;
+            }
+            Err(failed.into())
+        })
+    }
+}

@@ -1,0 +1,388 @@
+//! The ledger: what has to be called once what plugins did for us is over.
+//!
+//! A page is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
+//! on it and replaced by renaming. Pages on which a call is owed are in `owed`, all others in `held`:
+//! whoever looks for debts reads nothing else. Pages that nobody can read are put into `odd`.
+//!
+//! An attachment's page is void after a reboot, as its sandbox is gone: all of it is owed then. It
+//! is not synced; a network's is.
+
+mod entry;
+mod page;
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{AttachmentId, DriverName, Error, Layer, NetworkName, Result};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub(super) use entry::{At, Entry, Given, Kept, KeptRoute, Owed, PoolAsked, Undo, pool_key};
+pub(super) use page::Page;
+
+/// Of what a page says; a later one is left alone.
+const VERSION: u32 = 1;
+/// No page of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
+const LONGEST: u64 = 4 << 20;
+/// How often it is asked whether somebody else is done with a page: flock(2) cannot be waited for
+/// with a limit.
+const ASKING: Duration = Duration::from_millis(2);
+/// What a killed writer left is not in anybody's work after this.
+const STALE: Duration = Duration::from_hours(1);
+/// Between the name of a network and a number, where its page outlives it. No name holds it.
+const ENDED: char = '+';
+
+/// The directory of pages.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    directory: PathBuf,
+    boot: String,
+    patience: Duration,
+}
+
+/// In which part of the ledger a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Held,
+    Owed,
+}
+
+/// What a page is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Subject {
+    Network(NetworkName),
+    Attachment(AttachmentId, Layer),
+}
+
+/// What a page says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    /// In which boot it was begun.
+    boot: String,
+    pub(super) subject: Subject,
+    /// In the order in which they were written down.
+    pub(super) entries: Vec<Entry>,
+    /// What Join answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) joined: Option<Kept>,
+}
+
+/// The least that is known of a page's form before its version is.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+impl Place {
+    const ALL: [Place; 2] = [Place::Held, Place::Owed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Place::Held => "held",
+            Place::Owed => "owed",
+        }
+    }
+}
+
+impl Subject {
+    /// Its page's name: a function of the identity alone.
+    pub(super) fn key(&self) -> String {
+        match self {
+            Subject::Network(network) => format!("network-{network}"),
+            Subject::Attachment(id, layer) => {
+                format!("endpoint-{}", digest(&[&text_of(id), layer.name()]))
+            }
+        }
+    }
+
+    /// The network that it is, or is on.
+    pub(super) fn network(&self) -> &NetworkName {
+        match self {
+            Subject::Network(network) => network,
+            Subject::Attachment(id, _) => &id.network,
+        }
+    }
+
+    fn is_network(&self) -> bool {
+        matches!(self, Subject::Network(_))
+    }
+}
+
+/// What a driver calls an endpoint: 64 hexadecimal digits, as libnetwork's, and always the same for
+/// one attachment to one network.
+pub(super) fn endpoint_id(id: &AttachmentId, network: &str) -> String {
+    digest(&[&text_of(id), network])
+}
+
+/// A digest of texts, of which none holds a NUL.
+pub(super) fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn text_of(id: &AttachmentId) -> String {
+    format!("{}\0{}\0{}", id.network, id.container, id.ifname)
+}
+
+impl Record {
+    /// Whether it is of a life of this host that is over, and its sandbox with it.
+    pub(super) fn is_of_another_boot(&self, ledger: &Ledger) -> bool {
+        !self.subject.is_network() && self.boot != ledger.boot
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(directory: PathBuf, boot: String, patience: Duration) -> Self {
+        Self { directory, boot, patience }
+    }
+
+    /// The subject's page, ours until it is dropped; an empty one where there is none yet.
+    pub(super) fn open(&self, subject: Subject) -> Result<Page> {
+        match self.find(&subject.key())? {
+            Some(page) => Ok(page),
+            None => Ok(Page::new(self.clone(), subject)),
+        }
+    }
+
+    /// A page by its name, ours until it is dropped.
+    pub(super) fn find(&self, key: &str) -> Result<Option<Page>> {
+        self.lock(key, self.patience)
+    }
+
+    /// The same; fails with [`model::Kind::TryAgain`] at once where somebody else works on it.
+    pub(super) fn find_idle(&self, key: &str) -> Result<Option<Page>> {
+        self.lock(key, Duration::ZERO)
+    }
+
+    fn lock(&self, key: &str, patience: Duration) -> Result<Option<Page>> {
+        let until = Instant::now() + patience;
+        // A page that is moved in between is found in the second look.
+        for place in [Place::ALL, Place::ALL].concat() {
+            let path = self.path(place, key);
+            loop {
+                let file = match open(&path) {
+                    Ok(file) => file,
+                    Err(error) if error.kind() == ErrorKind::NotFound => break,
+                    Err(error) => return Err(failed("opening", &path, error)),
+                };
+                while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                    if Instant::now() >= until {
+                        let what = format!("{} is being worked on by somebody", path.display());
+                        return Err(Error::try_again(what));
+                    }
+                    thread::sleep(ASKING);
+                }
+                if is_at(&file, &path) {
+                    let record = self.read(&file, &path)?;
+                    return Ok(Some(Page::found(self.clone(), key, place, file, record)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a page says, whoever works on it.
+    pub(super) fn peek(&self, key: &str) -> Result<Option<Record>> {
+        for place in [Place::ALL, Place::ALL].concat() {
+            let path = self.path(place, key);
+            match open(&path) {
+                Ok(file) => {
+                    return decode(&file).map(Some).map_err(|why| self.unreadable(&path, &why));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("opening", &path, error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a page that is locked; what cannot be read goes out of the way.
+    fn read(&self, file: &File, path: &Path) -> Result<Record> {
+        decode(file).map_err(|why| {
+            if let Why::Damaged(_) = why {
+                self.put_aside(path);
+            }
+            self.unreadable(path, &why)
+        })
+    }
+
+    fn put_aside(&self, path: &Path) {
+        let Some(name) = path.file_name() else { return };
+        let odd = self.directory.join("odd");
+        let _ = make(&odd);
+        let _ = fs::rename(path, odd.join(name));
+    }
+
+    fn unreadable(&self, path: &Path, why: &Why) -> Error {
+        match why {
+            Why::Later(version) => Error::unsupported(format!(
+                "{} was written by a later Spoke (version {version}); this one knows {VERSION}",
+                path.display()
+            )),
+            Why::Damaged(cause) => Error::invalid(format!(
+                "{} is no page of the ledger of remote drivers and was put into {}: what plugins \
+                 are owed for it is not known: {cause}",
+                path.display(),
+                self.directory.join("odd").display()
+            )),
+        }
+    }
+
+    /// The names of all pages in a part of the ledger, sorted.
+    pub(super) fn keys(&self, place: Place) -> Result<Vec<String>> {
+        self.names(&self.directory.join(place.name()))
+    }
+
+    /// The names of what could not be read.
+    pub(super) fn odd(&self) -> Result<Vec<String>> {
+        self.names(&self.directory.join("odd"))
+    }
+
+    fn names(&self, directory: &Path) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("listing", directory, error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failed("listing", directory, error))?;
+            if let Ok(name) = entry.file_name().into_string()
+                && !name.starts_with('.')
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// What every page in a part of the ledger says, apart from those that are gone by then or that
+    /// cannot be read.
+    pub(super) fn records(&self, place: Place) -> Result<Vec<(String, Record)>> {
+        let mut records = Vec::new();
+        for key in self.keys(place)? {
+            if let Ok(Some(record)) = self.peek(&key) {
+                records.push((key, record));
+            }
+        }
+        Ok(records)
+    }
+
+    /// The addresses of a pool whose release is owed.
+    pub(super) fn releasing(&self, driver: &DriverName, pool: &str) -> Result<BTreeSet<IpAddr>> {
+        let records = self.records(Place::Owed)?;
+        let entries = records.iter().flat_map(|(_, record)| &record.entries);
+        let owed = entries.filter(|entry| entry.owed.is_some());
+        Ok(owed.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
+    }
+
+    /// Whether a page other than `but` holds what the call would give back, and is still in use.
+    pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
+        for place in Place::ALL {
+            for (key, record) in self.records(place)? {
+                let mut entries = record.entries.iter();
+                let is_held =
+                    |entry: &Entry| entry.owed.is_none() && entry.undo.gives_back_same(undo);
+                if key != but && !record.is_of_another_boot(self) && entries.any(is_held) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets a page, whatever is on it.
+    pub(super) fn forget(&self, key: &str) -> Result<()> {
+        let is_ours = !key.is_empty() && !key.contains('/') && !key.starts_with('.');
+        if !is_ours {
+            return Err(Error::invalid(format!("{key:?} is no page of the ledger")));
+        }
+        if let Some(mut page) = self.find(key)? {
+            page.record.entries.retain(|entry| entry.owed.is_none());
+            return page.save();
+        }
+        let odd = self.directory.join("odd").join(key);
+        match fs::remove_file(&odd) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(Error::not_found(format!("there is no page {key:?} in the ledger")))
+            }
+            Err(error) => Err(failed("removing", &odd, error)),
+        }
+    }
+
+    /// Removes what killed writers left.
+    pub(super) fn tidy(&self) {
+        for place in Place::ALL {
+            let Ok(entries) = fs::read_dir(self.directory.join(place.name())) else { continue };
+            for entry in entries.flatten() {
+                let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".");
+                let age = entry.metadata().and_then(|found| found.modified());
+                let age = age.ok().and_then(|since| since.elapsed().ok());
+                if is_draft && age.is_some_and(|age| age > STALE) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+
+    fn path(&self, place: Place, key: &str) -> PathBuf {
+        self.directory.join(place.name()).join(key)
+    }
+}
+
+/// Why a page cannot be read.
+enum Why {
+    Later(u32),
+    Damaged(String),
+}
+
+fn decode(file: &File) -> Result<Record, Why> {
+    let mut text = Vec::new();
+    let damaged = |cause: &dyn std::fmt::Display| Why::Damaged(cause.to_string());
+    file.take(LONGEST + 1).read_to_end(&mut text).map_err(|error| damaged(&error))?;
+    if text.len() as u64 > LONGEST {
+        return Err(damaged(&"it is too long"));
+    }
+    let Versioned { version } = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
+    if version > VERSION {
+        return Err(Why::Later(version));
+    }
+    serde_json::from_slice(&text).map_err(|error| damaged(&error))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+/// Whether the file is still the one at `path`: whoever had the lock before may have replaced it.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn make(directory: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| failed("making", directory, error))
+}
+
+fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
+    Error::os(format!("{doing} {}", path.display()), error)
+}

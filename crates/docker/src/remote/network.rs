@@ -1,0 +1,241 @@
+//! Networks of remote drivers.
+
+use std::collections::BTreeMap;
+
+use model::{DriverName, Error, Family, IpNet, Ipam, Link, LinkKind, Network, RemoteLink, Result};
+
+use super::Remote;
+use super::ledger::{Subject, Undo};
+use super::said::{NetworkSaid, ScopeSaid};
+use crate::wire::{
+    AllocateNetwork, Answer, Call, CreateNetwork, NetworkCapabilities, NetworkId, NetworkOptions,
+    Scope, Skip, SpaceName, Subnet,
+};
+
+/// The address spaces of libnetwork's own IPAM driver.
+const LOCAL: &str = "LocalDefault";
+const GLOBAL: &str = "GlobalDefault";
+/// That of its driver for networks whose addresses nobody hands out.
+const NULL: &str = "null";
+
+impl Remote {
+    /// CreateNetwork. Its addresses are known by now.
+    pub fn create(&self, network: &Network) -> Result<()> {
+        let doing = |error: Error| error.context(format!("network {}", network.name));
+        self.create_at_driver(network).map_err(doing)
+    }
+
+    fn create_at_driver(&self, network: &Network) -> Result<()> {
+        let link = remote_link(network.wiring.link.as_ref())?;
+        let said = NetworkSaid::read(&link.network)?;
+        let able = self.network_driver(&link.driver)?;
+        let scope = scope_of(&said, &able, &link.driver)?;
+        let id: NetworkId = wire_id(link)?;
+        let (ipv4, ipv6) = self.subnets(network, link, &said, (able, scope))?;
+        let call = Call::CreateNetwork(CreateNetwork { id, options: options(&said), ipv4, ipv6 });
+        let mut page = self.ledger.open(Subject::Network(network.name.clone()))?;
+        // What a dead process began is no network of ours.
+        self.announce_on(&mut page, |undo| matches!(undo, Undo::DeleteNetwork(..)))?;
+        let undo = Undo::DeleteNetwork(link.driver.clone(), link.id.to_string());
+        page.hold(undo.clone());
+        page.save()?;
+        self.calls.call(&link.driver, &call).map(drop).or_else(|failed| {
+            if !failed.may_be_done() {
+                page.strike(&undo);
+                page.save()?;
+            }
+            Err(failed.into())
+        })
+    }
+
+    /// Its subnets as its driver is to see them: IPv4's and IPv6's.
+    fn subnets(
+        &self,
+        network: &Network,
+        link: &RemoteLink,
+        said: &NetworkSaid,
+        (able, scope): (NetworkCapabilities, Scope),
+    ) -> Result<(Vec<Subnet>, Vec<Subnet>)> {
+        let mut subnets = match &network.ipam {
+            Ipam::Remote(ipam) => given(ipam)?,
+            Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => {
+                let ranges = pools.iter().flat_map(|pool| &pool.ranges);
+                let mut subnets: Vec<Subnet> = Vec::new();
+                for range in ranges {
+                    let pool = range.subnet.trunc();
+                    if subnets.iter().all(|known| known.pool != pool) {
+                        subnets.push(Subnet {
+                            space: space(if scope == Scope::Global { GLOBAL } else { LOCAL })?,
+                            pool,
+                            gateway: range
+                                .gateway
+                                .map(|address| within(address, &pool))
+                                .transpose()?,
+                            aux: said.auxiliary_of(&pool),
+                        });
+                    }
+                }
+                if able.checks_gateways {
+                    let skip = self.skipped(&link.driver, said)?;
+                    subnets.iter_mut().filter(|subnet| skip.has(&subnet.pool)).for_each(|subnet| {
+                        subnet.gateway = None;
+                    });
+                }
+                subnets
+            }
+            Ipam::None
+            | Ipam::Fixed { .. }
+            | Ipam::Requested { .. }
+            | Ipam::Foreign(_)
+            | Ipam::Dhcp(_) => vec![Subnet {
+                space: space(NULL)?,
+                pool: Family::V4.everything(),
+                gateway: None,
+                aux: BTreeMap::new(),
+            }],
+        };
+        subnets.retain(|subnet| match Family::of(&subnet.pool) {
+            Family::V4 => said.ipv4,
+            Family::V6 => said.ipv6,
+        });
+        Ok(subnets.into_iter().partition(|subnet| Family::of(&subnet.pool) == Family::V4))
+    }
+
+    /// Which gateways its driver has no use for.
+    pub(super) fn skipped(&self, driver: &DriverName, said: &NetworkSaid) -> Result<Skip> {
+        match self.calls.call(driver, &Call::GwAllocCheck(options(said)))? {
+            Answer::Skip(skip) => Ok(skip),
+            _ => Ok(Skip::default()),
+        }
+    }
+
+    /// DeleteNetwork; as [`Remote::remove_pools`].
+    pub fn remove(&self, network: &Network) -> Result<()> {
+        let subject = Subject::Network(network.name.clone());
+        self.announce(&subject, |undo| matches!(undo, Undo::DeleteNetwork(..)))
+    }
+
+    /// Whether the network's driver could make an endpoint now.
+    pub fn status(&self, network: &Network) -> Result<()> {
+        let link = remote_link(network.wiring.link.as_ref())?;
+        let found = self.network_driver(&link.driver).map(drop);
+        found.map_err(|error| error.context(format!("network {}", network.name)))
+    }
+
+    /// AllocateNetwork: what a network of a cluster needs, once for all hosts. The options go to
+    /// [`NetworkSaid::options`] on each of them.
+    pub fn allocate(&self, network: &Network) -> Result<BTreeMap<String, String>> {
+        let link = remote_link(network.wiring.link.as_ref())?;
+        let said = NetworkSaid::read(&link.network)?;
+        let able = self.network_driver(&link.driver)?;
+        let (mut ipv4, mut ipv6) = self.subnets(network, link, &said, (able, Scope::Global))?;
+        for subnet in ipv4.iter_mut().chain(&mut ipv6) {
+            subnet.space = None;
+        }
+        let id = wire_id(link)?;
+        let options = said.options.clone();
+        let call = Call::AllocateNetwork(AllocateNetwork { id, options, ipv4, ipv6 });
+        let undo = Undo::FreeNetwork(link.driver.clone(), link.id.to_string());
+        let mut page = self.ledger.open(Subject::Network(network.name.clone()))?;
+        self.announce_on(&mut page, |undo| matches!(undo, Undo::FreeNetwork(..)))?;
+        page.hold(undo.clone());
+        page.save()?;
+        match self.calls.call(&link.driver, &call) {
+            Ok(Answer::Allocated { options }) => Ok(options),
+            Ok(_) => Ok(BTreeMap::new()),
+            Err(failed) => {
+                if !failed.may_be_done() {
+                    page.strike(&undo);
+                    page.save()?;
+                }
+                Err(Error::from(failed).context(format!("network {}", network.name)))
+            }
+        }
+    }
+
+    /// FreeNetwork; as [`Remote::remove_pools`].
+    pub fn free(&self, network: &Network) -> Result<()> {
+        let subject = Subject::Network(network.name.clone());
+        self.announce(&subject, |undo| matches!(undo, Undo::FreeNetwork(..)))
+    }
+
+    /// What a plugin that is a network driver can do.
+    pub(super) fn network_driver(&self, driver: &DriverName) -> Result<NetworkCapabilities> {
+        self.calls.profile(driver)?.network.ok_or_else(|| {
+            Error::unsupported(format!("plugin {driver} is no network driver (NetworkDriver)"))
+        })
+    }
+}
+
+impl Skip {
+    /// Whether the gateway of such a subnet is of no use.
+    pub(super) fn has(&self, net: &IpNet) -> bool {
+        match Family::of(net) {
+            Family::V4 => self.ipv4,
+            Family::V6 => self.ipv6,
+        }
+    }
+}
+
+/// A network of a remote driver.
+pub(super) fn remote_link(link: Option<&Link>) -> Result<&RemoteLink> {
+    match link.map(|link| &link.kind) {
+        Some(LinkKind::Remote(remote)) => Ok(remote),
+        Some(_) | None => Err(Error::bug("a remote driver is to make what is none of its links")),
+    }
+}
+
+/// For whom a network is: as its driver says, and no less.
+pub(super) fn scope_of(
+    said: &NetworkSaid,
+    able: &NetworkCapabilities,
+    driver: &DriverName,
+) -> Result<Scope> {
+    match (said.scope, able.scope) {
+        (None, scope) => Ok(scope),
+        (Some(ScopeSaid::Global), _) => Ok(Scope::Global),
+        (Some(ScopeSaid::Local), Scope::Local) => Ok(Scope::Local),
+        (Some(ScopeSaid::Local), Scope::Global) => Err(Error::invalid(format!(
+            "cannot downgrade network scope for {driver} networks: its networks are of a cluster"
+        ))),
+    }
+}
+
+fn options(said: &NetworkSaid) -> NetworkOptions {
+    NetworkOptions {
+        generic: said.options.clone(),
+        ipv4: Some(said.ipv4),
+        ipv6: said.ipv6,
+        internal: said.internal,
+    }
+}
+
+fn given(ipam: &model::RemoteIpam) -> Result<Vec<Subnet>> {
+    let unknown = || Error::bug("a network is to be made before its pools were requested");
+    let subnets = ipam.pools.iter().map(|pool| {
+        let given = pool.given.as_ref().ok_or_else(unknown)?;
+        Ok(Subnet {
+            space: ipam.space.as_deref().map(space).transpose()?.flatten(),
+            pool: given.net,
+            gateway: given.gateway,
+            aux: pool.auxiliary.clone(),
+        })
+    });
+    subnets.collect()
+}
+
+fn space(name: &str) -> Result<Option<SpaceName>> {
+    let invalid = |why| Error::invalid(format!("address space {name:?} {why}"));
+    name.parse().map(Some).map_err(invalid)
+}
+
+fn within(address: std::net::IpAddr, net: &IpNet) -> Result<IpNet> {
+    IpNet::new(address, net.prefix_len())
+        .map_err(|_| Error::bug(format!("{address} is no address of {net}")))
+}
+
+/// What the driver calls the network.
+pub(super) fn wire_id(link: &RemoteLink) -> Result<NetworkId> {
+    let id = &link.id;
+    id.as_str().parse().map_err(|why| Error::invalid(format!("network id {id} {why}")))
+}

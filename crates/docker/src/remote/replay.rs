@@ -1,0 +1,91 @@
+//! IPAM drivers that forget (`RequiresRequestReplay`): another life of theirs is asked again for
+//! everything that is held, as libnetwork does when it starts.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use model::{DriverName, Error, Result};
+
+use super::Remote;
+use super::ledger::{Page, Place, Undo, pool_key};
+use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
+
+impl Remote {
+    /// Asks another life of the driver again for what is held, if it wants that; once for every life,
+    /// whichever process finds it. Nothing is given back because of an answer: a driver that
+    /// remembers says that what is asked for is taken.
+    pub(super) fn replay(&self, driver: &DriverName, able: IpamCapabilities) -> Result<()> {
+        if !able.requires_replay {
+            return Ok(());
+        }
+        let life = self.calls.life(driver)?.0;
+        let path = self.settings.ledger.join("lives").join(driver.as_str());
+        match fs::read_to_string(&path) {
+            Ok(known) if known == life => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::os(format!("reading {}", path.display()), error)),
+        }
+        // Pools before addresses.
+        for is_turn in [Undo::is_pool, Undo::is_address] {
+            for place in [Place::Held, Place::Owed] {
+                for key in self.ledger.keys(place)? {
+                    if let Some(page) = self.ledger.find(&key)? {
+                        self.replay_page(driver, &page, is_turn)?;
+                    }
+                }
+            }
+        }
+        remember(&path, &life)
+    }
+
+    fn replay_page(
+        &self,
+        driver: &DriverName,
+        page: &Page,
+        is_turn: impl Fn(&Undo) -> bool,
+    ) -> Result<()> {
+        let entries = page.record.entries.iter().filter(|entry| entry.owed.is_none());
+        let its = entries.map(|entry| &entry.undo).filter(|undo| undo.driver() == driver);
+        for undo in its.filter(|undo| is_turn(undo)) {
+            let call = match undo {
+                Undo::ReleasePool(_, _, asked) => asked.call()?,
+                Undo::ReleaseAddress(_, pool, given) => Call::RequestAddress(RequestAddress {
+                    pool: pool_key(pool)?,
+                    address: Some(given.address()),
+                    purpose: Purpose::Auxiliary,
+                    mac: None,
+                    endpoint: None,
+                    serial: false,
+                }),
+                _ => continue,
+            };
+            match (self.calls.call(driver, &call), undo) {
+                (Ok(Answer::Pool(got)), Undo::ReleasePool(_, key, _))
+                    if got.key.as_str() != key =>
+                {
+                    return Err(Error::conflict(format!(
+                        "plugin {driver} was started anew and calls pool {key} of network {} \
+                         {} now: it forgot what containers have; remove the network",
+                        page.record.subject.network(),
+                        got.key
+                    )));
+                }
+                (Err(failed), _) if !matches!(failed.fate, super::calls::Fate::Refused) => {
+                    return Err(failed.into());
+                }
+                (Ok(_) | Err(_), _) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remember(path: &std::path::Path, life: &str) -> Result<()> {
+    let draft = path.with_extension(format!("{}.new", std::process::id()));
+    let written = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = written.and_then(|()| fs::write(&draft, life));
+    written
+        .and_then(|()| fs::rename(&draft, path))
+        .map_err(|error| Error::os(format!("writing {}", path.display()), error))
+}
