@@ -4,7 +4,6 @@
 //! Only lists are asked for. While an engine calls its network driver it holds the container's
 //! lock: whoever inspects that container then waits for the one who waits for us.
 
-mod body;
 mod decode;
 mod events;
 mod http;

@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod driver;
+mod http;
 mod ipam;
 pub mod kuryr;
 pub mod reconcile;

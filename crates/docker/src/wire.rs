@@ -9,7 +9,7 @@ mod encode;
 mod id;
 mod ipam;
 mod network;
-mod object;
+pub(crate) mod object;
 mod options;
 mod ports;
 mod write;

@@ -2,8 +2,6 @@
 
 use std::io::{self, BufRead, Read};
 
-/// The longest body that is read, in bytes: thousands of containers with many labels.
-pub(super) const LONGEST: u64 = 64 << 20;
 /// A chunk's size and its extensions, in bytes.
 const LONGEST_LINE: u64 = 256;
 /// Trailers, in lines.
@@ -11,7 +9,7 @@ const MOST_TRAILERS: usize = 64;
 
 /// Where a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// After so many bytes.
     Length(u64),
     /// After a chunk of no size; so much is left of the chunk that is being read.
@@ -20,17 +18,19 @@ pub(super) enum Framing {
     Connection,
 }
 
-/// A body. Reading it fails where it ends too early, or is longer than [`LONGEST`].
+/// A body. Reading it fails where it ends too early, or is longer than is allowed.
 #[derive(Debug)]
-pub(super) struct Body<R> {
+pub(crate) struct Body<R> {
     from: R,
     framing: Framing,
+    longest: u64,
     allowed: u64,
 }
 
 impl<R: BufRead> Body<R> {
-    pub(super) fn new(from: R, framing: Framing) -> Self {
-        Self { from, framing, allowed: LONGEST }
+    /// Of at most `longest` bytes.
+    pub(crate) fn new(from: R, framing: Framing, longest: u64) -> Self {
+        Self { from, framing, longest, allowed: longest }
     }
 
     fn take(&mut self, out: &mut [u8], left: u64) -> io::Result<u64> {
@@ -93,7 +93,8 @@ impl<R: BufRead> Read for Body<R> {
             }
             Framing::Connection => self.from.read(out)? as u64,
         };
-        self.allowed = self.allowed.checked_sub(read).ok_or_else(too_long)?;
+        let longest = self.longest;
+        self.allowed = self.allowed.checked_sub(read).ok_or_else(|| too_long(longest))?;
         Ok(read as usize)
     }
 }
@@ -122,8 +123,9 @@ fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn too_long() -> io::Error {
-    malformed("the answer is longer than 64 MiB")
+fn too_long(longest: u64) -> io::Error {
+    let what = format!("the answer is longer than {longest} bytes");
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]
@@ -133,7 +135,7 @@ mod tests {
 
     fn read(raw: &[u8], framing: Framing) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        Body::new(raw, framing).read_to_end(&mut body).map(|_| body)
+        Body::new(raw, framing, 1 << 20).read_to_end(&mut body).map(|_| body)
     }
 
     fn chunked(raw: &[u8]) -> io::Result<Vec<u8>> {
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn is_bounded() {
         let endless = io::BufReader::new(io::repeat(b' '));
-        let mut body = Body::new(endless, Framing::Connection);
+        let mut body = Body::new(endless, Framing::Connection, 1 << 20);
         assert!(io::copy(&mut body, &mut io::sink()).is_err());
     }
 

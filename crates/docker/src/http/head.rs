@@ -1,95 +1,22 @@
-//! One request over a connection of its own.
+//! What an HTTP/1.1 answer begins with (RFC 9112 §4, §5, §6.3).
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::io::{self, BufRead, Read};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
-use super::body::{Body, Framing};
+use super::Framing;
 
 /// Status line and headers, in bytes.
 const LONGEST_HEAD: u64 = 16 << 10;
 const MOST_HEADERS: usize = 64;
 
-/// A connection whose reading ends at a point in time, however slowly the other end writes.
-#[derive(Debug)]
-pub(super) struct Timed {
-    stream: UnixStream,
-    deadline: Instant,
-}
-
-/// An answer whose body is still to be read.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) body: Body<BufReader<Timed>>,
-}
-
-/// Asks for `target`, which holds nothing that would need escaping.
-pub(super) fn get(socket: &Path, target: &str, deadline: Instant) -> io::Result<Reply> {
-    let (head, from) = send(socket, target, deadline)?;
-    Ok(Reply { status: head.status, body: Body::new(from, head.framing) })
-}
-
-/// The same for an answer without end: its status, and the connection.
-pub(super) fn open(
-    socket: &Path,
-    target: &str,
-    deadline: Instant,
-) -> io::Result<(u16, UnixStream)> {
-    let (head, from) = send(socket, target, deadline)?;
-    Ok((head.status, from.into_inner().stream))
-}
-
-fn send(socket: &Path, target: &str, deadline: Instant) -> io::Result<(Head, BufReader<Timed>)> {
-    let mut stream = connect(socket)?;
-    stream.set_write_timeout(Some(left(deadline)?))?;
-    let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: docker\r\nUser-Agent: spoke\r\n\
-         Accept: application/json\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut from = BufReader::new(Timed { stream, deadline });
-    let head = Head::read(&mut from)?;
-    Ok((head, from))
-}
-
-/// Never waits: an engine that hangs lets its queue fill up, and a blocking connect would stay in
-/// it for ever.
-fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&fd, &SocketAddrUnix::new(socket)?)?;
-    let stream = UnixStream::from(fd);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
-
-fn left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-impl Read for Timed {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(left(self.deadline)?))?;
-        self.stream.read(out).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })
-    }
-}
-
 /// What an answer begins with.
 #[derive(Debug, PartialEq, Eq)]
-struct Head {
-    status: u16,
-    framing: Framing,
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) framing: Framing,
 }
 
 impl Head {
-    fn read(from: &mut impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let mut raw = Vec::new();
         let mut limited = from.take(LONGEST_HEAD);
         loop {

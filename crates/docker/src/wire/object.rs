@@ -17,14 +17,14 @@ const MOST_OPTIONS: usize = 4096;
 const SHOWN: usize = 80;
 
 /// An object and where it stands in the body; null and absent objects are empty ones.
-pub(super) struct Object<'a> {
+pub(crate) struct Object<'a> {
     place: String,
     fields: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Object<'a> {
     /// The body.
-    pub(super) fn root(value: &'a Value) -> Result<Self, Refusal> {
+    pub(crate) fn root(value: &'a Value) -> Result<Self, Refusal> {
         Self::of(value, String::new())
     }
 
@@ -37,7 +37,7 @@ impl<'a> Object<'a> {
     }
 
     /// Where the field stands, for errors.
-    pub(super) fn place(&self, key: &str) -> String {
+    pub(crate) fn place(&self, key: &str) -> String {
         match self.place.as_str() {
             "" => key.to_owned(),
             place => format!("{place}.{key}"),
@@ -45,17 +45,17 @@ impl<'a> Object<'a> {
     }
 
     /// The object has neither null nor nothing in its stead.
-    pub(super) fn is_present(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.fields.is_some()
     }
 
     /// All fields.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         self.fields.into_iter().flatten()
     }
 
     /// A value; none if it is absent or null.
-    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         let fields = self.fields?;
         let any_case = || fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
         let value = fields.get(key).or_else(|| any_case().map(|(_, value)| value));
@@ -63,7 +63,7 @@ impl<'a> Object<'a> {
     }
 
     /// All fields that are texts, apart from `known` ones: a user's own options.
-    pub(super) fn other_texts(&self, known: &[&str]) -> Result<BTreeMap<String, String>, Refusal> {
+    pub(crate) fn other_texts(&self, known: &[&str]) -> Result<BTreeMap<String, String>, Refusal> {
         let is_known = |key: &str| known.iter().any(|known| known.eq_ignore_ascii_case(key));
         let fields = self.fields.into_iter().flatten().filter(|(key, _)| !is_known(key));
         let mut texts = BTreeMap::new();
@@ -76,7 +76,7 @@ impl<'a> Object<'a> {
     }
 
     /// This object as a map of texts; a null value is an empty one.
-    pub(super) fn all_texts(&self) -> Result<BTreeMap<String, String>, Refusal> {
+    pub(crate) fn all_texts(&self) -> Result<BTreeMap<String, String>, Refusal> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.fields.into_iter().flatten() {
             bounded(&self.place, key)?;
@@ -107,7 +107,7 @@ impl<'a> Object<'a> {
     }
 
     /// A text; none if it is absent or empty.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -117,19 +117,19 @@ impl<'a> Object<'a> {
     }
 
     /// A text that means a `T`; none if it is absent or empty.
-    pub(super) fn parsed<T: FromStr<Err: Display>>(&self, key: &str) -> Result<Option<T>, Refusal> {
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, key: &str) -> Result<Option<T>, Refusal> {
         let text = self.text(key)?;
         Ok(text.map(|text| parse(&self.place(key), text)).transpose()?)
     }
 
     /// The same for what must be there.
-    pub(super) fn required<T: FromStr<Err: Display>>(&self, key: &str) -> Result<T, Refusal> {
+    pub(crate) fn required<T: FromStr<Err: Display>>(&self, key: &str) -> Result<T, Refusal> {
         let missing = || Error::invalid(format!("{} is missing", self.place(key)));
         Ok(self.parsed(key)?.ok_or_else(missing)?)
     }
 
     /// A truth value; none if it is absent.
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Refusal> {
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Refusal> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -138,7 +138,7 @@ impl<'a> Object<'a> {
     }
 
     /// A whole number from 0 to `most`; 0 if it is absent.
-    pub(super) fn number<T: TryFrom<u64> + Default>(&self, key: &str) -> Result<T, Refusal> {
+    pub(crate) fn number<T: TryFrom<u64> + Default>(&self, key: &str) -> Result<T, Refusal> {
         let Some(value) = self.get(key) else { return Ok(T::default()) };
         let number = match value {
             Value::Number(number) if !number.is_f64() => number,
@@ -150,12 +150,12 @@ impl<'a> Object<'a> {
     }
 
     /// An object; an empty one if it is absent.
-    pub(super) fn object(&self, key: &str) -> Result<Object<'a>, Refusal> {
+    pub(crate) fn object(&self, key: &str) -> Result<Object<'a>, Refusal> {
         Self::of(self.get(key).unwrap_or(&Value::Null), self.place(key))
     }
 
     /// A list of at most `most` values; an empty one if it is absent.
-    pub(super) fn list(&self, key: &str, most: usize) -> Result<&'a [Value], Refusal> {
+    pub(crate) fn list(&self, key: &str, most: usize) -> Result<&'a [Value], Refusal> {
         match self.get(key) {
             None => Ok(&[]),
             Some(Value::Array(values)) if values.len() > most => {
@@ -168,14 +168,14 @@ impl<'a> Object<'a> {
     }
 
     /// The same for a list of objects.
-    pub(super) fn objects(&self, key: &str, most: usize) -> Result<Vec<Object<'a>>, Refusal> {
+    pub(crate) fn objects(&self, key: &str, most: usize) -> Result<Vec<Object<'a>>, Refusal> {
         let values = self.list(key, most)?.iter().enumerate();
         values.map(|(n, value)| Self::of(value, format!("{}[{n}]", self.place(key)))).collect()
     }
 }
 
 /// A list's text at `place`.
-pub(super) fn text_of<'a>(place: &str, value: &'a Value) -> Result<&'a str, Refusal> {
+pub(crate) fn text_of<'a>(place: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     match value {
         Value::String(text) => Ok(bounded(place, text)?),
         other => Err(mistyped(place, other, "a text")),
@@ -183,12 +183,12 @@ pub(super) fn text_of<'a>(place: &str, value: &'a Value) -> Result<&'a str, Refu
 }
 
 /// What `text` means; the error names the place and the text.
-pub(super) fn parse<T: FromStr<Err: Display>>(place: &str, text: &str) -> Parsed<T> {
+pub(crate) fn parse<T: FromStr<Err: Display>>(place: &str, text: &str) -> Parsed<T> {
     text.parse().map_err(|why| Error::invalid(format!("{place}: {}: {why}", quoted(text))))
 }
 
 /// A value as an error shows it.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         None => format!("{text:?}"),
         Some((end, _)) => format!("{:?}…", &text[..end]),

@@ -1,0 +1,112 @@
+//! One request over a connection of its own.
+
+use std::io::{self, BufReader, Read, Write};
+use std::time::Instant;
+
+use rustls::{ClientConnection, StreamOwned};
+
+use super::address::Address;
+use crate::http::{Body, Head, Timed};
+use crate::wire::LONGEST_BODY;
+
+/// Interim answers (RFC 9110 §15.2) are passed over, but not for ever.
+const MOST_HEADS: usize = 4;
+
+/// A plugin's answer, whatever it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// HTTP's status.
+    pub status: u16,
+    /// At most [`LONGEST_BODY`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// No answer.
+#[derive(Debug)]
+pub struct Lost {
+    /// Why; [`io::ErrorKind::TimedOut`] where the deadline was over.
+    pub error: io::Error,
+    /// The request was sent whole: whoever got it may have carried it out.
+    pub was_sent: bool,
+}
+
+/// Sends `body` to the plugin's URL `method` and reads the answer, all before `deadline`. Engines
+/// send no content type, and neither do we.
+pub fn post(
+    address: &Address,
+    method: &str,
+    body: &[u8],
+    deadline: Instant,
+) -> Result<Reply, Lost> {
+    let unsent = |error| Lost { error, was_sent: false };
+    let mut stream = Stream::open(address, deadline).map_err(unsent)?;
+    let mut request = format!(
+        "POST /{method} HTTP/1.1\r\nHost: {}\r\nUser-Agent: spoke\r\nContent-Length: {}\r\n\
+         Accept: application/vnd.docker.plugins.v1.2+json\r\nConnection: close\r\n\r\n",
+        address.host(),
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    stream.write_all(&request).and_then(|()| stream.flush()).map_err(unsent)?;
+    receive(stream).map_err(|error| Lost { was_sent: !is_refused(&error), error })
+}
+
+fn receive(stream: Stream) -> io::Result<Reply> {
+    let mut from = BufReader::new(stream);
+    for _ in 0..MOST_HEADS {
+        let Head { status, framing } = Head::read(&mut from)?;
+        if (100..200).contains(&status) {
+            continue;
+        }
+        let mut body = Vec::new();
+        Body::new(from, framing, LONGEST_BODY as u64).read_to_end(&mut body)?;
+        return Ok(Reply { status, body });
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "there are only interim answers"))
+}
+
+/// TLS 1.3 tells only now that the other side does not want to talk to us.
+fn is_refused(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::AlertReceived(_)))
+}
+
+enum Stream {
+    Plain(Timed),
+    Tls(Box<StreamOwned<ClientConnection, Timed>>),
+}
+
+impl Stream {
+    fn open(address: &Address, deadline: Instant) -> io::Result<Self> {
+        let plain = Timed::new(address.connect(deadline)?, deadline);
+        let Address::Tls(_, trust) = address else { return Ok(Stream::Plain(plain)) };
+        let connection = trust.begin().map_err(io::Error::other)?;
+        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, plain))))
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.read(out),
+            Stream::Tls(stream) => stream.read(out),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
