@@ -33,9 +33,10 @@ use std::time::Duration;
 
 use model::{Attachment, AttachmentId, DriverName, Error, Family, IfName, NetworkName, Timestamp};
 
-use crate::wire::{Answer, Call, Profile};
-use calls::{Calls, Failed, Fate, Life};
+use calls::Calls;
+use discover::Places;
 use ledger::Ledger;
+use plugins::Plugins;
 
 /// Where plugins are, where the ledger is, and what time it is.
 #[derive(Clone, Debug)]
@@ -136,7 +137,9 @@ pub struct Settled {
 impl Remote {
     /// As these settings say. Does no I/O.
     pub fn open(settings: Settings) -> Self {
-        Self::over(Arc::new(Nobody), settings)
+        let Settings { sockets, descriptions, patience, .. } = settings.clone();
+        let places = Places { sockets, descriptions };
+        Self::over(Arc::new(Plugins::new(places, patience)), settings)
     }
 
     /// The same, with plugins that are reached in another way.
@@ -153,33 +156,5 @@ impl Remote {
     /// Whether pages of another boot were looked for before; from now on they were.
     fn was_swept(&self) -> bool {
         self.is_swept.swap(true, Ordering::Relaxed)
-    }
-}
-
-/// Until there is somebody who carries calls.
-struct Nobody;
-
-impl Nobody {
-    fn fails<T>(driver: &DriverName) -> Result<T, Failed> {
-        let what = format!("plugin {driver}: remote drivers are not called yet");
-        Err(Failed::new(Error::unsupported(what), Fate::Unsent))
-    }
-}
-
-impl Calls for Nobody {
-    fn call(&self, driver: &DriverName, _: &Call) -> Result<Answer, Failed> {
-        Self::fails(driver)
-    }
-
-    fn profile(&self, driver: &DriverName) -> Result<Arc<Profile>, Failed> {
-        Self::fails(driver)
-    }
-
-    fn life(&self, driver: &DriverName) -> Result<Life, Failed> {
-        Self::fails(driver)
-    }
-
-    fn installed(&self) -> Vec<DriverName> {
-        Vec::new()
     }
 }
