@@ -63,12 +63,7 @@ impl<'a> Hands<'a> {
                 crate::tap::make(self.socket, tap)
             }
             Step::Move { from, to, remembers } => self.move_link(from, to, *remembers),
-            Step::Mark { link, group, alias } => {
-                let index = self.index(link)?;
-                let marks = [Change::Group(*group), Change::Alias(alias.clone())];
-                self.batch.change_link(At::Index(index), &marks);
-                Ok(())
-            }
+            Step::Mark { link, group, alias } => self.mark(link, *group, alias),
             Step::Rename { from, to } => self.rename(from, to),
             Step::Mtu(name, mtu) => self.change(name, &Change::Mtu(*mtu)),
             Step::Mac(name, mac) => self.change(name, &Change::Mac(*mac)),
@@ -125,6 +120,13 @@ impl<'a> Hands<'a> {
     fn drop_route(&mut self, route: &netlink::Route) {
         let dropped = self.batch.delete_route(route);
         self.done.push((dropped, Errno::SRCH));
+    }
+
+    fn mark(&mut self, link: &IfName, group: u32, alias: &str) -> Result<()> {
+        let index = self.index(link)?;
+        let marks = [Change::Group(group), Change::Alias(alias.to_owned())];
+        self.batch.change_link(At::Index(index), &marks);
+        Ok(())
     }
 
     fn rename(&mut self, from: &IfName, to: &IfName) -> Result<()> {
