@@ -19,7 +19,6 @@ mod words;
 
 pub(crate) use cni::{CniWish, test_cni};
 pub(crate) use docker::{PluginWish, test_plugin};
-pub(crate) use http::Address;
 pub(crate) use record::Recorder;
 pub(crate) use replay::{against, serve};
 pub(crate) use report::{Report, Row, Verdict, list_cni, list_plugin};

@@ -72,6 +72,14 @@ fn is_refused(error: &io::Error) -> bool {
     matches!(inner, Some(rustls::Error::AlertReceived(_)))
 }
 
+/// A connection of the caller's own until `deadline`: for requests that this client would not send.
+///
+/// # Errors
+/// Where nobody listens, or TLS cannot begin.
+pub fn open(address: &Address, deadline: Instant) -> io::Result<impl Read + Write + Send + use<>> {
+    Stream::open(address, deadline)
+}
+
 enum Stream {
     Plain(Timed),
     Tls(Box<StreamOwned<ClientConnection, Timed>>),

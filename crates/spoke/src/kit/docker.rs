@@ -8,11 +8,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ::docker::remote::address::Address;
 use model::{Error, Ipv4Net, Result};
 use serde_json::Value;
 
 use super::exchange::Exchange;
-use super::http::{Address, Message};
+use super::http::{Message, connect};
 use super::report::Report;
 use super::run::{Run, Step, Stop, Subject, Vars, fail};
 use super::script::Script;
@@ -67,7 +68,7 @@ pub(crate) fn test_plugin(wish: &PluginWish) -> Result<Report> {
     let script = Script::read(&CASES);
     let wanted = |name: &str| report::is_wanted(&wish.only, name);
     let cases = script.cases.iter().filter(|case| wanted(case.name));
-    let mut report = Report::of(format!("{:?}", wish.address));
+    let mut report = Report::of(wish.address.to_string());
     for case in cases {
         let vars = plugin.vars(&facts);
         report.add(case, Run::new(&plugin, &script, vars));
@@ -133,7 +134,7 @@ impl Plugin<'_> {
 
     fn post(&self, method: &str, headers: &str, body: &str) -> Exchange {
         let begun = Instant::now();
-        let heard = self.wish.address.connect(PATIENCE).and_then(|mut connection| {
+        let heard = connect(&self.wish.address, PATIENCE).and_then(|mut connection| {
             connection.post(method, headers, body.as_bytes())?;
             connection.receive(true)
         });

@@ -1,57 +1,24 @@
 //! Raw HTTP, as the kit needs it: also requests that nobody should send.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use model::{Error, Result};
+use ::docker::remote::address::Address;
 
 /// The longest head and the longest body that are read.
 const LONGEST_HEAD: u64 = 64 << 10;
 const LONGEST_BODY: u64 = 4 << 20;
 
-/// Where a plugin is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
-    /// A socket in the file system.
-    Unix(PathBuf),
-    /// A host and a port.
-    Tcp(String),
+/// A connection to a plugin, which both ends have until `patience` is over.
+pub(super) fn connect(plugin: &Address, patience: Duration) -> io::Result<Connection> {
+    let stream = ::docker::remote::client::open(plugin, Instant::now() + patience)?;
+    Ok(Connection(BufReader::new(Box::new(stream))))
 }
 
-impl Address {
-    /// Of a URL as in a `.spec`: `unix://PATH`, `tcp://HOST:PORT`, `http://HOST:PORT`.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        match text.trim().split_once("://") {
-            Some(("unix", path)) => Ok(Self::Unix(path.into())),
-            Some(("tcp" | "http", host)) => Ok(Self::Tcp(host.trim_end_matches('/').to_owned())),
-            _ => Err(Error::invalid(format!(
-                "plugin address {text:?}: expected unix://, tcp:// or http://"
-            ))),
-        }
-    }
-
-    /// A connection on which neither end may be silent longer than `patience`.
-    pub(super) fn connect(&self, patience: Duration) -> io::Result<Connection> {
-        let stream = match self {
-            Self::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
-                Stream::Unix(stream)
-            }
-            Self::Tcp(host) => {
-                let stream = TcpStream::connect(host)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
-                Stream::Tcp(stream)
-            }
-        };
-        Ok(Connection(BufReader::new(stream)))
-    }
-}
+/// Both ways of a connection.
+trait Duplex: Read + Write + Send {}
+impl<T: Read + Write + Send> Duplex for T {}
 
 /// A body of no method in particular: a proxy carries it on as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,47 +54,19 @@ impl Message {
     }
 }
 
-#[derive(Debug)]
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Read for Stream {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(out),
-            Self::Tcp(stream) => stream.read(out),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A connection to a plugin, or of an engine.
-#[derive(Debug)]
-pub(super) struct Connection(BufReader<Stream>);
+pub(super) struct Connection(BufReader<Box<dyn Duplex>>);
 
 impl Connection {
     /// What an engine has opened.
     pub(super) fn accepted(stream: UnixStream) -> Self {
-        Self(BufReader::new(Stream::Unix(stream)))
+        Self(BufReader::new(Box::new(stream)))
     }
 
     /// Writes as it is.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.get_mut().write_all(bytes)
+        self.0.get_mut().write_all(bytes)?;
+        self.0.get_mut().flush()
     }
 
     /// Writes a request or an answer of `first` and `headers`, whose length is told.
@@ -258,12 +197,5 @@ mod tests {
         ] {
             assert!(heard(raw).is_err(), "{raw:?}");
         }
-    }
-
-    #[test]
-    fn knows_addresses() {
-        assert_eq!(Address::parse("unix:///a\n").unwrap(), Address::Unix("/a".into()));
-        assert_eq!(Address::parse("tcp://[::1]:9/").unwrap(), Address::Tcp("[::1]:9".into()));
-        assert!(Address::parse("/a").is_err());
     }
 }

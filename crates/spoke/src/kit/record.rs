@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ::docker::remote::address::Address;
 use model::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::http::{Address, Connection, Message};
+use super::http::{Connection, Message, connect};
 
 /// Engines wait for a plugin without end; nobody waits longer than this.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -104,7 +105,7 @@ impl Recorder {
     }
 
     fn ask(&self, request: &Message) -> io::Result<Message> {
-        let mut plugin = self.plugin.connect(PATIENCE)?;
+        let mut plugin = connect(&self.plugin, PATIENCE)?;
         plugin.send(&request.first, &kept(request), &request.body)?;
         plugin.receive(true)
     }

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ::docker::remote::address::Address;
 use model::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::http::{Address, Connection, Message};
+use super::http::{Connection, Message, connect};
 use super::record::{Tap, bytes, listen, value};
 
 /// How long a plugin may be silent.
@@ -99,7 +100,7 @@ pub(crate) fn against(trace: &Path, plugin: &Address) -> Result<(usize, Vec<Diff
         for (old, new) in &renamed {
             body = body.replace(&format!("\"{old}\""), &format!("\"{new}\""));
         }
-        let heard = plugin.connect(PATIENCE).and_then(|mut connection| {
+        let heard = connect(plugin, PATIENCE).and_then(|mut connection| {
             connection.post(tap.method(), "", body.as_bytes())?;
             connection.receive(true)
         });

@@ -39,8 +39,8 @@ pub(super) trait Subject: Sync {
 /// One thing to be undone.
 #[derive(Clone, Debug)]
 pub(super) enum Undo {
-    /// This call, whatever is answered.
-    Call(String, String),
+    /// This call with these variables, whatever is answered.
+    Call(String, String, Vars),
     /// This namespace goes.
     Sandbox(String),
 }
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
                 if word == "call" {
                     self.call(method, &body);
                 } else {
-                    self.undo.push(Undo::Call(method.to_owned(), body));
+                    self.undo.push(Undo::Call(method.to_owned(), body, self.vars.clone()));
                 }
                 Ok(())
             }
@@ -205,8 +205,8 @@ impl<'a> Run<'a> {
     pub(super) fn tidy(&mut self) {
         while let Some(undo) = self.undo.pop() {
             match undo {
-                Undo::Call(method, body) => {
-                    self.call(&method, &body);
+                Undo::Call(method, body, vars) => {
+                    self.exchanges.push(self.subject.call(&method, &body, &vars));
                 }
                 Undo::Sandbox(path) => {
                     let _ = netlink::Netns::unmake(path.as_ref());
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
     }
 
     /// `text` with its variables' values.
-    fn substitute(&self, text: &str) -> String {
+    pub(super) fn substitute(&self, text: &str) -> String {
         let mut parts = text.split('$');
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {

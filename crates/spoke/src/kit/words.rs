@@ -35,6 +35,17 @@ pub(super) fn judge(run: &mut Run<'_>, word: &str, args: &[String]) -> Option<St
             run.vars.insert(arg(0).to_owned(), identity());
             Ok(())
         }
+        "fresh-port" => {
+            let number = u16::from_str_radix(identity().get(60..).unwrap_or_default(), 16);
+            let port = 20_000 + number.unwrap_or_default() % 40_000;
+            run.vars.insert(arg(0).to_owned(), port.to_string());
+            Ok(())
+        }
+        "expand" => {
+            let value = run.substitute(arg(1));
+            run.vars.insert(arg(0).to_owned(), value);
+            Ok(())
+        }
         "fresh-mac" => {
             let id = identity();
             let octets: Vec<&str> = (0..5).filter_map(|n| id.get(54 + n * 2..56 + n * 2)).collect();

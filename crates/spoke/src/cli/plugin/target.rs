@@ -1,49 +1,44 @@
 //! Where a plugin is that somebody names.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ::docker::remote::address::{Address, Trust, Url};
+use ::docker::remote::discover::Places;
 use model::{Error, Result};
 
 use super::super::World;
-use crate::kit::Address;
 
 /// Where engines look for plugins: sockets, then descriptions.
 const SOCKETS: &str = "run/docker/plugins";
 const DESCRIPTIONS: [&str; 2] = ["etc/docker/plugins", "usr/lib/docker/plugins"];
 
-/// The address of a URL, a socket, a `.spec`, or a plugin's name as engines look for it.
+/// The address of a URL, a socket, a `.spec` or `.json`, or a plugin's name as engines look for it.
 pub(super) fn find(named: &str, world: &World) -> Result<Address> {
     if named.contains("://") {
-        return Address::parse(named);
+        return Ok(match Url::read(named)? {
+            Url::Unix(path) => Address::Unix(path),
+            Url::Plain(host) => Address::Tcp(host),
+            Url::Secure(host) => {
+                let trust = Trust::read(&host, None)?;
+                Address::Tls(host, trust)
+            }
+        });
     }
-    if named.contains('/') {
-        return at(Path::new(named));
+    let path = Path::new(named);
+    if !named.contains('/') {
+        let descriptions = DESCRIPTIONS.map(|directory| world.root.join(directory)).to_vec();
+        return installed(named, vec![world.root.join(SOCKETS)], descriptions);
     }
-    let sockets = world.root.join(SOCKETS);
-    let mut places = vec![
-        sockets.join(format!("{named}.sock")),
-        sockets.join(named).join(format!("{named}.sock")),
-    ];
-    for directory in DESCRIPTIONS {
-        let directory = world.root.join(directory);
-        places.push(directory.join(format!("{named}.spec")));
-        places.push(directory.join(named).join(format!("{named}.spec")));
+    let described = ["spec", "json"].iter().any(|ends| path.extension() == Some(ends.as_ref()));
+    match (path.parent(), path.file_stem().and_then(|stem| stem.to_str())) {
+        (Some(directory), Some(name)) if described => {
+            installed(name, Vec::new(), vec![directory.to_owned()])
+        }
+        _ => Ok(Address::Unix(path.to_owned())),
     }
-    let found = places.iter().find(|place| place.exists());
-    let found = found.ok_or_else(|| {
-        Error::not_found(format!(
-            "plugin {named}: neither a socket in /{SOCKETS} nor a .spec in /{}",
-            DESCRIPTIONS.join(" or /")
-        ))
-    })?;
-    at(found)
 }
 
-fn at(path: &Path) -> Result<Address> {
-    if path.extension().is_none_or(|extension| extension != "spec") {
-        return Ok(Address::Unix(path.to_owned()));
-    }
-    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
-    Address::parse(&fs::read_to_string(path).map_err(failed)?)
+fn installed(name: &str, sockets: Vec<PathBuf>, descriptions: Vec<PathBuf>) -> Result<Address> {
+    let name = name.parse().map_err(|error: Error| error.context("plugin name"))?;
+    Ok(Places { sockets, descriptions }.find(&name, None)?.address)
 }

@@ -22,7 +22,7 @@ const TYPES: [(&str, bool, &str); 12] = [
     (
         "portmap",
         true,
-        r#""runtimeConfig":{"portMappings":[{"hostPort":18080,"containerPort":80,"protocol":"tcp"}]}"#,
+        r#""runtimeConfig":{"portMappings":[{"hostPort":$port,"containerPort":80,"protocol":"tcp"}]}"#,
     ),
     ("firewall", true, r#""backend":"iptables""#),
     (
@@ -51,15 +51,18 @@ pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
     let ipam = format!(r#"{{"type":"{ipam_type}",{addresses},"routes":[{{"dst":"0.0.0.0/0"}}]}}"#);
     let rest = match &wish.config {
         Some(path) => given(path)?,
-        None => known.map_or(r#""ipam":$"#, |(_, _, rest)| rest).replace('$', &ipam),
+        None => known
+            .map_or(r#""ipam":$"#, |(_, _, rest)| rest)
+            .replace("\"ipam\":$", &format!("\"ipam\":{ipam}")),
     };
     let nameless = format!(r#""type":"{kind}",{rest}"#);
     let is_chained = known.is_some_and(|(_, is_chained, _)| *is_chained);
     let holds = |holds: bool| if holds { "yes" } else { "" };
     let vars = [
-        ("conf", format!(r#""name":"kit",{nameless}"#)),
+        ("given", format!(r#""name":"kit",{nameless}"#)),
         ("nameless", nameless),
-        ("ifname", "eth0".to_owned()),
+        ("ifname", if kind == "loopback" { "lo" } else { "eth0" }.to_owned()),
+        ("isloopback", holds(kind == "loopback").to_owned()),
         ("isipam", holds(is_ipam).to_owned()),
         ("ischained", holds(is_chained).to_owned()),
         ("prev", String::new()),
@@ -142,8 +145,8 @@ mod tests {
             wish.plugin = Path::new("/x").join(name);
             wish.config = config;
             let vars = vars(&wish, directory.path()).unwrap();
-            for var in ["conf", "nameless"] {
-                let text = format!("{{{}}}", vars[var]);
+            for var in ["given", "nameless"] {
+                let text = format!("{{{}}}", vars[var].replace("$port", "1"));
                 let value: Value =
                     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e} {text}"));
                 assert_eq!(value["type"], name);

@@ -4,7 +4,9 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::super::http::{Address, Connection, Message};
+use ::docker::remote::address::Address;
+
+use super::super::http::{Connection, Message, connect};
 use super::super::run::{Run, Step, fail};
 
 /// Whoever is kept waiting longer by somebody else's half request is kept waiting.
@@ -34,7 +36,7 @@ fn answered(connection: &mut Connection) -> io::Result<Message> {
 }
 
 fn keep_alive(at: &Address) -> io::Result<()> {
-    let mut connection = at.connect(PATIENCE)?;
+    let mut connection = connect(at, PATIENCE)?;
     connection.write(ACTIVATE)?;
     // Whoever says that it closes may.
     if answered(&mut connection)?.ends() {
@@ -45,19 +47,19 @@ fn keep_alive(at: &Address) -> io::Result<()> {
 }
 
 fn half(at: &Address) -> io::Result<()> {
-    let mut stuck = at.connect(PATIENCE)?;
+    let mut stuck = connect(at, PATIENCE)?;
     stuck.write(
         b"POST /NetworkDriver.Leave HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{\"N",
     )?;
-    let mut silent = at.connect(PATIENCE)?;
+    let mut silent = connect(at, PATIENCE)?;
     silent.write(b"POST /Plu")?;
-    let mut other = at.connect(PATIENCE)?;
+    let mut other = connect(at, PATIENCE)?;
     other.write(ACTIVATE)?;
     answered(&mut other).map(drop)
 }
 
 fn slow(at: &Address) -> io::Result<()> {
-    let mut connection = at.connect(PATIENCE)?;
+    let mut connection = connect(at, PATIENCE)?;
     for piece in ACTIVATE.chunks(20) {
         connection.write(piece)?;
         sleep(Duration::from_millis(20));
@@ -66,7 +68,7 @@ fn slow(at: &Address) -> io::Result<()> {
 }
 
 fn huge(at: &Address, run: &mut Run<'_>) -> io::Result<()> {
-    let mut connection = at.connect(PATIENCE)?;
+    let mut connection = connect(at, PATIENCE)?;
     let mut body = br#"{"NetworkID":""#.to_vec();
     body.resize(HUGE, b'a');
     body.extend(br#""}"#);
@@ -83,7 +85,7 @@ fn huge(at: &Address, run: &mut Run<'_>) -> io::Result<()> {
 }
 
 fn pipelined(at: &Address) -> io::Result<()> {
-    let mut connection = at.connect(PATIENCE)?;
+    let mut connection = connect(at, PATIENCE)?;
     connection.write(&[ACTIVATE, ACTIVATE].concat())?;
     if answered(&mut connection)?.ends() {
         return Ok(());
