@@ -1,0 +1,8 @@
+//! Plugins of somebody else, as we call them: our own server's, and ones that nobody should have.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod dead;
+mod found;
+mod hostile;
+mod scripted;
+mod served;
