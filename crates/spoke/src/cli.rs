@@ -18,6 +18,7 @@ mod mapped;
 mod network;
 mod orphans;
 mod output;
+mod owed;
 mod plugin;
 mod podman;
 mod ports;
@@ -44,9 +45,11 @@ use clap::Parser;
 use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
 
+use crate::dataplane::Foreign;
 use args::{Cli, Command};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
+pub(crate) use owed::who as debtor;
 pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands look at or change.
@@ -71,6 +74,8 @@ pub(crate) struct World<'a> {
     pub(crate) kuryr: Option<PathBuf>,
     /// Neutron, where this host is configured for one.
     pub(crate) neutron: &'a dyn Fn() -> Result<Option<Arc<Neutron>>>,
+    /// The Docker plugins of somebody else.
+    pub(crate) foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Where the daemon writes what happens.

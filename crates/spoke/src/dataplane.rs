@@ -20,7 +20,9 @@ use model::{Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, N
 use crate::config::Config;
 use cloud::Cloud;
 pub(crate) use opened::Opened;
-pub(crate) use remote::Plugins;
+#[cfg(test)]
+pub(crate) use remote::open as plugins_of;
+pub(crate) use remote::{Foreign, Plugins};
 
 /// All of them.
 pub(crate) struct Dataplane {

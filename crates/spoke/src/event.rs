@@ -49,6 +49,14 @@ pub(crate) enum What {
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,
+    /// A Docker plugin is owed a call that did not get through.
+    Owed,
+    /// It was made.
+    Settled,
+    /// A Docker plugin was started.
+    PluginCame,
+    /// A Docker plugin was taken away.
+    PluginGone,
     /// Something did not work.
     Failed,
     /// Written by a later version.
@@ -61,9 +69,12 @@ impl What {
     pub(crate) fn level(self) -> Level {
         match self {
             What::Failed => Level::Error,
-            What::Clash | What::Freed | What::Quarantined | What::Healed | What::LeaseLost => {
-                Level::Warn
-            }
+            What::Clash
+            | What::Freed
+            | What::Quarantined
+            | What::Healed
+            | What::LeaseLost
+            | What::Owed => Level::Warn,
             What::Started
             | What::Stopped
             | What::NetworkCreated
@@ -74,6 +85,9 @@ impl What {
             | What::Unpublished
             | What::ClashOver
             | What::LeaseRegained
+            | What::Settled
+            | What::PluginCame
+            | What::PluginGone
             | What::Other => Level::Info,
         }
     }

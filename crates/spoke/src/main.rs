@@ -80,8 +80,8 @@ fn command(args: Vec<OsString>) -> u8 {
             return cli::exit_code(error.kind());
         }
     };
-    let opened = OnceCell::new();
-    let engine = || match opened.get_or_init(|| World::open(&config, Life::Long)) {
+    let (opened, asked) = (OnceCell::new(), Opened::default());
+    let engine = || match opened.get_or_init(|| World::asking(&config, Life::Long, &asked)) {
         Ok(world) => Ok(world.engine()),
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
@@ -96,6 +96,7 @@ fn command(args: Vec<OsString>) -> u8 {
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
+        foreign: &|| asked.foreign(&config),
         running: &|| running(&config.docker),
         events: config.events.path.clone(),
         serve: &|| serve::run(config.clone()),

@@ -16,6 +16,7 @@ pub(crate) mod neutron;
 mod notify;
 mod observe;
 mod reconcile;
+mod remote;
 pub(crate) mod sockets;
 mod spec;
 mod story;
@@ -226,6 +227,7 @@ impl Daemon {
             self.tell_passed_over();
             self.spawn("neutron", neutron::keep)?;
         }
+        self.spawn("remote", remote::keep)?;
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use docker::remote::Remote;
 use engine::Members;
 use engine::port::{Granted, Ipam};
 use model::{Attachment, IpNet, Network, Result};
 
-use crate::dataplane::Plugins;
+use crate::dataplane::{Foreign, Plugins};
 
 /// All of them.
 pub(crate) struct Sources {
@@ -23,36 +22,36 @@ impl Sources {
     }
 
     /// Who is asked, where that is a plugin of Docker's.
-    fn remote(&self, ipam: &model::Ipam) -> Result<Option<Arc<Remote>>> {
-        ipam.remote().map(|_| self.plugins.remote()).transpose()
+    fn foreign(&self, ipam: &model::Ipam) -> Result<Option<Arc<Foreign>>> {
+        ipam.remote().map(|_| self.plugins.foreign()).transpose()
     }
 }
 
 impl Ipam for Sources {
     fn request(&self, network: &Network) -> Result<model::Ipam> {
-        match self.remote(&network.ipam)? {
-            Some(remote) => remote.request(network, &busy),
+        match self.foreign(&network.ipam)? {
+            Some(foreign) => foreign.remote.request(network, &busy),
             None => self.delegates.request(network),
         }
     }
 
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
-        match self.remote(&attachment.ipam)? {
-            Some(remote) => remote.lease(attachment).map(Granted::Offered),
+        match self.foreign(&attachment.ipam)? {
+            Some(foreign) => foreign.remote.lease(attachment).map(Granted::Offered),
             None => self.delegates.lease(attachment),
         }
     }
 
     fn release(&self, attachment: &Attachment) -> Result<()> {
-        match self.remote(&attachment.ipam)? {
-            Some(remote) => remote.release(attachment),
+        match self.foreign(&attachment.ipam)? {
+            Some(foreign) => foreign.remote.release(attachment),
             None => self.delegates.release(attachment),
         }
     }
 
     fn check(&self, attachment: &Attachment) -> Result<()> {
-        match self.remote(&attachment.ipam)? {
-            Some(remote) => remote.check_addresses(attachment),
+        match self.foreign(&attachment.ipam)? {
+            Some(foreign) => foreign.remote.check_addresses(attachment),
             None => self.delegates.check(attachment),
         }
     }
@@ -62,15 +61,15 @@ impl Ipam for Sources {
     }
 
     fn status(&self, network: &Network) -> Result<()> {
-        match self.remote(&network.ipam)? {
-            Some(remote) => remote.address_status(network),
+        match self.foreign(&network.ipam)? {
+            Some(foreign) => foreign.remote.address_status(network),
             None => self.delegates.status(network),
         }
     }
 
     fn remove(&self, network: &Network) -> Result<()> {
-        match self.remote(&network.ipam)? {
-            Some(remote) => remote.remove_pools(network),
+        match self.foreign(&network.ipam)? {
+            Some(foreign) => foreign.remote.remove_pools(network),
             None => self.delegates.remove(network),
         }
     }

@@ -8,7 +8,7 @@ use model::Result;
 use store::{Embedded, Roots};
 
 use crate::config::Config;
-use crate::dataplane::{Dataplane, Plugins};
+use crate::dataplane::{Dataplane, Opened, Plugins};
 use crate::host::ThisHost;
 use crate::sources::Sources;
 use crate::worlds::Shared;
@@ -25,6 +25,12 @@ impl World {
     /// Opens what the configuration names, for a process of this life and one thread.
     pub(crate) fn open(config: &Config, life: Life) -> Result<Self> {
         Self::shared(&Arc::new(config.clone()), life, Shared::default())
+    }
+
+    /// The same, with what this process has opened already.
+    pub(crate) fn asking(config: &Config, life: Life, opened: &Opened) -> Result<Self> {
+        let shared = Shared { opened: opened.clone(), ..Shared::default() };
+        Self::shared(&Arc::new(config.clone()), life, shared)
     }
 
     /// The same for one thread among several.

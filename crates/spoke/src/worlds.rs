@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use docker::remote::Remote;
 use linux::Life;
 use model::{AttachmentId, Result};
 use neutron::Neutron;
 
 use crate::config::Config;
-use crate::dataplane::Opened;
+use crate::dataplane::{Foreign, Opened};
 use crate::neighbours::Neighbours;
 use crate::world::World;
 
@@ -57,8 +56,8 @@ impl Worlds {
     }
 
     /// The Docker plugins of somebody else.
-    pub(crate) fn remote(&self) -> Result<Arc<Remote>> {
-        self.shared.opened.remote(&self.config)
+    pub(crate) fn foreign(&self) -> Result<Arc<Foreign>> {
+        self.shared.opened.foreign(&self.config)
     }
 
     /// Works in a world that nobody else uses meanwhile.

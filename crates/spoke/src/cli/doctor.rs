@@ -2,6 +2,7 @@
 
 mod host;
 mod kernel;
+mod plugins;
 mod traffic;
 
 use std::path::Path;
@@ -68,6 +69,7 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
                 .without_fix(),
         ),
     }
+    checks.extend(plugins::checks(world, &networks));
     checks.extend(plugins(world));
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
     Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })

@@ -20,6 +20,8 @@ use super::claims::{claims, routed};
 use super::facts::HostFacts;
 use super::{World, claims};
 
+pub(super) use remote::plugins as plugins_of;
+
 /// The network that `wanted` describes.
 pub(super) fn network(
     wanted: &CreateArgs,

@@ -13,7 +13,7 @@ use super::output::render;
 use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
-use super::{Answer, FOUND, World, claims, orphans};
+use super::{Answer, FOUND, World, claims, orphans, owed};
 
 /// `ipam check`.
 pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> {
@@ -44,6 +44,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answ
             done: mode == Mode::Mend,
         });
     }
+    findings.extend(owed::collect(gc, world)?);
     findings.extend(orphans::collect(gc, &engine, world)?);
     answer(&findings, output)
 }

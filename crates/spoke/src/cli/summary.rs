@@ -58,6 +58,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
         socket: config.docker.socket.clone(),
         kuryr: None,
         neutron: &|| Ok(None),
+        foreign: &|| Err(model::Error::bug("nobody asks plugins here")),
         running: &Vec::new,
         events: config.events.path.clone(),
         serve: &|| Ok(()),

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docker::api::Container;
@@ -23,6 +24,8 @@ use store::Memory;
 use tempfile::TempDir;
 
 use super::{DroppingChain, Forward, HostFacts, HostLink, HostRoute, World, run};
+use crate::config::{Config, RemoteConfig, StoreConfig};
+use crate::dataplane::Foreign;
 
 /// 2026-11-18T12:00:00Z
 const NOW: u64 = 1_795_003_200;
@@ -33,6 +36,8 @@ struct Fixture {
     kernel: Kernel,
     facts: HostFacts,
     root: TempDir,
+    /// Docker plugins, none of which is there.
+    foreign: Arc<Foreign>,
     /// What systemd was told.
     asked: RefCell<Vec<String>>,
     /// What Docker Engines answer next.
@@ -45,6 +50,19 @@ struct Kernel {
     gone: RefCell<BTreeSet<String>>,
     strays: RefCell<Vec<(Stray, Presence)>>,
     removed: RefCell<Vec<String>>,
+}
+
+fn no_plugins(root: &Path) -> Foreign {
+    let config = Config {
+        store: StoreConfig { runtime: root.join("run/spoke"), state: root.join("var/lib/spoke") },
+        remote: RemoteConfig {
+            sockets: vec![root.join("run/docker/plugins")],
+            descriptions: Vec::new(),
+            ..RemoteConfig::default()
+        },
+        ..Config::default()
+    };
+    crate::dataplane::plugins_of(&config).unwrap()
 }
 
 impl Fixture {
@@ -69,6 +87,7 @@ impl Fixture {
             store,
             kernel,
             facts,
+            foreign: Arc::new(no_plugins(root.path())),
             root,
             asked: RefCell::default(),
             running: RefCell::default(),
@@ -110,6 +129,7 @@ impl Fixture {
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
+            foreign: &|| Ok(Arc::clone(&self.foreign)),
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
             events: self.path("run/spoke/events"),

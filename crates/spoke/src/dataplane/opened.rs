@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use docker::remote::Remote;
 use model::Result;
 use neutron::Neutron;
 
+use super::remote::Foreign;
 use super::{cloud, remote};
 use crate::config::Config;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 #[derive(Clone, Default)]
 pub(crate) struct Opened {
     neutron: Arc<OnceLock<Arc<Neutron>>>,
-    remote: Arc<OnceLock<Arc<Remote>>>,
+    foreign: Arc<OnceLock<Arc<Foreign>>>,
     turn: Arc<Mutex<()>>,
 }
 
@@ -30,8 +30,8 @@ impl Opened {
     }
 
     /// The same plugins for everybody: what one learns of a dead one, all know.
-    pub(crate) fn remote(&self, config: &Config) -> Result<Arc<Remote>> {
-        self.once(&self.remote, || remote::open(config))
+    pub(crate) fn foreign(&self, config: &Config) -> Result<Arc<Foreign>> {
+        self.once(&self.foreign, || remote::open(config))
     }
 
     fn once<T>(

@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use docker::remote::calls::Calls;
+use docker::remote::discover::Places;
+use docker::remote::plugins::Plugins as Carrier;
 use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
@@ -21,17 +24,26 @@ pub(crate) struct Plugins {
     opened: Opened,
 }
 
+/// Docker plugins of somebody else, and who carries calls to them.
+pub(crate) struct Foreign {
+    pub(crate) remote: Remote,
+    pub(crate) calls: Arc<dyn Calls>,
+}
+
 /// As the host is configured. Calls nobody.
-pub(super) fn open(config: &Config) -> Result<Remote> {
+pub(crate) fn open(config: &Config) -> Result<Foreign> {
     let said = &config.remote;
-    Ok(Remote::open(Settings {
+    let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
+    let calls: Arc<dyn Calls> = Arc::new(Carrier::new(places, said.patience()));
+    let settings = Settings {
         sockets: said.sockets.clone(),
         descriptions: said.descriptions.clone(),
         patience: said.patience(),
         ledger: config.store.state.join(LEDGER),
         boot: store::boot_id()?,
         now: host::now,
-    }))
+    };
+    Ok(Foreign { remote: Remote::over(Arc::clone(&calls), settings), calls })
 }
 
 impl Plugins {
@@ -41,26 +53,38 @@ impl Plugins {
     }
 
     /// The same for everybody in this process.
-    pub(crate) fn remote(&self) -> Result<Arc<Remote>> {
-        self.opened.remote(&self.config)
+    pub(crate) fn foreign(&self) -> Result<Arc<Foreign>> {
+        self.opened.foreign(&self.config)
     }
 
     pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
-        self.remote()?.offer(attachment)
+        self.foreign()?.remote.offer(attachment)
     }
 
     /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
     /// afterwards ([`Self::lead`]).
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
-        let remote = self.remote()?;
+        let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
         let made = linux.attach(&within(joined.kernel, attachment))?;
-        if attachment.lead.is_none() && !joined.gateways.is_empty() {
-            remote.lead(attachment, &joined.gateways)?;
+        let is_led_later = attachment.lead.is_some() && !joined.gateways.is_empty();
+        if !is_led_later {
+            Self::lead_by_itself(remote, attachment, &joined.gateways)?;
         }
-        // Nothing depends on what it says.
-        let _ = remote.info(attachment);
         Ok(Attached { keeps_in: joined.keeps_in, ..made })
+    }
+
+    /// Nobody chooses among several: the plugin's own way out is the sandbox's.
+    fn lead_by_itself(
+        remote: &Remote,
+        attachment: &Attachment,
+        gateways: &[Family],
+    ) -> Result<()> {
+        if !gateways.is_empty() {
+            remote.lead(attachment, gateways)?;
+        }
+        look(remote, attachment);
+        Ok(())
     }
 
     /// The kernel first: what published ports lead to must be the way out already.
@@ -70,11 +94,15 @@ impl Plugins {
         attachment: &Attachment,
         families: &[Family],
     ) -> Result<()> {
-        let remote = self.remote()?;
+        let remote = &self.foreign()?.remote;
         if let Some(made) = remote.leading(attachment, families)? {
             linux.lead(&within(made, attachment), families)?;
         }
-        remote.lead(attachment, families)
+        remote.lead(attachment, families)?;
+        if !families.is_empty() {
+            look(remote, attachment);
+        }
+        Ok(())
     }
 
     /// As it was before it joined.
@@ -85,7 +113,7 @@ impl Plugins {
     /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
     pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         let parted = self.part(attachment, |made| linux.detach(made));
-        let ended = self.remote().and_then(|remote| remote.end(attachment));
+        let ended = self.foreign().and_then(|foreign| foreign.remote.end(attachment));
         parted.and(ended)
     }
 
@@ -96,7 +124,7 @@ impl Plugins {
         undo: impl FnOnce(&Attachment) -> Result<()>,
     ) -> Result<()> {
         let made = self.on_host(attachment);
-        let left = self.remote().and_then(|remote| remote.leave(attachment));
+        let left = self.foreign().and_then(|foreign| foreign.remote.leave(attachment));
         let undone = match made {
             Ok(made) => undo(&made),
             Err(error) => Err(error),
@@ -110,7 +138,7 @@ impl Plugins {
         attachment: &Attachment,
         attached: &Attached,
     ) -> Result<()> {
-        let made = self.remote()?.made(attachment)?.ok_or_else(|| {
+        let made = self.foreign()?.remote.made(attachment)?.ok_or_else(|| {
             let id = &attachment.id;
             Error::not_found(format!("{id}: nothing says any more that its plugin connected it"))
         })?;
@@ -118,7 +146,7 @@ impl Plugins {
     }
 
     pub(super) fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
-        match self.remote().and_then(|remote| remote.made(attachment)) {
+        match self.foreign().and_then(|foreign| foreign.remote.made(attachment)) {
             Ok(Some(made)) => linux.presence(&within(made, attachment)),
             Ok(None) | Err(_) => Presence::Doubtful,
         }
@@ -126,25 +154,30 @@ impl Plugins {
 
     /// What of the attachment the kernel knows.
     pub(super) fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
-        let made = self.remote()?.made(attachment)?;
+        let made = self.foreign()?.remote.made(attachment)?;
         Ok(made.map_or_else(|| rest(attachment), |made| within(made, attachment)))
     }
 
     pub(super) fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
-        self.remote().ok()?.hardware_address(attachment)
+        self.foreign().ok()?.remote.hardware_address(attachment)
     }
 
     pub(super) fn status(&self, network: &Network) -> Result<()> {
-        self.remote()?.status(network)
+        self.foreign()?.remote.status(network)
     }
 
     pub(super) fn create(&self, network: &Network) -> Result<()> {
-        self.remote()?.create(network)
+        self.foreign()?.remote.create(network)
     }
 
     pub(super) fn remove(&self, network: &Network) -> Result<()> {
-        self.remote()?.remove(network)
+        self.foreign()?.remote.remove(network)
     }
+}
+
+/// libnetwork asks for it after each Join. Nothing depends on what it says.
+fn look(remote: &Remote, attachment: &Attachment) {
+    let _ = remote.info(attachment);
 }
 
 /// The kernel's part, among the other interfaces of its container. The plugin publishes its ports.

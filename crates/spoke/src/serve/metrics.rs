@@ -42,6 +42,8 @@ pub(crate) struct Metrics {
     clashes: Gauge,
     events: Family<Labels, Counter>,
     neutron: Neutron,
+    owed: Gauge,
+    settled: Counter,
 }
 
 /// What is counted of a cloud.
@@ -102,7 +104,21 @@ impl Metrics {
         registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
         registry.register("events", "What happened", events.clone());
         let neutron = Neutron::new(&mut registry);
-        Self { registry, operations, durations, findings, heals, clashes, events, neutron }
+        let (owed, settled) = (Gauge::default(), Counter::default());
+        registry.register("remote_owed", "Calls that Docker plugins are owed", owed.clone());
+        registry.register("remote_settled", "Such calls that were made", settled.clone());
+        Self {
+            registry,
+            operations,
+            durations,
+            findings,
+            heals,
+            clashes,
+            events,
+            neutron,
+            owed,
+            settled,
+        }
     }
 
     /// Neutron answered a request, or did not.
@@ -133,6 +149,16 @@ impl Metrics {
     /// So many of Neutron's things are nobody's, as far as is known now.
     pub(crate) fn orphans(&self, count: usize) {
         self.neutron.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// So many calls are owed to Docker plugins.
+    pub(crate) fn owed(&self, count: usize) {
+        self.owed.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// So many of them were made now.
+    pub(crate) fn settled(&self, count: usize) {
+        self.settled.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
     /// A call was answered.

@@ -267,7 +267,7 @@ fn refuses_what_a_driver_does_not_have() {
         ("-d macvlan --dhcp --mode vepa --host-access", 2, "--host-access: only --mode bridge"),
         ("-d macvlan --dhcp --parent eth7", 3, "--parent eth7: this host has no such device"),
         ("-d macvlan --dhcp --vlan 4095", 2, "a VLAN is a number from 1 to 4094"),
-        ("-d vxlan", 2, "[possible values: bridge, ptp, macvlan, ipvlan"),
+        ("-d ../vxlan", 2, "driver name"),
     ] {
         let (refused, sentence) = host.refused(&format!("network create {line} x"));
         assert!(sentence.contains(error), "{line}: {sentence}");
@@ -330,4 +330,49 @@ f00dd7a0c3f2  spoke    front    10.200.0.2/24               02:00:00:00:00:01  b
     assert_eq!(json[0]["state"], "attached");
     assert_eq!(json[0]["sandbox"], "/run/netns/x");
     assert_eq!(host.refused("ps nix").0, 3);
+}
+
+#[test]
+fn networks_of_docker_plugins() {
+    let host = Fixture::new();
+    host.spoke("network create --config-only --subnet 10.9.0.0/24 --opt mode=fast template");
+    host.spoke("network create -d weave --config-from template woven");
+    host.spoke("network create -d weave --subnet 10.8.0.0/24 --aux-address router=10.8.0.9 other");
+    let network = |name: &str| host.engine().network(&name.parse().unwrap()).unwrap();
+    let woven = network("woven");
+    assert_eq!(woven.ipam.pools()[0].ranges[0].subnet.to_string(), "10.9.0.0/24");
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("network inspect woven")).unwrap();
+    assert_eq!(json[0]["driver"], "weave");
+    assert_eq!(json[0]["remote"]["told"]["options"]["mode"], "fast");
+    assert_eq!(json[0]["remote"]["id"].as_str().unwrap().len(), 64);
+    assert_eq!(host.spoke("network ls -q --filter driver=weave"), "other\nwoven\n");
+    for (line, word) in [
+        ("network create --scope local x", "--driver"),
+        ("network create -d weave --config-from woven x", "--config-only"),
+        ("network create -d weave --mtu 1400 x", "--opt"),
+        ("network create -d weave --ipam-driver null --subnet 10.7.0.0/24 x", "no subnets"),
+        ("network create --ipam-opt a=b x", "--ipam-driver"),
+        ("network create -d weave --config-only x", "leave out --driver"),
+        ("network create -d weave --ipv4=false --subnet 10.7.0.0/24 x", "--ipv4"),
+    ] {
+        let (code, said) = host.refused(line);
+        assert!(code == 2 && said.contains(word), "{line}: {code} {said}");
+    }
+}
+
+#[test]
+fn several_pools_of_an_ipam_plugin() {
+    let host = Fixture::new();
+    host.spoke(
+        "network create --ipam-driver pools --ipam-opt color=red --subnet 10.1.0.0/30 \
+         --subnet 10.1.1.0/24 --gateway 10.1.1.7 --ip-range 10.1.1.128/25 --ipv6 n",
+    );
+    let network = host.engine().network(&"n".parse().unwrap()).unwrap();
+    let asked = network.ipam.remote().unwrap();
+    assert_eq!((asked.driver.as_str(), asked.pools.len()), ("pools", 3));
+    assert_eq!(asked.pools[1].gateway, Some("10.1.1.7".parse().unwrap()));
+    assert_eq!(asked.pools[1].part, Some("10.1.1.128/25".parse().unwrap()));
+    assert_eq!((asked.pools[2].family, asked.pools[2].net), (model::Family::V6, None));
+    assert_eq!(asked.options["color"], "red");
 }

@@ -1,0 +1,31 @@
+//! Docker plugins of somebody else that networks of ours need.
+
+use model::Network;
+
+use super::Check;
+use crate::cli::{World, owed};
+
+pub(super) fn checks(world: &World, networks: &[Network]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match owed::silent(world, networks) {
+        Ok(silent) => checks.extend(silent.into_iter().map(|(name, error)| {
+            let what = format!("plugin {name} does not answer, its networks are unusable: {error}");
+            Check::fail(what, format!("start plugin {name}, or remove its networks"))
+        })),
+        Err(error) => checks.push(
+            Check::fail(format!("the plugins of this host cannot be asked: {error}"), "")
+                .without_fix(),
+        ),
+    }
+    match (world.foreign)().and_then(|foreign| foreign.remote.owed()) {
+        Ok(debts) if debts.is_empty() => {}
+        Ok(debts) => {
+            let what = format!("calls that Docker plugins are still owed: {}", debts.len());
+            checks.push(Check::warn(what, "spoke gc"));
+        }
+        Err(error) => checks.push(
+            Check::fail(format!("what plugins are owed cannot be read: {error}"), "").without_fix(),
+        ),
+    }
+    checks
+}

@@ -1,0 +1,287 @@
+//! What needs a long life with Docker plugins of somebody else: what they are owed is settled, and
+//! whoever comes, goes or returns is seen at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docker::remote::calls::Life;
+use docker::remote::{Debt, Urgency};
+use docker::wire::{Discovery, Node};
+use model::{DriverName, Error, LinkKind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::Daemon;
+use crate::cli;
+use crate::dataplane::Foreign;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How long nothing is heard before it is looked all the same: other processes owe calls, too.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// How soon what could not be settled is tried again; the pauses between tries are the ledger's.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Which hosts plugins were told of, below the runtime directory.
+const TOLD: &str = "remote.hosts";
+
+/// What this thread knows.
+struct Keeper<'a> {
+    daemon: &'a Daemon,
+    foreign: Arc<Foreign>,
+    /// Who is installed, and which life of theirs that is.
+    known: BTreeMap<DriverName, Life>,
+    /// What was told of debts.
+    owed: BTreeMap<(String, String), Debt>,
+    /// Which lives of plugins know the hosts.
+    informed: BTreeMap<DriverName, Life>,
+    /// The hosts that are there no longer.
+    gone: BTreeSet<IpAddr>,
+    /// Whether the last look did not work: that is told once.
+    is_troubled: bool,
+}
+
+/// Keeps an eye on plugins until the daemon stops.
+pub(super) fn keep(daemon: &Daemon) {
+    let foreign = match daemon.worlds.foreign() {
+        Ok(foreign) => foreign,
+        Err(error) => return daemon.journal.failed("looking for Docker plugins", &error),
+    };
+    let mut keeper = Keeper {
+        daemon,
+        foreign,
+        known: BTreeMap::new(),
+        owed: BTreeMap::new(),
+        informed: BTreeMap::new(),
+        gone: BTreeSet::new(),
+        is_troubled: false,
+    };
+    keeper.remember_hosts();
+    keeper.known = keeper.lives();
+    keeper.run();
+}
+
+impl Keeper<'_> {
+    fn run(mut self) {
+        let mut urgency = Urgency::Now;
+        loop {
+            // Watched before it is looked, so that nothing comes in between.
+            let ears = self.listen();
+            if self.look() {
+                urgency = Urgency::Now;
+            }
+            let settled = self.settle(urgency);
+            self.told(settled.err());
+            self.inform();
+            urgency = Urgency::Due;
+            let limit = if self.owed.is_empty() { PERIOD } else { AGAIN };
+            match self.wait(ears, limit) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    self.told(Some(error));
+                    if self.daemon.sleep(PERIOD) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hears of changes in the directories of plugins. Where that is not possible, it is looked from
+    /// time to time.
+    fn listen(&self) -> Option<OwnedFd> {
+        let ears = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        let signs = WatchFlags::CREATE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::DELETE
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ONLYDIR;
+        let config = &self.daemon.worlds.config().remote;
+        for directory in config.sockets.iter().chain(&config.descriptions) {
+            let within = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            let below = within.map(|entry| entry.path()).filter(|path| path.is_dir());
+            for path in std::iter::once(directory.clone()).chain(below) {
+                // What is not there is looked for from time to time.
+                let _ = inotify::add_watch(&ears, &path, signs);
+            }
+        }
+        Some(ears)
+    }
+
+    /// Waits for a change, or for so long. Whether the daemon stops.
+    fn wait(&self, ears: Option<OwnedFd>, limit: Duration) -> Result<bool> {
+        let failed = |cause: Errno| Error::os("waiting for Docker plugins", cause.into());
+        let limit = Timespec::try_from(limit)
+            .map_err(|_| Error::bug(format!("{limit:?} is too long to wait")))?;
+        let stop = self.daemon.stop.as_fd();
+        let mut sources = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        sources.extend(ears.as_ref().map(|ears| PollFd::new(ears, PollFlags::IN)));
+        match poll(&mut sources, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+        Ok(!sources[0].revents().is_empty())
+    }
+
+    fn lives(&self) -> BTreeMap<DriverName, Life> {
+        let config = self.daemon.worlds.config();
+        let ours = [config.docker.driver(), config.kuryr.driver()];
+        let installed = self.foreign.calls.installed().into_iter();
+        let others = installed.filter(|name| !ours.contains(&name.as_str()));
+        let with_life = others.filter_map(|name| {
+            let life = self.foreign.calls.life(&name).ok()?;
+            Some((name, life))
+        });
+        with_life.collect()
+    }
+
+    /// Tells who came and who went. Whether anybody is new.
+    fn look(&mut self) -> bool {
+        let now = self.lives();
+        let before = std::mem::replace(&mut self.known, now);
+        let mut is_anybody_new = false;
+        for (name, life) in &self.known {
+            let message = match before.get(name) {
+                Some(known) if known == life => continue,
+                Some(_) => format!("plugin {name} was started anew"),
+                None => format!("plugin {name} came"),
+            };
+            is_anybody_new = true;
+            self.tell(What::PluginCame, message);
+        }
+        for name in before.keys().filter(|name| !self.known.contains_key(*name)) {
+            self.informed.remove(name);
+            self.tell(What::PluginGone, format!("plugin {name} went"));
+        }
+        is_anybody_new
+    }
+
+    fn tell(&self, what: What, message: String) {
+        self.daemon.journal.tell(&Event::new(what, host::now(), message));
+    }
+
+    fn settle(&mut self, urgency: Urgency) -> Result<()> {
+        let settled = self.foreign.remote.settle(urgency)?;
+        let key = |debt: &Debt| (debt.page.clone(), debt.what.clone());
+        let left: BTreeMap<_, _> =
+            settled.left.into_iter().map(|debt| (key(&debt), debt)).collect();
+        for (key, debt) in &left {
+            if !self.owed.contains_key(key) {
+                self.tell(What::Owed, sentence("is owed", debt));
+            }
+        }
+        // Another process may have settled what is not left either.
+        let told = self.owed.iter().filter(|(key, _)| !left.contains_key(*key));
+        for (_, debt) in told {
+            self.tell(What::Settled, sentence("was given", debt));
+        }
+        let metrics = &self.daemon.journal.metrics;
+        metrics.owed(left.len());
+        metrics.settled(settled.done.len());
+        self.owed = left;
+        Ok(())
+    }
+
+    /// The hosts of the life before that are not hosts any more.
+    fn remember_hosts(&mut self) {
+        let config = self.daemon.worlds.config();
+        let path = config.store.runtime.join(TOLD);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                let error = Error::os(format!("reading {}", path.display()), error);
+                self.daemon.journal.failed("remembering hosts", &error);
+                String::new()
+            }
+        };
+        let told = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
+        self.gone = told.filter(|host| !config.remote.hosts.contains(host)).collect();
+        let hosts = config.remote.hosts.iter().chain(&self.gone);
+        let lines: String = hosts.map(|host| format!("{host}\n")).collect();
+        if lines != text && !(lines.is_empty() && text.is_empty()) {
+            self.write_hosts(&path, &lines);
+        }
+    }
+
+    fn write_hosts(&self, path: &Path, lines: &str) {
+        if let Err(error) = std::fs::write(path, lines) {
+            let error = Error::os(format!("writing {}", path.display()), error);
+            self.daemon.journal.failed("remembering hosts", &error);
+        }
+    }
+
+    /// Tells drivers of networks of ours which hosts there are: each life of theirs, once.
+    fn inform(&mut self) {
+        if self.daemon.worlds.config().remote.hosts.is_empty() && self.gone.is_empty() {
+            return;
+        }
+        let Ok(used) = self.used() else { return };
+        for name in used {
+            let Some(life) = self.known.get(&name).cloned() else { continue };
+            if self.informed.get(&name) == Some(&life) {
+                continue;
+            }
+            match self.inform_one(&name) {
+                Ok(()) => drop(self.informed.insert(name, life)),
+                Err(error) => self.told(Some(error)),
+            }
+        }
+    }
+
+    fn inform_one(&self, name: &DriverName) -> Result<()> {
+        let config = &self.daemon.worlds.config().remote;
+        let node = |address: &IpAddr| {
+            Discovery::Node(Node {
+                address: *address,
+                bind: Some(*address),
+                own: config.own.as_ref() == Some(address),
+            })
+        };
+        for host in &self.gone {
+            self.foreign.remote.disappear(name, &node(host))?;
+        }
+        for host in &config.hosts {
+            self.foreign.remote.discover(name, &node(host))?;
+        }
+        Ok(())
+    }
+
+    /// Those that make networks of ours.
+    fn used(&self) -> Result<BTreeSet<DriverName>> {
+        let networks = self.daemon.worlds.with(|world| world.engine().networks())?;
+        let drivers = networks.iter().filter_map(|network| {
+            match network.wiring.link.as_ref().map(|link| &link.kind) {
+                Some(LinkKind::Remote(link)) => Some(link.driver.clone()),
+                Some(_) | None => None,
+            }
+        });
+        Ok(drivers.collect())
+    }
+
+    /// Trouble is told when it begins.
+    fn told(&mut self, trouble: Option<Error>) {
+        if let (Some(error), false) = (&trouble, self.is_troubled) {
+            self.daemon.journal.failed("looking after Docker plugins", error);
+        }
+        self.is_troubled = trouble.is_some();
+    }
+}
+
+fn sentence(verb: &str, debt: &Debt) -> String {
+    let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
+    let what = format!("plugin {driver} {verb} {} for {}", debt.what, cli::debtor(debt));
+    match debt.error.is_empty() {
+        true => what,
+        false => format!("{what}: {}", debt.error),
+    }
+}
