@@ -128,11 +128,13 @@ impl Engine<'_> {
         self.store.commit(&ids.fold(Txn::new(), Txn::delete)).map(|_| ())
     }
 
-    /// Takes down what is left of a half-made network of this name, if there is one.
+    /// Takes down what is left of a half-made network of this name, if there is one. Fails where
+    /// somebody works on it.
     pub(crate) fn clear_remains(&self, name: &NetworkName) -> Result<()> {
         match self.network_under(&Key::Network(name.clone()))? {
             Some(read) if self.is_left(&read.value) => self.take_down(read).map(|_| ()),
-            Some(_) | None => Ok(()),
+            Some(read) => self.refuse_if_worked_on(&read.value),
+            None => Ok(()),
         }
     }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Dns, Handoff, IfName, Ipam, LinkKind, NetworkName, Process, Route, Runtime, Timestamp,
-    Wiring,
+    AliasId, Dns, Handoff, IfName, Ipam, LinkKind, NetworkName, Process, Route, Runtime, Space,
+    Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -39,6 +39,23 @@ impl Network {
     pub fn is_told(&self) -> bool {
         let kind = self.wiring.link.as_ref().map(|link| &link.kind);
         self.ipam.remote().is_some() || matches!(kind, Some(LinkKind::Remote(_)))
+    }
+
+    /// A network made from this one, which is usually a [`Stage::Template`] (libnetwork's
+    /// `config-from`): all of it under another name. Its bridge, and what a remote driver calls it,
+    /// are the caller's to name.
+    pub fn instance(&self, name: NetworkName, runtime: Runtime, since: Timestamp) -> Self {
+        let mut made = Self { runtime, since, stage: Stage::Made, ..self.clone() };
+        if let Ipam::Book { pools } | Ipam::HostLocal { pools, .. } = &mut made.ipam {
+            for pool in pools {
+                pool.id.network = name.clone();
+                if pool.space == Space::Network(self.name.clone()) {
+                    pool.space = Space::Network(name.clone());
+                }
+            }
+        }
+        made.name = name;
+        made
     }
 }
 

@@ -1,0 +1,433 @@
+//! A host whose links and addresses somebody else makes: a plugin that remembers what it was told,
+//! and that fails, or whose caller is killed, before or after it did what it was told.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use engine::port::{
+    Driver, Granted, Host, Ipam as IpamPort, Key, Occupied, Offer, Outcome, Prefix, Presence,
+    Store, Stray, Txn, Versioned,
+};
+use engine::{Engine, GATEWAY_NETWORK, Members, Request};
+use model::*;
+use store::Memory;
+
+use super::common::{network, request};
+
+/// What goes wrong, after how many points at which it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// What is asked of others fails.
+    Fails(usize),
+    /// The process is killed.
+    Kills(usize),
+}
+
+/// The process was killed.
+struct Killed;
+
+/// What the plugin, and the kernel, know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) networks: BTreeSet<NetworkName>,
+    pub(crate) pools: BTreeSet<NetworkName>,
+    pub(crate) made: BTreeSet<AttachmentId>,
+    pub(crate) addresses: BTreeMap<AttachmentId, IpNet>,
+    /// Only of whom something is led out.
+    pub(crate) leads: BTreeMap<AttachmentId, Vec<Family>>,
+}
+
+pub(crate) struct World {
+    store: Memory,
+    pub(crate) state: Mutex<State>,
+    pub(crate) log: Mutex<Vec<String>>,
+    pub(crate) fault: Mutex<Fault>,
+    /// Of which families attachments on a network have a way out; none where nothing is said.
+    pub(crate) ways: Mutex<BTreeMap<String, Vec<Family>>>,
+    pub(crate) keeps_in: Mutex<BTreeSet<String>>,
+    pub(crate) gone: Mutex<BTreeSet<AttachmentId>>,
+    /// Which pool it gives.
+    pub(crate) subnet: Mutex<IpNet>,
+    pub(crate) dead: Mutex<BTreeSet<u32>>,
+    next: Mutex<u8>,
+}
+
+thread_local! {
+    /// Threads stand for processes.
+    static PID: Cell<u32> = const { Cell::new(1) };
+}
+
+/// This thread is another process from now on.
+pub(crate) fn become_process(pid: u32) {
+    PID.set(pid);
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: Memory::new(),
+            state: Mutex::default(),
+            log: Mutex::default(),
+            fault: Mutex::default(),
+            ways: Mutex::default(),
+            keeps_in: Mutex::default(),
+            gone: Mutex::default(),
+            subnet: Mutex::new("10.9.0.0/24".parse().unwrap()),
+            dead: Mutex::default(),
+            next: Mutex::new(2),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine::new(self, self, self, self)
+    }
+
+    /// Does it with the fault; whether the fault came, and what was answered if anybody lived to
+    /// hear it. Whoever was killed is another process afterwards.
+    pub(crate) fn with<T>(&self, fault: Fault, work: impl FnOnce() -> T) -> (bool, Option<T>) {
+        *self.fault.lock().unwrap() = fault;
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let came = std::mem::take(&mut *self.fault.lock().unwrap()) == Fault::None;
+        let answer = match done {
+            Ok(answer) => Some(answer),
+            Err(cause) if cause.is::<Killed>() => {
+                let pid = PID.get();
+                self.dead.lock().unwrap().insert(pid);
+                PID.set(pid + 1);
+                None
+            }
+            Err(cause) => resume_unwind(cause),
+        };
+        (came && fault != Fault::None, answer)
+    }
+
+    /// A point at which something can go wrong.
+    fn point(&self, what: &str) -> Result<()> {
+        let mut fault = self.fault.lock().unwrap();
+        let (left, is_killed) = match *fault {
+            Fault::None => return Ok(()),
+            Fault::Fails(left) => (left, false),
+            Fault::Kills(left) => (left, true),
+        };
+        if left > 0 {
+            *fault = if is_killed { Fault::Kills(left - 1) } else { Fault::Fails(left - 1) };
+            return Ok(());
+        }
+        *fault = Fault::None;
+        drop(fault);
+        match is_killed {
+            true => resume_unwind(Box::new(Killed)),
+            false => Err(Error::new(Kind::Kernel, format!("{what} fails"))),
+        }
+    }
+
+    /// What is done may go wrong before, and after: then the caller does not know that it was done.
+    fn told<T>(&self, what: String, work: impl FnOnce(&mut State) -> T) -> Result<T> {
+        self.point(&what)?;
+        let done = work(&mut self.state.lock().unwrap());
+        self.log.lock().unwrap().push(what.clone());
+        self.point(&what)?;
+        Ok(done)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.lock().unwrap().clone()
+    }
+
+    pub(crate) fn set_ways(&self, network: &str, ways: &[Family]) {
+        self.ways.lock().unwrap().insert(network.to_owned(), ways.to_vec());
+    }
+
+    /// Which host of its pool it gives next.
+    pub(crate) fn give_next(&self, place: u8) {
+        *self.next.lock().unwrap() = place - 1;
+    }
+
+    pub(crate) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+
+    /// Which attachments of the container lead, as `network: families`.
+    pub(crate) fn leaders(&self, container: &str) -> Vec<String> {
+        let state = self.state();
+        let its = state.leads.iter().filter(|(id, _)| id.container.as_str() == container);
+        its.map(|(id, families)| format!("{}: {families:?}", id.network)).collect()
+    }
+
+    /// That nothing is left but the network that leads out what nothing else does.
+    pub(crate) fn assert_empty(&self, when: &str) {
+        let engine = self.engine();
+        assert_eq!(self.state(), State::default(), "{when}");
+        assert!(engine.attachments().unwrap().is_empty(), "{when}");
+        assert!(engine.holders().unwrap().is_empty(), "{when}");
+        assert!(engine.ports().unwrap().is_empty(), "{when}");
+        let left = engine.networks().unwrap();
+        let left: Vec<_> = left.iter().map(|network| network.name.as_str()).collect();
+        assert!(left.iter().all(|name| *name == GATEWAY_NETWORK), "{when}: {left:?}");
+        assert!(self.store.list(&Prefix::Sandboxes).unwrap().is_empty(), "{when}");
+    }
+}
+
+fn held(net: IpNet) -> InterfaceAddress {
+    InterfaceAddress { address: net, gateway: None, interface: None }
+}
+
+impl Driver for World {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        let id = attachment.id.clone();
+        self.told(format!("attach {}", id.network), |state| state.made.insert(id.clone()))?;
+        let ways = self.ways.lock().unwrap().get(id.network.as_str()).cloned();
+        let is_exit = id.network.as_str() == GATEWAY_NETWORK;
+        let ways = ways.unwrap_or(if is_exit { vec![Family::V4] } else { vec![] });
+        let routes = ways.iter().map(|family| Route::new(family.everything(), None));
+        Ok(Attached {
+            addresses: attachment.addresses.clone(),
+            routes: routes.collect(),
+            keeps_in: self.keeps_in.lock().unwrap().contains(id.network.as_str()),
+            ..Attached::default()
+        })
+    }
+
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        let id = attachment.id.clone();
+        assert!(self.state().networks.contains(&id.network), "{id}: offered on no network");
+        self.told(format!("offer {}", id.network), |state| state.made.insert(id.clone()))?;
+        let mut addresses = attachment.addresses.clone();
+        if attachment.ipam == Ipam::None {
+            addresses.push(held("192.0.2.7/24".parse().unwrap()));
+        }
+        Ok(Offer { addresses, ..Offer::default() })
+    }
+
+    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        let id = attachment.id.clone();
+        let what = format!("lead {} {families:?}", id.network);
+        self.told(what, |state| {
+            let others = state
+                .leads
+                .iter()
+                .filter(|(other, _)| other.container == id.container && **other != id);
+            for (other, leads) in others {
+                assert!(
+                    families.iter().all(|family| !leads.contains(family)),
+                    "{other} and {id} lead at once"
+                );
+            }
+            match families.is_empty() || !state.made.contains(&id) {
+                true => drop(state.leads.remove(&id)),
+                false => drop(state.leads.insert(id.clone(), families.to_vec())),
+            }
+        })
+    }
+
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        let id = &attachment.id;
+        self.told(format!("detach {}", id.network), |state| {
+            state.made.remove(id);
+            state.leads.remove(id);
+        })
+    }
+
+    fn check(&self, _: &Attachment, _: &Attached) -> Result<()> {
+        Ok(())
+    }
+
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        match self.gone.lock().unwrap().contains(&attachment.id) {
+            true => Presence::Gone,
+            false => Presence::Alive,
+        }
+    }
+
+    fn restore(&self, _: &Attachment) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn hardware_address(&self, _: &Attachment) -> Option<Mac> {
+        None
+    }
+
+    fn create(&self, network: &Network) -> Result<()> {
+        if network.wiring.chooses_addresses() {
+            let name = network.name.clone();
+            self.told(format!("create {name}"), |state| drop(state.networks.insert(name)))?;
+        }
+        Ok(())
+    }
+
+    fn up(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        let name = &network.name;
+        self.told(format!("remove {name}"), |state| drop(state.networks.remove(name)))
+    }
+
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        Ok(Vec::new())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl IpamPort for World {
+    fn request(&self, network: &Network) -> Result<Ipam> {
+        let Ipam::Remote(remote) = &network.ipam else { return Ok(network.ipam.clone()) };
+        let name = network.name.clone();
+        let asked = self.told(format!("request {name}"), |state| drop(state.pools.insert(name)));
+        if let Err(error) = asked {
+            // It gives back what it got.
+            self.state.lock().unwrap().pools.remove(&network.name);
+            return Err(error);
+        }
+        let mut given = remote.clone();
+        for pool in &mut given.pools {
+            let net = pool.net.unwrap_or(*self.subnet.lock().unwrap());
+            let (key, data) = (format!("pool {net}"), BTreeMap::new());
+            pool.given = Some(GivenPool { key, net, gateway: None, data });
+        }
+        Ok(Ipam::Remote(given))
+    }
+
+    fn lease(&self, attachment: &Attachment) -> Result<Granted> {
+        let Ipam::Remote(remote) = &attachment.ipam else { return Ok(Granted::Chosen) };
+        let pool = remote.pools[0].given.as_ref().expect("asked before there was a pool");
+        let id = attachment.id.clone();
+        let wanted = attachment.leases.first().map(|lease| lease.address.addr());
+        let any = || {
+            let mut next = self.next.lock().unwrap();
+            *next = if *next == 250 { 2 } else { *next + 1 };
+            pool.net.hosts().nth(usize::from(*next)).unwrap()
+        };
+        let net = IpNet::new(wanted.unwrap_or_else(any), pool.net.prefix_len()).unwrap();
+        self.told(format!("lease {}", id.network), |state| {
+            let old = state.addresses.insert(id.clone(), net);
+            assert_eq!(old, None, "{id} has an address already");
+        })?;
+        Ok(Granted::Offered(Offer { addresses: vec![held(net)], ..Offer::default() }))
+    }
+
+    fn release(&self, attachment: &Attachment) -> Result<()> {
+        if attachment.ipam.remote().is_none() {
+            return Ok(());
+        }
+        let id = &attachment.id;
+        self.told(format!("release {}", id.network), |state| drop(state.addresses.remove(id)))
+    }
+
+    fn check(&self, _: &Attachment) -> Result<()> {
+        Ok(())
+    }
+
+    fn gc(&self, _: &Network, _: &Members) -> Result<()> {
+        Ok(())
+    }
+
+    fn status(&self, _: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        let name = &network.name;
+        if network.ipam.remote().is_none() {
+            return Ok(());
+        }
+        self.told(format!("give {name} back"), |state| drop(state.pools.remove(name)))
+    }
+}
+
+impl Host for World {
+    fn me(&self) -> Process {
+        Process { pid: PID.get(), start: 1 }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000)
+    }
+
+    fn is_running(&self, process: &Process) -> bool {
+        !self.dead.lock().unwrap().contains(&process.pid)
+    }
+
+    fn occupied(&self) -> Result<Vec<Occupied>> {
+        Ok(Vec::new())
+    }
+
+    fn wait_for_end(&self, process: &Process, limit: Duration) -> bool {
+        if self.is_running(process) {
+            std::thread::sleep(limit);
+        }
+        !self.is_running(process)
+    }
+}
+
+/// Whoever writes may be killed before and after.
+impl Store for World {
+    fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        self.store.get(key)
+    }
+
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
+        self.store.list(prefix)
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        let is_killing = matches!(*self.fault.lock().unwrap(), Fault::Kills(_));
+        if is_killing {
+            self.point("a commit")?;
+        }
+        let outcome = self.store.commit(txn)?;
+        if is_killing {
+            self.point("a commit")?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// A network of a plugin's, with addresses of a plugin's.
+pub(crate) fn remote(name: &str) -> Network {
+    let mut remote = network(name, remote_ipam());
+    remote.runtime = Runtime::Spoke;
+    let kind = LinkKind::Remote(Box::new(RemoteLink {
+        driver: "plug".parse().unwrap(),
+        id: name.parse().unwrap(),
+        network: String::new(),
+        endpoint: String::new(),
+    }));
+    remote.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    remote
+}
+
+/// A network of the kernel's, with addresses of a plugin's.
+pub(crate) fn mixed(name: &str) -> Network {
+    let mut mixed = network(name, remote_ipam());
+    let kind = LinkKind::Ptp(Ptp {});
+    mixed.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    mixed
+}
+
+pub(crate) fn remote_ipam() -> Ipam {
+    Ipam::Remote(RemoteIpam {
+        driver: "plug".parse().unwrap(),
+        space: None,
+        options: BTreeMap::new(),
+        pools: vec![RemotePool::any(Family::V4)],
+    })
+}
+
+/// To connect a sandbox to a network that is there.
+pub(crate) fn to(world: &World, network: &str, container: &str, ifname: &str) -> Request {
+    let network = world.engine().network(&network.parse().unwrap()).unwrap();
+    let mut request = request(&network, container);
+    request.ifname = ifname.parse().unwrap();
+    request.sandbox = Some(Sandbox { path: format!("/run/netns/{container}").into(), inode: 1 });
+    request
+}
