@@ -92,9 +92,9 @@ impl Remote {
         let kept = kept(told, attachment)?;
         page.record.joined = Some(kept.clone());
         page.save()?;
-        let own = |_| attachment.lead.is_none();
+        // The kernel withholds those that do not lead; they are ways out nevertheless.
         Ok(Joined {
-            kernel: kernel(attachment, &kept, own),
+            kernel: kernel(attachment, &kept, |_| true),
             keeps_in: kept.keeps_in,
             gateways: kept.ways_out(),
             prefix: kept.prefix,
