@@ -7,6 +7,7 @@ mod addresses;
 mod args;
 mod chain;
 mod contender;
+mod controller;
 mod counts;
 mod crowd;
 mod docker;
@@ -71,8 +72,15 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 6] =
-        [counts::run, pairs::run, addresses::run, ports::run, crowd::run, together::run];
+    let sections: [Section; 7] = [
+        counts::run,
+        pairs::run,
+        addresses::run,
+        ports::run,
+        crowd::run,
+        together::run,
+        controller::run,
+    ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {
             note(&format!("{name} ({:.0} s so far)", began.elapsed().as_secs_f64()));

@@ -45,6 +45,7 @@ impl Verdict {
 pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
     let judge = Judge { book };
     let parts = [
+        crate::controller::targets(book),
         judge.one_container(),
         judge.single_plugins(),
         judge.parts(),

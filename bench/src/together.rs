@@ -214,7 +214,13 @@ fn files(dir: &Path, left: &mut BTreeSet<String>) {
 }
 
 impl Book {
-    fn rate(&mut self, contender: &str, at_once: usize, verb: &'static str) -> &mut Rate {
+    /// The line of so many at once, which is made where it is missing.
+    pub(crate) fn rate(
+        &mut self,
+        contender: &str,
+        at_once: usize,
+        verb: &'static str,
+    ) -> &mut Rate {
         let is = |rate: &Rate| {
             (rate.contender.as_str(), rate.at_once, rate.verb) == (contender, at_once, verb)
         };

@@ -1,0 +1,316 @@
+//! Networks of a Docker plugin of somebody else: what the controller adds to moving an interface that
+//! is ready, beside a plugin that answers at once; many at once; and plugins that are dead.
+
+mod plugin;
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use model::{Error, IfName, Result};
+use netlink::wire::Batch;
+use netlink::{At, Netns, Socket};
+
+use self::plugin::Plugin;
+use crate::args::Args;
+use crate::contender::{BOTH, Contender, Program};
+use crate::execute::{Cost, execute, ourselves, program};
+use crate::pairs::{Case, round_robin};
+use crate::peers::Peers;
+use crate::stats::{Book, Summary, wall};
+use crate::targets::{Side, Verdict, at_most};
+use crate::world::{self, Host, namespace};
+
+/// The names of the cases.
+const ONE: &str = "a plugin's network";
+const DEAD: &str = "a dead plugin's network";
+
+/// Who all others are compared with: one message, in a process that lives.
+const BARE: &str = "bare move";
+const OURS: &str = "spoke connect";
+
+/// How many at once.
+const CROWD: usize = 64;
+/// What their containers have names of.
+const SUBNET: &str = "10.80.0.0/16";
+
+/// Measures.
+pub(crate) fn run(peers: &Peers, args: &Args, book: &mut Book) -> Result<()> {
+    let spoke = peers.ours.join("spoke");
+    one(&spoke, args, book)?;
+    dead(&spoke, args, book)?;
+    many(&spoke, args, book)
+}
+
+fn one(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
+    let (bare, ours) = (Host::new("plugin-bare")?, Host::new("plugin-ours")?);
+    for host in [&bare, &ours] {
+        make_pair(host, 0)?;
+    }
+    let stage = Stage::new(&ours, spoke, vec![ready(0)])?;
+    let start = vec![peers_start()?, "start".into()];
+    let start = Program {
+        label: "process start",
+        host: &bare,
+        words: start,
+        environment: Vec::new(),
+        input: String::new(),
+        verbs: BOTH,
+    };
+    let bare = Bare { host: &bare, netns: namespace("plugin-bare-c")?, name: ready(0).parse()? };
+    let netns = namespace("plugin-ours-c")?;
+    let connected = Connected { stage: &stage, netns, container: "c0".into() };
+    let contenders: Vec<Box<dyn Contender + '_>> =
+        vec![Box::new(bare), Box::new(connected), Box::new(start)];
+    let mut cases = [Case { name: ONE.into(), contenders }];
+    round_robin(book, &mut cases, args.rounds);
+    Ok(())
+}
+
+fn peers_start() -> Result<String> {
+    let own = std::env::current_exe().map_err(|error| Error::os("finding this program", error))?;
+    Ok(own.to_string_lossy().into_owned())
+}
+
+/// A plugin that is dead, and whose socket is still there.
+fn dead(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
+    let host = Host::new("plugin-dead")?;
+    let Stage { plugin, .. } = Stage::new(&host, spoke, Vec::new())?;
+    drop(plugin);
+    let netns = namespace("plugin-dead-c")?;
+    for round in 0..=args.either(4, 20) {
+        let connect = ["network", "connect", NETWORK, &netns.to_string_lossy(), "--container", "d"];
+        let mut command = command(&host, spoke, &connect);
+        let done = host.within(|| execute(&mut command, ""))?;
+        if done.ok {
+            return Err(Error::bug("a container was connected by a dead plugin"));
+        }
+        // After the first.
+        if let Some(round) = usize::checked_sub(round, 1) {
+            let cost = Cost { wall: done.wall, ..Cost::default() };
+            book.cost((DEAD, OURS, "refused"), round, Ok(cost));
+        }
+    }
+    Ok(())
+}
+
+fn many(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
+    let (bare, ours) = (Host::new("plugins-bare")?, Host::new("plugins-ours")?);
+    let crowd = args.either(16, CROWD);
+    for host in [&bare, &ours] {
+        (0..crowd).try_for_each(|number| make_pair(host, number))?;
+    }
+    let stage = Stage::new(&ours, spoke, (0..crowd).map(ready).collect())?;
+    let spaces = |who| {
+        let made = (0..crowd).map(|number| namespace(&format!("plugins-{who}{number}")));
+        made.collect::<Result<Vec<_>>>()
+    };
+    let (bare_spaces, our_spaces) = (spaces("bare")?, spaces("ours")?);
+    for _ in 0..args.either(2, 10) {
+        for verb in BOTH {
+            crowded(book, (BARE, verb), &bare_spaces, |number, netns| {
+                let name = ready(number).parse()?;
+                Bare { host: &bare, netns: netns.clone(), name }.run(verb).map(drop)
+            })?;
+            crowded(book, (OURS, verb), &our_spaces, |number, netns| {
+                let container = format!("c{number}");
+                let netns = netns.clone();
+                Connected { stage: &stage, netns, container }.execute(verb).map(drop)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// All of a crowd at once.
+fn crowded(
+    book: &mut Book,
+    (who, verb): (&str, &'static str),
+    spaces: &[PathBuf],
+    work: impl Fn(usize, &PathBuf) -> Result<()> + Sync,
+) -> Result<()> {
+    let (gate, work) = (&Barrier::new(spaces.len() + 1), &work);
+    let (began, done) = thread::scope(|scope| {
+        let go = |(number, netns)| {
+            scope.spawn(move || {
+                gate.wait();
+                let began = Instant::now();
+                (work(number, netns), began.elapsed())
+            })
+        };
+        let all: Vec<_> = spaces.iter().enumerate().map(go).collect();
+        gate.wait();
+        let began = Instant::now();
+        let done: Vec<_> = all.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        (began.elapsed(), done)
+    });
+    let mut faults = Vec::new();
+    let rate = book.rate(who, spaces.len(), verb);
+    rate.per_second.push(spaces.len() as f64 / began.as_secs_f64());
+    for joined in done {
+        let (done, took) = joined.map_err(|_| Error::bug("a thread ended early"))?;
+        rate.latency.push(took.as_secs_f64() * 1e3);
+        faults.extend(done.err());
+    }
+    rate.failures += faults.len();
+    if let Some(error) = faults.first() {
+        book.fault(&format!("{who}, {} at once, {verb}", spaces.len()), error);
+    }
+    Ok(())
+}
+
+/// The plugin's network on a host.
+struct Stage<'a> {
+    host: &'a Host,
+    spoke: &'a Path,
+    plugin: Plugin,
+}
+
+const NETWORK: &str = "plugged";
+const PLUGIN: &str = "instant";
+
+impl<'a> Stage<'a> {
+    fn new(host: &'a Host, spoke: &'a Path, ready: Vec<String>) -> Result<Self> {
+        let sockets = host.dir.join("plugins");
+        world::make(&sockets)?;
+        let (runtime, state) = (host.dir.join("runtime"), host.dir.join("state"));
+        let config = format!(
+            "[store]\nruntime = {runtime:?}\nstate = {state:?}\n\
+             [remote]\nsockets = [{sockets:?}]\ndescriptions = []\n"
+        );
+        world::write(&host.dir.join("config.toml"), &config)?;
+        let plugin = Plugin::serve(&sockets, PLUGIN, ready)?;
+        let create = ["network", "create", "--driver", PLUGIN, "--subnet", SUBNET, NETWORK];
+        succeed(host, spoke, &create)?;
+        Ok(Self { host, spoke, plugin })
+    }
+}
+
+/// Our program on a host, with what it says if it fails.
+fn succeed(host: &Host, spoke: &Path, words: &[&str]) -> Result<Cost> {
+    let mut command = command(host, spoke, words);
+    // What went wrong is told there.
+    command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    let failed = |error| Error::os(format!("executing {}", spoke.display()), error);
+    let began = Instant::now();
+    let done = host.within(|| command.output().map_err(failed))?;
+    let wall = began.elapsed();
+    match done.status.success() {
+        true => Ok(Cost { wall, ..Cost::default() }),
+        false => {
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            Err(Error::new(model::Kind::Kernel, format!("{words:?}: {}", said.trim())))
+        }
+    }
+}
+
+fn command(host: &Host, spoke: &Path, words: &[&str]) -> Command {
+    let mut command = program(spoke);
+    command.args(words).env("SPOKE_CONFIG", host.dir.join("config.toml"));
+    command
+}
+
+/// A container that our command connects and disconnects.
+struct Connected<'a> {
+    stage: &'a Stage<'a>,
+    netns: PathBuf,
+    container: String,
+}
+
+impl Connected<'_> {
+    fn execute(&self, verb: &str) -> Result<Cost> {
+        let Stage { host, spoke, .. } = self.stage;
+        let netns = self.netns.to_string_lossy();
+        let connect = ["network", "connect", NETWORK, &netns, "--container", &self.container];
+        let disconnect = ["network", "disconnect", NETWORK, &self.container];
+        succeed(host, spoke, if verb == "ADD" { &connect[..] } else { &disconnect })
+    }
+}
+
+impl Contender for Connected<'_> {
+    fn label(&self) -> &str {
+        OURS
+    }
+
+    fn run(&mut self, verb: &str) -> Result<Cost> {
+        self.execute(verb)
+    }
+}
+
+/// Nothing but the move, there and back.
+struct Bare<'a> {
+    host: &'a Host,
+    netns: PathBuf,
+    name: IfName,
+}
+
+impl Contender for Bare<'_> {
+    fn label(&self) -> &str {
+        BARE
+    }
+
+    fn run(&mut self, verb: &str) -> Result<Cost> {
+        let moved = || match verb {
+            "ADD" => send(&self.name, &Netns::open(&self.netns)?),
+            _ => {
+                let home = Netns::current()?;
+                Netns::open(&self.netns)?.enter(|| send(&self.name, &home))?
+            }
+        };
+        self.host.within(|| ourselves(moved).map(|(_, cost)| cost))
+    }
+}
+
+fn send(name: &IfName, to: &Netns) -> Result<()> {
+    let mut socket = Socket::route()?;
+    let missing = || Error::bug(format!("interface {name} is missing"));
+    let index = socket.link(At::Name(name))?.ok_or_else(missing)?.index;
+    let mut batch = Batch::new();
+    batch.move_link(index, to.as_fd(), name);
+    socket.send(&mut batch)?.into_result()
+}
+
+/// What a plugin makes: an end that stays, up, and one that is ready.
+fn make_pair(host: &Host, number: usize) -> Result<()> {
+    let (stays, ready) = (format!("pl{number}"), ready(number));
+    host.run(&["ip", "link", "add", &stays, "up", "type", "veth", "peer", "name", &ready], "")?;
+    Ok(())
+}
+
+fn ready(number: usize) -> String {
+    format!("rd{number}")
+}
+
+/// What the controller is to reach.
+pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
+    let over = |verb| {
+        let series = |who| Some(book.find(ONE, who, verb)?.by_round(wall));
+        let (ours, bare) = series(OURS).zip(series(BARE))?;
+        let median = |of: &std::collections::BTreeMap<usize, f64>| {
+            Some(Summary::of(of.values().copied().collect())?.median)
+        };
+        let spread = ours.iter().filter_map(|(round, ours)| Some(ours - bare.get(round)?));
+        let spread = Summary::of(spread.collect())?;
+        Some(Summary { median: median(&ours)? - median(&bare)?, ..spread })
+    };
+    let mut verdicts =
+        vec![at_most(format!("{ONE}: ADD wall over a bare move, ms"), 3.0, over("ADD"))];
+    let rate = |who| {
+        let mut rates = book.rates.iter();
+        let found = rates.find(|rate| rate.contender == who && rate.verb == "ADD")?;
+        Summary::of(found.per_second.clone())
+    };
+    let measured = rate(OURS).zip(rate(BARE)).map(|(ours, bare)| Summary {
+        median: ours.median / bare.median,
+        low: ours.low / bare.median,
+        high: ours.high / bare.median,
+    });
+    let what = format!("{CROWD} at once, {OURS} / {BARE}: ADD per second");
+    verdicts.push(Verdict { what, side: Side::AtLeast, target: 0.9, measured });
+    let refused = book.find(DEAD, OURS, "refused").and_then(|series| series.summary(wall));
+    verdicts.push(at_most(format!("{DEAD}: a refusal, ms"), 50.0, refused));
+    verdicts
+}
