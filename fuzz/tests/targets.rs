@@ -58,6 +58,11 @@ fn plugin() {
 }
 
 #[test]
+fn plugin_answers() {
+    run("plugin_answers", fuzz::plugin_answers);
+}
+
+#[test]
 fn podman() {
     run("podman", fuzz::podman);
 }

@@ -109,8 +109,9 @@ pub fn failure(body: &[u8]) -> Option<String> {
 /// A foreign text as people are shown it: on one line, and not for ever.
 pub fn readable(text: &str, longest: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut shown: String = text.trim().chars().take(longest).map(plain).collect();
-    if text.trim().chars().nth(longest).is_some() {
+    let plain: String = text.chars().map(plain).collect();
+    let mut shown: String = plain.trim().chars().take(longest).collect();
+    if plain.trim().chars().nth(longest).is_some() {
         shown.push('…');
     }
     shown
