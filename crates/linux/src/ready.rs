@@ -20,7 +20,7 @@ use netlink::{Announcement, At, Change, Link, Links, Netns, Socket};
 
 use crate::apply::Hands;
 use crate::home::Home;
-use crate::identity::{GROUP, Identity, VLAN_GATEWAY};
+use crate::identity::{GROUP, Identity, VLAN_GATEWAY, is_guest_link};
 use crate::plan::{self, Facts, ReadyFacts, ReadyLink};
 use crate::{link, parts};
 
@@ -121,7 +121,8 @@ fn refuse_others(attachment: &Attachment, identity: &Identity, link: &Link) -> R
     if link.flags.is_loopback() {
         return refused("is the host's loopback device, which stays where it is");
     }
-    if [GROUP, VLAN_GATEWAY].contains(&link.group) {
+    // What another Spoke made for a runtime to move, that runtime moves.
+    if [GROUP, VLAN_GATEWAY].contains(&link.group) && !is_guest_link(&link.name) {
         return refused("is Spoke's own");
     }
     let is_ready = |alias: &String| Identity::is_ready_mark(alias);

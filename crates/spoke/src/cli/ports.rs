@@ -1,6 +1,6 @@
 //! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
 
-use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
+use model::{Attachment, Backend, Layer, LinkKind, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
 
 use super::args::{Output, PortsArgs};
@@ -9,6 +9,7 @@ use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
 use super::view::reach;
+use super::view::remote::serves;
 use super::{Answer, World};
 
 /// A published port and who has it.
@@ -27,7 +28,7 @@ struct PublishedView {
     container: String,
     runtime: String,
     network: String,
-    /// Who maps: `nftables` and `iptables` are ours.
+    /// Who maps: `nftables` and `iptables` are ours, `plugin` is the network's Docker plugin.
     backend: &'static str,
 }
 
@@ -37,7 +38,7 @@ pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<A
     let mapped = Mapped::ask(&engine.aliases()?, world);
     let mut rows: Vec<PublishedView> = records
         .iter()
-        .filter(|record| matches!(record.phase, Phase::Attached(_)))
+        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
         .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
         .flat_map(|record| published(record, &records, &mapped))
         .collect();
@@ -88,10 +89,22 @@ fn view(map: &PortMap, record: &Attachment, name: &str, by: By<'_>) -> Published
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
         backend: match by {
+            By::Spoke(_) if is_by_plugin(record) => "plugin",
             By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",
             By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
             By::Docker => "docker",
         },
+    }
+}
+
+/// Whether the network's plugin maps: it does where it is the way out.
+fn is_by_plugin(record: &Attachment) -> bool {
+    let kind = record.wiring.link.as_ref().map(|link| &link.kind);
+    match &record.phase {
+        Phase::Attached(attached) if matches!(kind, Some(LinkKind::Remote(_))) => {
+            attached.routes.iter().any(model::Route::is_default)
+        }
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod lan;
 mod neutron;
-mod remote;
+pub(super) mod remote;
 
 use std::collections::BTreeMap;
 
@@ -241,7 +241,8 @@ impl AttachmentView {
         let main = link.unwrap_or(first);
         let owner = layers.iter().find_map(|layer| layer.owner.as_ref());
         let kind = layers.iter().find_map(|layer| layer.wiring.link.as_ref());
-        let publish = layers.iter().filter_map(|layer| layer.wiring.publish.as_ref());
+        let served = layers.iter().filter(|layer| remote::serves(layer));
+        let publish = served.filter_map(|layer| layer.wiring.publish.as_ref());
         let since = layers.iter().map(|layer| layer.since).min()?;
         let id = &first.id;
         Some(Self {

@@ -9,7 +9,7 @@ use docker::remote::plugins::Plugins as Carrier;
 use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
-use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result};
+use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result, Route};
 
 use super::{Opened, rest};
 use crate::config::Config;
@@ -66,20 +66,21 @@ impl Plugins {
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
-        let made = linux.attach(&within(joined.kernel, attachment))?;
+        let mut made = linux.attach(&within(joined.kernel))?;
         let is_led_later = attachment.lead.is_some() && !joined.gateways.is_empty();
-        if !is_led_later {
+        if is_led_later {
+            // Whoever chooses what leads the sandbox out must know that this one could.
+            let ways = remote.leading(attachment, &joined.gateways)?.into_iter();
+            let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
+            made.routes.extend(ways);
+        } else {
             Self::lead_by_itself(remote, attachment, &joined.gateways)?;
         }
         Ok(Attached { keeps_in: joined.keeps_in, ..made })
     }
 
     /// Nobody chooses among several: the plugin's own way out is the sandbox's.
-    fn lead_by_itself(
-        remote: &Remote,
-        attachment: &Attachment,
-        gateways: &[Family],
-    ) -> Result<()> {
+    fn lead_by_itself(remote: &Remote, attachment: &Attachment, gateways: &[Family]) -> Result<()> {
         if !gateways.is_empty() {
             remote.lead(attachment, gateways)?;
         }
@@ -96,7 +97,7 @@ impl Plugins {
     ) -> Result<()> {
         let remote = &self.foreign()?.remote;
         if let Some(made) = remote.leading(attachment, families)? {
-            linux.lead(&within(made, attachment), families)?;
+            linux.lead(&within(made), families)?;
         }
         remote.lead(attachment, families)?;
         if !families.is_empty() {
@@ -142,12 +143,12 @@ impl Plugins {
             let id = &attachment.id;
             Error::not_found(format!("{id}: nothing says any more that its plugin connected it"))
         })?;
-        linux.check(&within(made, attachment), attached)
+        linux.check(&within(made), attached)
     }
 
     pub(super) fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
         match self.foreign().and_then(|foreign| foreign.remote.made(attachment)) {
-            Ok(Some(made)) => linux.presence(&within(made, attachment)),
+            Ok(Some(made)) => linux.presence(&within(made)),
             Ok(None) | Err(_) => Presence::Doubtful,
         }
     }
@@ -155,7 +156,7 @@ impl Plugins {
     /// What of the attachment the kernel knows.
     pub(super) fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;
-        Ok(made.map_or_else(|| rest(attachment), |made| within(made, attachment)))
+        Ok(made.map_or_else(|| rest(attachment), |made| within(made)))
     }
 
     pub(super) fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
@@ -180,13 +181,23 @@ fn look(remote: &Remote, attachment: &Attachment) {
     let _ = remote.info(attachment);
 }
 
-/// The kernel's part, among the other interfaces of its container. The plugin publishes its ports.
-fn within(mut made: Attachment, attachment: &Attachment) -> Attachment {
-    made.wiring.publish = None;
+/// The kernel's part, among the other interfaces of its container: default routes as far away as its
+/// runtime ranks the interface, and none that another interface has.
+fn within(mut made: Attachment) -> Attachment {
     made.drop_routed();
-    for route in made.routes.iter_mut().filter(|route| route.is_default()) {
-        let mut ranked = attachment.routes.iter().filter(|ranked| ranked.dst == route.dst);
-        route.priority = route.priority.or(ranked.find_map(|ranked| ranked.priority));
+    for family in [Family::V4, Family::V6] {
+        let all = family.everything();
+        let is_rank = |route: &Route| {
+            route.dst == all
+                && route.via.is_none()
+                && route.scope.is_none()
+                && route.priority.is_some()
+        };
+        let Some(place) = made.routes.iter().position(is_rank) else { continue };
+        let rank = made.routes.remove(place).priority;
+        for route in made.routes.iter_mut().filter(|route| route.dst == all) {
+            route.priority = rank;
+        }
     }
     made
 }

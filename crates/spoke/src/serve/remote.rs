@@ -179,9 +179,11 @@ impl Keeper<'_> {
                 self.tell(What::Owed, sentence("is owed", debt));
             }
         }
+        let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
         // Another process may have settled what is not left either.
-        let told = self.owed.iter().filter(|(key, _)| !left.contains_key(*key));
-        for (_, debt) in told {
+        let gone = self.owed.iter().filter(|(key, _)| !done.contains_key(*key));
+        let gone = gone.filter(|(key, _)| !left.contains_key(*key)).map(|(_, debt)| debt);
+        for debt in done.values().copied().chain(gone) {
             self.tell(What::Settled, sentence("was given", debt));
         }
         let metrics = &self.daemon.journal.metrics;

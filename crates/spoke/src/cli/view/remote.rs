@@ -54,6 +54,11 @@ impl LedView {
     }
 }
 
+/// Whether its ports lead to it: those of a container of ours lead to where its way out is.
+pub(in crate::cli) fn serves(record: &Attachment) -> bool {
+    record.lead.as_ref().is_none_or(|lead| !lead.families.is_empty())
+}
+
 /// As they are shown.
 pub(super) fn families(families: &[Family]) -> Vec<&'static str> {
     let name = |family: &Family| match family {
