@@ -16,8 +16,9 @@ use store::Memory;
 
 use crate::nothing::Nothing;
 
-/// Each line is a method and a body. Whatever it is, an answer is one JSON object and the same when
-/// the call is repeated, an error is not our bug, and what an engine gives back is gone.
+/// Each line is a method and a body. Whatever it is, the call is the same when it is written and read
+/// again, an answer is one JSON object and the same when the call is repeated, an error is not our
+/// bug, and what an engine gives back is gone.
 pub fn docker(bytes: &[u8]) {
     let talk = Talk::default();
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -53,7 +54,11 @@ impl Talk {
 
     fn say(&self, method: Method, body: &[u8]) -> Answered {
         match wire::decode(method, body)? {
-            Request::Do(call) => Ok(self.call(*call)?),
+            Request::Do(call) => {
+                let again = wire::decode(method, &call.encode());
+                assert!(matches!(again, Ok(Request::Do(other)) if other == call), "{call:?}");
+                Ok(self.call(*call)?)
+            }
             Request::Ask(question) => {
                 let answer = self.plugin()?.profile().answer(question);
                 let answer = answer.expect("an answer is JSON");

@@ -111,12 +111,19 @@ impl Plugins {
             };
             let may_return = match failed.fate {
                 // A plugin that restarts makes its socket anew.
-                Fate::Unsent => was_known || failed.kind() != Kind::NotFound,
+                Fate::Unsent => match failed.kind() {
+                    Kind::TryAgain => true,
+                    Kind::NotFound => was_known,
+                    _ => false,
+                },
                 Fate::Unknown => request.is_repeatable,
                 Fate::Refused | Fate::Done => false,
             };
             let is_over = begin.elapsed() + pause > RESTART.min(self.patience);
             if !may_return || is_over || attempt.pass != Some(Pass::Patient) {
+                if failed.kind() == Kind::NotFound {
+                    lock(&plugin.breaker).failed(None, Instant::now(), failed.to_string());
+                }
                 return Err(failed);
             }
             thread::sleep(jittered(pause));
@@ -172,16 +179,20 @@ fn shut(name: &DriverName, found: &Result<Installed>, closed: &Closed) -> Failed
 fn gone(name: &DriverName, method: Method, installed: &Installed, lost: Lost) -> Failed {
     let Lost { error, was_sent } = lost;
     let (at, method) = (&installed.address, method.name());
-    let (what, fate) = match was_sent {
-        false => (format!("plugin {name} does not answer at {at}"), Fate::Unsent),
-        true => (
-            format!(
-                "plugin {name} at {at} took {method} and gave no answer: it may have done it or not"
-            ),
-            Fate::Unknown,
-        ),
+    if was_sent {
+        let what = format!(
+            "plugin {name} at {at} took {method} and gave no answer: it may have done it or not"
+        );
+        return Failed::new(Error::try_again(what).because(error), Fate::Unknown);
+    }
+    let is_distrust = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => Kind::Denied,
+        _ if is_distrust => Kind::Invalid,
+        _ => Kind::TryAgain,
     };
-    Failed::new(Error::try_again(what).because(error), fate)
+    let what = format!("plugin {name} does not answer at {at}");
+    Failed::new(Error::new(kind, what).because(error), Fate::Unsent)
 }
 
 impl Calls for Plugins {

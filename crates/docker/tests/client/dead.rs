@@ -98,3 +98,27 @@ fn who_hangs_is_waited_for_by_one_at_a_time() {
     assert_eq!(plugins.call(&p(), &leave()).unwrap_err().fate, Fate::Unsent);
     assert!(begin.elapsed() < Duration::from_millis(50));
 }
+
+#[test]
+fn who_was_removed_is_missed_once() {
+    let scene = Scene::with(fine);
+    let plugins = scene.plugins(PATIENCE);
+    plugins.call(&p(), &leave()).unwrap();
+    std::fs::remove_file(scene.socket()).unwrap();
+    assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::NotFound);
+    let begin = Instant::now();
+    assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::NotFound);
+    assert!(begin.elapsed() < Duration::from_millis(50));
+    scene.serve(fine);
+    assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
+}
+
+#[test]
+fn a_description_that_is_of_no_use_is_told_at_once() {
+    let scene = Scene::new();
+    std::fs::write(scene.at("etc/p.spec"), "nowhere").unwrap();
+    let begin = Instant::now();
+    let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+    assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent));
+    assert!(begin.elapsed() < Duration::from_secs(1));
+}

@@ -176,7 +176,7 @@ fn the_untrusted_get_no_request() {
     let fails = |files: &serde_json::Value, name: &str| {
         describe(&scene, &format!("https://{name}:{}", address.port()), files);
         let failed = scene.plugins(patience).call(&p(), &leave()).unwrap_err();
-        assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Unsent), "{failed}");
+        assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent), "{failed}");
         failed.to_string()
     };
     let (certificate, key) = (scene.at("cert.pem"), scene.at("key.pem"));
