@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::{Attachment, AttachmentId, DriverName, Error, Family, IfName, NetworkName, Timestamp};
+use model::{Attachment, AttachmentId, DriverName, Family, IfName, NetworkName, Timestamp};
 
 use calls::Calls;
 use discover::Places;
@@ -70,9 +70,9 @@ pub struct Remote {
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The kernel's part of the attachment: its link is [`model::LinkKind::Ready`], or none where the
-    /// driver put an interface into the sandbox by itself. Its default routes are those that it has
-    /// to have by itself now: all where nobody decides on them, none before [`Remote::leading`] where
-    /// Spoke does.
+    /// driver put an interface into the sandbox by itself. It has every default route that the driver
+    /// named: the kernel withholds those of families in which it does not lead
+    /// ([`model::Attachment::lead`]).
     pub kernel: Attachment,
     /// For [`model::Attached::keeps_in`].
     pub keeps_in: bool,

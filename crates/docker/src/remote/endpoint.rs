@@ -104,11 +104,7 @@ impl Remote {
     /// The kernel's part of an attachment that has joined, from the ledger; none where it has not.
     /// Calls nobody.
     pub fn made(&self, attachment: &Attachment) -> Result<Option<Attachment>> {
-        let leads = |family| match &attachment.lead {
-            Some(lead) => lead.families.contains(&family),
-            None => true,
-        };
-        Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, leads)))
+        Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, |_| true)))
     }
 
     /// The same with the default routes of these families and no others: for the kernel's part of

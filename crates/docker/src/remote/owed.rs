@@ -7,10 +7,12 @@ use model::{DriverName, Kind, NetworkName, Result, Timestamp};
 use super::calls::{Failed, Fate};
 use super::ledger::{Entry, Owed, Page, Place, PoolAsked, Record, Subject, Undo};
 use super::{Debt, Debtor, Remote, Settled, Urgency};
-use crate::wire::Answer;
+use crate::wire::{Answer, Call};
 
 /// A call that was refused as often as this is in nobody's way any more.
 const PATIENT: u32 = 5;
+/// So many answers for one pool may be lost before no more are counted.
+const MOST_UNKNOWN: usize = 8;
 /// The longest pause between two tries, in seconds; the first ones double.
 const LONGEST_PAUSE: u64 = 300;
 
@@ -159,8 +161,11 @@ impl Remote {
         for undo in order(&page.record.entries) {
             let found = page.record.entries.iter().find(|e| e.undo == undo && e.owed.is_some());
             let Some(owed) = found.and_then(|entry| entry.owed.clone()) else { continue };
-            let is_its_turn = which(&undo) && is_due(&owed, how.urgency, self.now());
-            if !is_its_turn || pass.is_in_the_way_of(&undo) {
+            if !is_due(&owed, how.urgency, self.now()) {
+                // What comes after it waits as long.
+                pass.silent.insert(undo.driver().clone());
+            }
+            if !which(&undo) || pass.is_in_the_way_of(&undo) {
                 pass.failed.push((undo, owed.tries));
                 continue;
             }
@@ -215,24 +220,47 @@ impl Remote {
         driver: &DriverName,
         asked: &PoolAsked,
     ) -> Result<Result<Undo, (Undo, Failed)>> {
-        let pool = match self.calls.call(driver, &asked.call()?) {
-            Ok(Answer::Pool(pool)) => pool,
-            Ok(_) => return Ok(Ok(undo.clone())),
-            Err(failed) => return Ok(Err((undo.clone(), failed))),
-        };
-        let known = Undo::ReleasePool(driver.clone(), pool.key.to_string(), asked.clone());
-        page.put(undo, known.clone());
-        page.save()?;
-        let is_in_use = self.ledger.is_in_use(&known, page.key())?;
-        match self.send(&known) {
-            Ok(()) if is_in_use => Ok(Ok(known)),
-            // A driver that does not count refuses the second one.
-            Ok(()) => match self.send(&known) {
-                Err(failed) if failed.fate != Fate::Refused => Ok(Err((known, failed))),
-                Ok(()) | Err(_) => Ok(Ok(known)),
-            },
-            Err(failed) => Ok(Err((known, failed))),
+        let before = page.record.entries.clone();
+        // This answer may be lost as well.
+        if before.iter().filter(|entry| entry.undo == *undo).count() < MOST_UNKNOWN {
+            page.record.entries.extend(before.iter().find(|entry| entry.undo == *undo).cloned());
+            page.save()?;
         }
+        let pool = match self.calls.call(driver, &asked.call()?) {
+            Ok(Answer::Pool(pool)) => pool.key,
+            Err(Failed { undo: Some(release), .. }) => match *release {
+                Call::ReleasePool(key) => key,
+                _ => return Ok(Ok(undo.clone())),
+            },
+            Err(failed) => {
+                if !failed.may_be_done() {
+                    page.record.entries = before;
+                }
+                return Ok(Err((undo.clone(), failed)));
+            }
+            Ok(_) => return Ok(Ok(undo.clone())),
+        };
+        page.record.entries = before;
+        let known = Undo::ReleasePool(driver.clone(), pool.to_string(), asked.clone());
+        page.put(undo, known.clone());
+        if !self.ledger.is_in_use(&known, page.key())? {
+            page.hold(known.clone());
+            page.owe(self.now(), |held| *held == known);
+        }
+        page.save()?;
+        if let Err(failed) = self.send(&known) {
+            return Ok(Err((known, failed)));
+        }
+        if page.record.entries.iter().filter(|entry| entry.undo == known).count() > 1 {
+            page.strike(&known);
+            // A driver that does not count refuses the second one.
+            if let Err(failed) = self.send(&known)
+                && failed.fate != Fate::Refused
+            {
+                return Ok(Err((known, failed)));
+            }
+        }
+        Ok(Ok(known))
     }
 
     /// What plugins are owed. Calls nobody.

@@ -1,0 +1,183 @@
+//! What the ledger remembers, and for how long.
+
+use std::fs;
+use std::sync::Barrier;
+use std::thread;
+
+use docker::remote::{Debtor, Urgency};
+use docker::wire::Call;
+use model::Kind;
+
+use crate::model::{Fault, joined};
+use crate::rig::{Rig, container, network, open, pool};
+
+fn attached() -> (Rig, model::Network, model::Attachment) {
+    let rig = Rig::new();
+    rig.plugin.state().joined = joined("veth1", "10.1.0.1");
+    let mut network = network("n1", vec![pool("10.1.0.0/24")]);
+    rig.make(&mut network).unwrap();
+    let mut one = container(&network, "c1");
+    rig.attach(&mut one).unwrap();
+    (rig, network, one)
+}
+
+#[test]
+fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
+    let (mut rig, network, mut one) = attached();
+    rig.plugin.log();
+    rig.restart("boot-2");
+    assert!(rig.remote.made(&one).unwrap().is_none());
+    let owed = rig.remote.owed().unwrap();
+    assert_eq!(owed.len(), 4, "{owed:?}");
+    assert!(owed.iter().all(|debt| debt.who == Debtor::Attachment(one.id.clone())));
+    let settled = rig.remote.settle(Urgency::Due).unwrap();
+    assert_eq!((settled.done.len(), settled.left.len()), (4, 0));
+    let expected = ["Revoke", "Leave", "DeleteEndpoint", "ReleaseAddress 10.1.0.2"];
+    assert_eq!(rig.plugin.log(), expected);
+    rig.attach(&mut one).unwrap();
+    // The same without anybody to settle it.
+    rig.restart("boot-3");
+    rig.plugin.log();
+    rig.attach(&mut one).unwrap();
+    assert_eq!(rig.plugin.log()[..4], expected);
+    rig.restart("boot-4");
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
+fn what_cannot_be_read_is_put_aside_and_told() {
+    let (rig, network, mut one) = attached();
+    let held = rig.directory.path().join("ledger/held");
+    let page = rig.pages().into_iter().find(|page| page.contains("endpoint-")).unwrap();
+    let page = page.strip_prefix("held/").unwrap().to_owned();
+    fs::write(held.join(&page), "{\"version\":1").unwrap();
+    let error = rig.remote.leave(&one).unwrap_err();
+    assert!(error.to_string().contains("is no page of the ledger"), "{error}");
+    let owed = rig.remote.owed().unwrap();
+    assert!(owed.len() == 1 && owed[0].who == Debtor::Unreadable, "{owed:?}");
+    // Once it is out of the way, others go on.
+    rig.remote.leave(&one).unwrap();
+    rig.remote.forget(&page).unwrap();
+    assert_eq!(rig.remote.owed().unwrap(), []);
+    rig.plugin.state().endpoints.clear();
+    one = container(&network, "c1");
+    rig.attach(&mut one).unwrap();
+    let key = rig.pages().into_iter().find(|page| page.contains("endpoint-")).unwrap();
+    let path = rig.directory.path().join("ledger").join(key);
+    let text = fs::read_to_string(&path).unwrap();
+    // A later Spoke's is left alone.
+    fs::write(&path, text.replace("\"version\":1", "\"version\":2")).unwrap();
+    assert_eq!(rig.remote.leave(&one).unwrap_err().kind(), Kind::Unsupported);
+    fs::write(&path, text).unwrap();
+    rig.detach(&one);
+    rig.plugin.state().lost_choices = 1;
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
+fn paths_are_no_pages() {
+    let rig = Rig::new();
+    for page in ["", ".", "..", "../x", "a/b", ".hidden", "nothing"] {
+        assert!(rig.remote.forget(page).is_err(), "{page}");
+    }
+}
+
+#[test]
+fn many_settle_the_same_once() {
+    let (rig, network, one) = attached();
+    rig.plugin.fail(|_, _| Some(Fault::Dead));
+    rig.detach(&one);
+    rig.delete(&network);
+    rig.plugin.work();
+    rig.plugin.log();
+    let barrier = Barrier::new(8);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let other = open(&rig.plugin, rig.directory.path(), "boot-1");
+                barrier.wait();
+                other.settle(Urgency::Now).unwrap();
+            });
+        }
+    });
+    rig.settle();
+    let mut log = rig.plugin.log();
+    log.sort();
+    log.dedup();
+    // Revoke, Leave, DeleteEndpoint, two addresses, the pool, the network; none of them twice.
+    assert_eq!(log.len(), 7, "{log:?}");
+    rig.is_clean();
+}
+
+#[test]
+fn containers_on_one_network_do_not_meet() {
+    let (rig, network, one) = attached();
+    thread::scope(|scope| {
+        for n in 0..8 {
+            let (rig, network) = (&rig, &network);
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let mut one = container(network, &format!("c-{n}-{round}"));
+                    rig.attach(&mut one).unwrap();
+                    rig.detach(&one);
+                }
+            });
+        }
+    });
+    rig.detach(&one);
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
+fn an_address_whose_release_was_lost_is_not_taken_from_its_next_holder() {
+    let (rig, network, one) = attached();
+    // The plugin gives it back, and nobody learns that.
+    rig.plugin.fail(|_, call| matches!(call, Call::ReleaseAddress(_)).then_some(Fault::AnswerLost));
+    rig.detach(&one);
+    rig.plugin.work();
+    let mut two = container(&network, "c2");
+    rig.attach(&mut two).unwrap();
+    assert_eq!(two.addresses, one.addresses);
+    rig.settle();
+    let state = rig.plugin.state();
+    let pool = state.pools.values().next().unwrap();
+    assert_eq!(pool.addresses.len(), 2, "the gateway's and the second container's: {pool:?}");
+    drop(state);
+    rig.detach(&two);
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
+fn pauses_between_tries_grow() {
+    let (rig, network, one) = attached();
+    rig.plugin.fail(|_, _| Some(Fault::Dead));
+    rig.detach(&one);
+    rig.plugin.log();
+    // The clock of these tests stands still.
+    let settled = rig.remote.settle(Urgency::Due).unwrap();
+    assert!(settled.done.is_empty() && !settled.left.is_empty());
+    assert_eq!(rig.plugin.log(), Vec::<String>::new());
+    assert!(settled.left.iter().any(|debt| debt.tries > 0 && debt.error.contains("refused")));
+    rig.plugin.work();
+    rig.settle();
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
+fn hosts_are_told_to_drivers_that_span_them() {
+    let rig = Rig::new();
+    let driver = "plug".parse().unwrap();
+    let node = docker::wire::Node { address: "10.0.0.1".parse().unwrap(), bind: None, own: true };
+    let found = docker::wire::Discovery::Node(node);
+    rig.remote.discover(&driver, &found).unwrap();
+    rig.plugin.state().profile.as_mut().unwrap().network.as_mut().unwrap().connectivity =
+        docker::wire::Scope::Global;
+    rig.remote.discover(&driver, &found).unwrap();
+    rig.remote.disappear(&driver, &found).unwrap();
+    assert_eq!(rig.plugin.log(), ["DiscoverNew", "DiscoverDelete"]);
+}
