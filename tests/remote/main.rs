@@ -1,4 +1,10 @@
 //! Network drivers and IPAM drivers of Docker's, called by Spoke.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bed;
 mod driver;
+mod failure;
+mod gateways;
+mod ipam;
+mod life;
+mod lost;

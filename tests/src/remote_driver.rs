@@ -6,6 +6,7 @@
 //! engine did that the description does not allow.
 
 mod data;
+mod foreign;
 mod ipam;
 mod listen;
 mod manners;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::fault_proxy::Gate;
 use crate::http::Request;
+pub use foreign::Kuryr;
 pub use listen::{Certificates, Tls};
 use listen::{Listening, Place};
 pub use manners::{Manners, Route};
@@ -66,7 +68,7 @@ pub struct Asked {
 }
 
 /// What an engine asks once of every plugin, whenever it likes.
-const HANDSHAKE: [&str; 3] = ["Activate", "GetCapabilities", "GetDefaultAddressSpaces"];
+pub const HANDSHAKE: [&str; 3] = ["Activate", "GetCapabilities", "GetDefaultAddressSpaces"];
 
 #[derive(Debug)]
 struct Rule {

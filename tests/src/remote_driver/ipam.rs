@@ -109,7 +109,7 @@ fn request_address(manners: &Manners, data: &mut Data, body: &Value) -> Done {
 fn free(pool: &Pool) -> Option<IpAddr> {
     let (first, last) = pool.range.ends();
     let special =
-        |address: &IpAddr| pool.range.length < 31 && (*address == first || *address == last);
+        |address: &IpAddr| pool.range.is_wide() && (*address == first || *address == last);
     pool.part.addresses().find(|address| !special(address) && !pool.taken.contains(address))
 }
 

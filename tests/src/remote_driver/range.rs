@@ -31,6 +31,12 @@ impl Range {
         self.base.is_ipv6()
     }
 
+    /// Whether its first and last address are no host's.
+    pub(super) fn is_wide(self) -> bool {
+        let width = if self.base.is_ipv4() { 32 } else { 128 };
+        width - self.length > 1
+    }
+
     pub(super) fn contains(self, address: IpAddr) -> bool {
         let same = Self::parse(&format!("{address}/{}", self.length));
         address.is_ipv4() == self.base.is_ipv4() && same.is_ok_and(|range| range.base == self.base)
