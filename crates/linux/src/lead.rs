@@ -2,7 +2,7 @@
 
 use model::{Attachment, Error, Family, Result};
 use netlink::route::{MAIN, Routes};
-use netlink::{At, Netns, Socket};
+use netlink::{Netns, Socket};
 
 use crate::apply::Hands;
 use crate::plan::lead::{Leading, steps};
@@ -17,16 +17,16 @@ pub(crate) fn turn(attachment: &Attachment, families: &[Family], sandbox: &Netns
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let device = ready::name_inside(attachment, &mut socket)?;
-        let Some(link) = socket.link(At::Name(&device))? else {
+        let Some(link) = socket.link_index(&device)? else {
             return Err(Error::not_found(format!(
                 "{}: the container has no interface {device} to be led out through",
                 attachment.id
             )));
         };
-        let there = held(link.index, &mut socket)?;
+        let there = held(link, &mut socket)?;
         let steps = steps(attachment, &device, families, &there);
         let mut hands = Hands::new(&mut socket, None);
-        hands.knows(&device, link.index);
+        hands.knows(&device, link);
         hands.apply(&steps)
     })?
 }

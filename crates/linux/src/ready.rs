@@ -299,19 +299,17 @@ pub(crate) fn announcement(attachment: &Attachment, attached: &Attached) -> Opti
 }
 
 /// The name of the attachment's interface in the container, where the calling thread is: as its
-/// result says, or as it is marked, or as it was asked for.
+/// result says, or where there is none, as it is marked, or as it was asked for.
 pub(crate) fn name_inside(attachment: &Attachment, socket: &mut Socket) -> Result<IfName> {
-    let identity = Identity::of(&attachment.id);
-    let mut links = socket.links(Links::default())?.into_iter();
-    if let Some(link) = links.find(|link| is_of(link, &identity)) {
-        return Ok(link.name);
-    }
     if let Phase::Attached(attached) = &attachment.phase
         && let Some(known) = attached.interfaces.iter().find(|known| known.place == Place::Sandbox)
     {
+        // Links need not be listed, which would wait for everybody who changes any.
         return Ok(known.name.clone());
     }
-    Ok(plan::device(attachment).clone())
+    let identity = Identity::of(&attachment.id);
+    let ours = socket.links(Links::default())?.into_iter().find(|link| is_of(link, &identity));
+    Ok(ours.map_or_else(|| plan::device(attachment).clone(), |link| link.name))
 }
 
 /// Whether the calling thread's namespace has the interface.

@@ -78,15 +78,17 @@ fn default_route(attachment: &Attachment, family: Family) -> Route {
         Phase::Attached(attached) => Some(attached),
         _ => None,
     };
-    let addresses = attached.map_or(&attachment.addresses, |attached| &attached.addresses);
+    // Whichever of both tells the gateway.
+    let mut addresses = attached.map_or(Vec::new(), |attached| attached.addresses.clone());
+    addresses.extend(attachment.addresses.iter().cloned());
     let told = attached.map_or(&[][..], |attached: &Attached| &attached.routes);
     let is_meant = |route: &&Route| route.is_default() && Family::of(&route.dst) == family;
     let told = told.iter().chain(&attachment.routes).find(is_meant);
     let told = told.cloned().unwrap_or_else(|| Route::new(family.everything(), None));
-    let decided = route::final_routes(std::slice::from_ref(&told), addresses).into_iter().next();
+    let decided = route::final_routes(std::slice::from_ref(&told), &addresses).into_iter().next();
     let mut route = decided.unwrap_or(told);
     if route.via.is_none() && route.scope.is_none() {
-        route.via = own_gateway(attachment, addresses, family);
+        route.via = own_gateway(attachment, &addresses, family);
     }
     route
 }
