@@ -80,7 +80,7 @@ Examples:
 
 Events: started, stopped, network-created, network-removed, attached, detached, published,
 unpublished, freed, quarantined, clash, clash-over, healed, lease-lost, lease-regained,
-failed.
+owed, settled, plugin-came, plugin-gone, failed.
 
 Examples:
   spoke events --last 20
@@ -95,7 +95,8 @@ Examples:
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
         and its addresses are not handed out. In Neutron, what this host made and nobody on it \
         knows any more goes after a second look; networks, subnets and pools go with --force \
-        only.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
+        only. What Docker plugins are owed, because they did not answer, is shown and settled; \
+        --force forgets what only they know.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
     /// Say what is wrong with this host for containers, and the command that mends it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
@@ -109,7 +110,7 @@ Examples:
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
 Nothing is lost when it is killed: it remembers nothing that is not in the book.
 
-Configuration: [docker], [kuryr], [metrics], [events] and [log] in /etc/spoke/config.toml.
+Configuration: [docker], [kuryr], [remote], [metrics], [events] and [log] in /etc/spoke/config.toml.
 
 Examples:
   spoke docker install                let systemd run it
@@ -185,7 +186,9 @@ pub(super) enum NetworkCommand {
   spoke network create -d macvlan --parent eth0 --dhcp lan
   spoke network create -d macvlan --parent eth0 --vlan 20 --subnet 192.168.20.0/24 \\
     --ip-range 192.168.20.128/25 --host-access --probe lab
-  spoke network create -d cni --conflist /etc/cni/net.d/10-mynet.conflist mynet")]
+  spoke network create -d cni --conflist /etc/cni/net.d/10-mynet.conflist mynet
+  spoke network create -d weave --subnet 10.32.0.0/16 woven
+  spoke network create --ipam-driver pools --ipam-opt view=lab --subnet 10.9.0.0/24 lab")]
     Create(Box<CreateArgs>),
     /// Connect a network namespace to a network, as a container of no runtime
     #[command(
@@ -433,7 +436,8 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// In Neutron, remove also what a runtime may know although the book does not
+    /// In Neutron, remove also what a runtime may know although the book does not; forget which
+    /// addresses only a Docker plugin knows
     #[arg(long)]
     pub(super) force: bool,
 }

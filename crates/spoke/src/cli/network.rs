@@ -93,7 +93,8 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
         }
         match engine.create_network(&network) {
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
-                if !wanted.subnets.is_empty() {
+                let is_chosen = wanted.subnets.is_empty() && network.ipam.remote().is_none();
+                if !is_chosen {
                     return Err(error);
                 }
                 tries += 1;

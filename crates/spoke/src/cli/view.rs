@@ -39,6 +39,8 @@ pub(super) struct NetworkView {
     pub(super) mtu: Option<u32>,
     /// What of Neutron it is.
     pub(super) neutron: Option<neutron::NeutronView>,
+    /// Whether containers can be attached: `made`, or not.
+    pub(super) state: &'static str,
     /// What a Docker plugin of somebody else knows of it.
     pub(super) remote: Option<remote::RemoteView>,
     pub(super) masquerade: bool,
@@ -117,6 +119,7 @@ impl NetworkView {
             host_access: lan.host_access,
             probe: lan.probe,
             neutron: neutron::NeutronView::of(network),
+            state: remote::stage(network.stage),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             masquerade: wiring.masquerade.is_some(),

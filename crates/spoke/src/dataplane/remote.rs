@@ -156,7 +156,7 @@ impl Plugins {
     /// What of the attachment the kernel knows.
     pub(super) fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;
-        Ok(made.map_or_else(|| rest(attachment), |made| within(made)))
+        Ok(within(made.unwrap_or_else(|| rest(attachment))))
     }
 
     pub(super) fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
@@ -184,6 +184,8 @@ fn look(remote: &Remote, attachment: &Attachment) {
 /// The kernel's part, among the other interfaces of its container: default routes as far away as its
 /// runtime ranks the interface, and none that another interface has.
 fn within(mut made: Attachment) -> Attachment {
+    // Whether the network is internal is its plugin's to see to.
+    made.wiring.firewall = None;
     made.drop_routed();
     for family in [Family::V4, Family::V6] {
         let all = family.everything();

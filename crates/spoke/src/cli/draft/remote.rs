@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use docker::remote::said::{NetworkSaid, ScopeSaid};
 use engine::{Occupancy, check_subnet};
 use model::{
-    AliasId, Dns, DriverName, Error, Family, IpNet, Ipam, Ipv4Net, Link, LinkKind, Network, Order,
-    Pool, PoolId, Range, RemoteIpam, RemoteLink, RemotePool, Result, Runtime, Space, Stage, Wiring,
-    overlap,
+    AliasId, Backend, Dns, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
+    Ipam, Ipv4Net, Link, LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink,
+    RemotePool, Result, Runtime, Space, Stage, Wiring, overlap,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -80,6 +80,7 @@ pub(super) fn network(
         since: world.now,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
+            firewall: wish.said.internal.then(|| internal(world.backend)),
             ..Wiring::default()
         },
         ipam,
@@ -267,6 +268,17 @@ fn predefined(taken: &Occupancy) -> Result<IpNet> {
     free.next().ok_or_else(|| {
         Error::exhausted("every subnet of libnetwork's pools is in use; name one with --subnet")
     })
+}
+
+/// Says, to whoever decides on ways out and ports, that there are none. The plugin sees to it.
+fn internal(backend: Backend) -> Firewall {
+    Firewall {
+        backend,
+        ingress: IngressPolicy::Open,
+        egress: EgressPolicy::Internal,
+        bridge: None,
+        admin_chain: None,
+    }
 }
 
 /// libnetwork's form of an id, which nobody else will have.

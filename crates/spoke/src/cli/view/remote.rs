@@ -1,6 +1,6 @@
 //! What is shown of networks of Docker plugins, and of addresses of theirs.
 
-use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, RemotePool};
+use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, RemotePool, Stage};
 use serde::Serialize;
 
 use super::SubnetView;
@@ -57,6 +57,17 @@ impl LedView {
 /// Whether its ports lead to it: those of a container of ours lead to where its way out is.
 pub(in crate::cli) fn serves(record: &Attachment) -> bool {
     record.lead.as_ref().is_none_or(|lead| !lead.families.is_empty())
+}
+
+/// How far a network is made.
+pub(super) fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Made => "made",
+        Stage::Making { .. } => "making",
+        Stage::Unmaking { .. } => "unmaking",
+        Stage::Left => "left",
+        Stage::Template => "config-only",
+    }
 }
 
 /// As they are shown.
