@@ -9,7 +9,7 @@ use crate::detach::Meaning;
 use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
 use crate::told::exists;
-use crate::{Engine, Request};
+use crate::{Engine, GATEWAY_NETWORK, Request};
 
 impl Engine<'_> {
     /// Declares a network. Fails with `Conflict` where its name is taken or one of its subnets
@@ -87,7 +87,8 @@ impl Engine<'_> {
     }
 
     /// Removes a network with what its attachments share. Refused while it has attachments, or a
-    /// runtime knows it by an id of its own, unless `detach_all`.
+    /// runtime knows it by an id of its own, unless `detach_all`; that holds for all but
+    /// [`GATEWAY_NETWORK`], which those who are on it would need again at once.
     ///
     /// Where somebody else was told of it, they are told of its end too: its addresses are given back
     /// first (Docker's order). Fails with `TryAgain` while another process makes or removes it. On an
@@ -95,6 +96,8 @@ impl Engine<'_> {
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let network = self.network(name)?;
         let name = &network.name;
+        // Whoever is on it needs it as long as nothing else leads it out.
+        let detach_all = detach_all && name.as_str() != GATEWAY_NETWORK;
         if network.stage == Stage::Template {
             return self.store.commit(&Txn::new().delete(Key::Network(name.clone()))).map(|_| ());
         }

@@ -24,6 +24,9 @@ use crate::port::{Key, Outcome, Prefix, Record, Turn, Txn};
 /// plugin.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long one waits for an attachment that is being removed.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// After so long it looks whether that process is done. A daemon does not end.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -94,7 +97,7 @@ impl Engine<'_> {
     }
 
     /// Tells drivers what they lead out: first those that lead less than before, so that no two do
-    /// at once. Goes on after an error and reports them all.
+    /// at once. Where one of these fails, none leads more.
     fn lead(&self, members: &[Attachment], is_known: bool) -> Result<()> {
         let candidates = candidates(members);
         let chosen = choose(&candidates);
@@ -108,6 +111,8 @@ impl Engine<'_> {
             }
             now.push(kept);
         }
+        all_of(failures)?;
+        let mut failures = Vec::new();
         for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
             if families != now {
                 failures.extend(self.lead_by(member, families).err());
@@ -159,19 +164,49 @@ impl Engine<'_> {
     }
 
     fn outwait(&self, read: &Read<Roster>, other: Process, container: &ContainerId) -> Result<()> {
-        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
-            if self.host.wait_for_end(&other, LOOK) {
-                return Ok(());
-            }
+        let is_changed = || {
             let now = self.roster_of(container)?;
-            if now.map(|now| now.revision) != Some(read.revision) {
-                return Ok(());
+            Ok(now.map(|now| now.revision) != Some(read.revision))
+        };
+        match self.wait(&other, PATIENCE, is_changed)? {
+            true => Ok(()),
+            false => Err(Error::try_again(format!(
+                "process {} still changes what leads container {container} out",
+                other.pid
+            ))),
+        }
+    }
+
+    /// Waits until the process has ended, or has done what it was at; `false`: neither in time.
+    fn wait(
+        &self,
+        process: &Process,
+        limit: Duration,
+        is_over: impl Fn() -> Result<bool>,
+    ) -> Result<bool> {
+        for _ in 0..limit.as_millis() / LOOK.as_millis() {
+            if self.host.wait_for_end(process, LOOK) || is_over()? {
+                return Ok(true);
             }
         }
-        Err(Error::try_again(format!(
-            "process {} still changes what leads container {container} out",
-            other.pid
-        )))
+        Ok(false)
+    }
+
+    /// Waits until one that is being removed is gone: until then it may still lead out. Where that
+    /// takes too long the others do not wait for it.
+    fn see_off(&self, id: &AttachmentId) -> Result<()> {
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
+        let Phase::Detaching { by, .. } = &read.value.phase else { return Ok(()) };
+        if *by == self.host.me() {
+            // Another thread of ours, if anybody.
+            drop(self.host.turn(id));
+            return Ok(());
+        }
+        let is_over = || {
+            let now = self.record_of(id, Layer::Link)?;
+            Ok(now.map(|now| now.revision) != Some(read.revision))
+        };
+        self.wait(by, FAREWELL, is_over).map(|_| ())
     }
 
     /// Writes into the sandbox's record whether it is led out as was chosen; `false`: somebody else
@@ -237,10 +272,15 @@ impl Engine<'_> {
                 Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
                     members.push(*read.value);
                 }
-                Some(read) if self.is_left_by_another(&read.value.phase) => {
+                // Nobody but who has this turn works on an exit.
+                Some(_) if is_exit(id) => {
                     self.free_if_gone(id)?;
                 }
-                Some(_) => {}
+                Some(read) if self.is_left_by_another(&read.value.phase) => {
+                    // If this fails the reconciler says so: it leads nowhere in any case.
+                    let _ = self.free_if_gone(id);
+                }
+                Some(_) => self.see_off(id)?,
                 None => drop(kept.members.remove(id)),
             }
         }

@@ -11,11 +11,9 @@ use engine::port::{
     Driver, Granted, Host, Ipam as IpamPort, Key, Occupied, Offer, Outcome, Prefix, Presence,
     Store, Stray, Txn, Versioned,
 };
-use engine::{Engine, GATEWAY_NETWORK, Members, Request};
+use engine::{Engine, GATEWAY_NETWORK, Members};
 use model::*;
 use store::Memory;
-
-use super::common::{network, request};
 
 /// What goes wrong, after how many points at which it can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +38,8 @@ pub(crate) struct State {
     pub(crate) addresses: BTreeMap<AttachmentId, IpNet>,
     /// Only of whom something is led out.
     pub(crate) leads: BTreeMap<AttachmentId, Vec<Family>>,
+    /// Whose removal failed: they are cut off, whatever was not undone.
+    cut_off: BTreeSet<AttachmentId>,
 }
 
 pub(crate) struct World {
@@ -208,10 +208,10 @@ impl Driver for World {
         let id = attachment.id.clone();
         let what = format!("lead {} {families:?}", id.network);
         self.told(what, |state| {
-            let others = state
-                .leads
-                .iter()
-                .filter(|(other, _)| other.container == id.container && **other != id);
+            let is_here = |other: &AttachmentId| {
+                other.container == id.container && !state.cut_off.contains(other)
+            };
+            let others = state.leads.iter().filter(|(other, _)| is_here(other) && **other != id);
             for (other, leads) in others {
                 assert!(
                     families.iter().all(|family| !leads.contains(family)),
@@ -227,9 +227,13 @@ impl Driver for World {
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let id = &attachment.id;
+        if self.state().made.contains(id) {
+            self.state.lock().unwrap().cut_off.insert(id.clone());
+        }
         self.told(format!("detach {}", id.network), |state| {
             state.made.remove(id);
             state.leads.remove(id);
+            state.cut_off.remove(id);
         })
     }
 
@@ -255,7 +259,7 @@ impl Driver for World {
     fn create(&self, network: &Network) -> Result<()> {
         if network.wiring.chooses_addresses() {
             let name = network.name.clone();
-            self.told(format!("create {name}"), |state| drop(state.networks.insert(name)))?;
+            self.told(format!("create {name}"), |state| state.networks.insert(name))?;
         }
         Ok(())
     }
@@ -266,7 +270,7 @@ impl Driver for World {
 
     fn remove(&self, network: &Network) -> Result<()> {
         let name = &network.name;
-        self.told(format!("remove {name}"), |state| drop(state.networks.remove(name)))
+        self.told(format!("remove {name}"), |state| state.networks.remove(name)).map(|_| ())
     }
 
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
@@ -282,7 +286,7 @@ impl IpamPort for World {
     fn request(&self, network: &Network) -> Result<Ipam> {
         let Ipam::Remote(remote) = &network.ipam else { return Ok(network.ipam.clone()) };
         let name = network.name.clone();
-        let asked = self.told(format!("request {name}"), |state| drop(state.pools.insert(name)));
+        let asked = self.told(format!("request {name}"), |state| state.pools.insert(name));
         if let Err(error) = asked {
             // It gives back what it got.
             self.state.lock().unwrap().pools.remove(&network.name);
@@ -299,7 +303,7 @@ impl IpamPort for World {
 
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
         let Ipam::Remote(remote) = &attachment.ipam else { return Ok(Granted::Chosen) };
-        let pool = remote.pools[0].given.as_ref().expect("asked before there was a pool");
+        let pool = remote.pools[0].given.as_ref().unwrap();
         let id = attachment.id.clone();
         let wanted = attachment.leases.first().map(|lease| lease.address.addr());
         let any = || {
@@ -320,7 +324,7 @@ impl IpamPort for World {
             return Ok(());
         }
         let id = &attachment.id;
-        self.told(format!("release {}", id.network), |state| drop(state.addresses.remove(id)))
+        self.told(format!("release {}", id.network), |state| state.addresses.remove(id)).map(|_| ())
     }
 
     fn check(&self, _: &Attachment) -> Result<()> {
@@ -340,7 +344,7 @@ impl IpamPort for World {
         if network.ipam.remote().is_none() {
             return Ok(());
         }
-        self.told(format!("give {name} back"), |state| drop(state.pools.remove(name)))
+        self.told(format!("give {name} back"), |state| state.pools.remove(name)).map(|_| ())
     }
 }
 
@@ -390,44 +394,4 @@ impl Store for World {
         }
         Ok(outcome)
     }
-}
-
-/// A network of a plugin's, with addresses of a plugin's.
-pub(crate) fn remote(name: &str) -> Network {
-    let mut remote = network(name, remote_ipam());
-    remote.runtime = Runtime::Spoke;
-    let kind = LinkKind::Remote(Box::new(RemoteLink {
-        driver: "plug".parse().unwrap(),
-        id: name.parse().unwrap(),
-        network: String::new(),
-        endpoint: String::new(),
-    }));
-    remote.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
-    remote
-}
-
-/// A network of the kernel's, with addresses of a plugin's.
-pub(crate) fn mixed(name: &str) -> Network {
-    let mut mixed = network(name, remote_ipam());
-    let kind = LinkKind::Ptp(Ptp {});
-    mixed.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
-    mixed
-}
-
-pub(crate) fn remote_ipam() -> Ipam {
-    Ipam::Remote(RemoteIpam {
-        driver: "plug".parse().unwrap(),
-        space: None,
-        options: BTreeMap::new(),
-        pools: vec![RemotePool::any(Family::V4)],
-    })
-}
-
-/// To connect a sandbox to a network that is there.
-pub(crate) fn to(world: &World, network: &str, container: &str, ifname: &str) -> Request {
-    let network = world.engine().network(&network.parse().unwrap()).unwrap();
-    let mut request = request(&network, container);
-    request.ifname = ifname.parse().unwrap();
-    request.sandbox = Some(Sandbox { path: format!("/run/netns/{container}").into(), inode: 1 });
-    request
 }

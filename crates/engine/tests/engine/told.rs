@@ -1,7 +1,8 @@
 //! Networks that somebody else must be told of.
 
 use super::common::{book, network, pool, request};
-use super::plugin_world::{Fault, World, become_process, mixed, remote, remote_ipam, to};
+use super::plugin_networks::{mixed, remote, remote_ipam, to};
+use super::plugin_world::{Fault, World, become_process};
 use engine::{Garbage, Mode};
 use model::*;
 
