@@ -253,10 +253,8 @@ impl Remote {
         }
         if page.record.entries.iter().filter(|entry| entry.undo == known).count() > 1 {
             page.strike(&known);
-            // A driver that does not count refuses the second one.
-            if let Err(failed) = self.send(&known)
-                && failed.fate != Fate::Refused
-            {
+            // A driver that does not count knows nothing of it any more.
+            if let Err(failed) = self.send(&known) {
                 return Ok(Err((known, failed)));
             }
         }
