@@ -406,3 +406,73 @@ fn many_at_once_have_names_of_their_own() {
         assert_eq!(names, wanted, "the lowest numbers, each once");
     });
 }
+
+/// What [`victim`] is told by.
+const DOING: &str = "SPOKE_TEST_VICTIM";
+
+/// The process that is killed: this program again, with this test alone. By itself it does nothing.
+#[test]
+fn victim() {
+    let Ok(told) = std::env::var(DOING) else { return };
+    let [doing, inode, path] = told.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!() };
+    let sandbox = Sandbox { path: path.into(), inode: inode.parse().unwrap() };
+    let linux = Linux::new(Life::Long);
+    let first = ready("one", Some("eth"), &sandbox);
+    match doing {
+        "attach" => drop(linux.attach(&first).unwrap()),
+        _ => linux.detach(&first).unwrap(),
+    }
+}
+
+/// Whether it was killed at its `nth` of these system calls, or ended by itself.
+fn killed(doing: &str, sandbox: &Sandbox, call: &str, nth: usize) -> bool {
+    let told = format!("{doing} {} {}", sandbox.inode, sandbox.path.display());
+    let kill = format!("inject={call}:signal=KILL:when={nth}");
+    let status = std::process::Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &kill])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "ready::victim", "--test-threads", "1"])
+        .env(DOING, told)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("strace runs (scripts/setup test)");
+    !status.success()
+}
+
+/// Between any two messages to the kernel and moves between namespaces, there and back.
+#[test]
+fn killed_at_every_step_it_is_undone_and_gone_on_with() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        let first = ready("one", Some("eth"), &one.sandbox);
+        plugin();
+        // What was never touched stays as it is.
+        run(&format!("ip link set {SOURCE} down"));
+        for doing in ["attach", "detach"] {
+            for call in ["sendto", "setns"] {
+                let mut nth = 1;
+                loop {
+                    if doing == "detach" {
+                        linux.attach(&first).unwrap();
+                    }
+                    let is_over = !killed(doing, &one.sandbox, call, nth);
+                    if nth % 2 == 0 {
+                        let became = linux.attach(&first).unwrap();
+                        linux.check(&first, &became).unwrap();
+                    }
+                    for _ in 0..2 {
+                        linux.detach(&first).unwrap();
+                    }
+                    assert_home();
+                    assert_eq!(one.run("ip -br link").lines().count(), 1, "{doing} {call} {nth}");
+                    if is_over {
+                        break;
+                    }
+                    nth += 1;
+                }
+                assert!(nth > 2, "{doing} was killed at {} of {call} only", nth - 1);
+            }
+        }
+    });
+}
