@@ -316,6 +316,8 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
         let shown = if code.is_some() { text.trim().to_owned() } else { said.trim().to_owned() };
         Some(format!("code {}: {shown}", exchange.status.unwrap_or_default()))
     } else if prints && !exchange.value.is_object() {
+        // Neither success nor refusal.
+        exchange.status = None;
         Some("it prints no JSON object".to_owned())
     } else {
         None

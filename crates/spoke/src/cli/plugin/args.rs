@@ -85,16 +85,15 @@ pub(in crate::cli) struct RecordArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "role", required = true, multiple = false, args = ["socket", "plugin"])]
 pub(in crate::cli) struct ReplayArgs {
     /// What `spoke plugin record` wrote
     #[arg(value_name = "FILE")]
     pub(super) trace: PathBuf,
     /// Be the plugin, at this socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", required_unless_present = "plugin")]
     pub(super) socket: Option<PathBuf>,
     /// Be the engine, of this plugin
-    #[arg(long, value_name = "PLUGIN")]
+    #[arg(long, value_name = "PLUGIN", conflicts_with = "socket")]
     pub(super) plugin: Option<String>,
 }
 

@@ -1,0 +1,27 @@
+//! Drivers that nobody here wrote.
+
+use std::path::PathBuf;
+
+use tests::fault_proxy::FaultProxy;
+use tests::neutron_lab::ApiLab;
+use tests::remote_driver::Kuryr;
+use tests::{Plugins, World};
+
+use crate::{ended, names, test};
+
+const PORT: u16 = 9696;
+
+/// kuryr-libnetwork 18, with Neutron's API behind it and no dataplane: what it is known for is
+/// found, and everything else is as the protocol says.
+#[test]
+fn kuryr_is_what_it_is_known_for() {
+    let project = ApiLab::shared().project();
+    let world = World::new(&Plugins::subject());
+    let netns = PathBuf::from(format!("/proc/{}/ns/net", world.pid()));
+    let _proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(&project));
+    let host = format!("ovs-{}", &project.id()[..8]);
+    let _kuryr = Kuryr::start(&world, &format!("http://127.0.0.1:{PORT}"), &host);
+    let verdicts = test(&world, "upstream --no-interfaces");
+    println!("{:#?}{:#?}", ended(&verdicts, "fail"), ended(&verdicts, "warn"));
+    assert!(names(&verdicts, "pass").len() > 20);
+}
