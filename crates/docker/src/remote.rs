@@ -14,6 +14,7 @@ pub mod calls;
 pub mod client;
 pub mod discover;
 mod endpoint;
+mod exchange;
 mod ipam;
 mod lead;
 mod ledger;

@@ -6,7 +6,7 @@ use model::DriverName;
 
 use super::calls::{Failed, Fate, Life};
 use super::client::Reply;
-use super::plugins::Request;
+use super::exchange::{Replied, Request};
 use super::verdict::told;
 use crate::wire::{
     AddressSpaces, IpamCapabilities, Manifest, Method, NetworkCapabilities, Profile,
@@ -24,23 +24,23 @@ impl Activated {
     /// Asks a plugin what it is, and then what it can do as that.
     pub(super) fn ask(
         name: &DriverName,
-        mut send: impl FnMut(&Request<'_>) -> Result<(Reply, Life), Failed>,
+        mut send: impl FnMut(&Request<'_>) -> Result<Replied, Failed>,
     ) -> Result<Self, Failed> {
         let mut ask = |method| send(&Request { method, body: &[], is_repeatable: true });
-        let (reply, life) = ask(Method::Activate)?;
+        let Replied { reply, life, .. } = ask(Method::Activate)?;
         let manifest = told(name, Method::Activate, &reply, Manifest::decode)?;
         let mut profile = Profile { network: None, ipam: None, spaces: None };
         if manifest.network {
             let method = Method::NetworkCapabilities;
-            let (reply, _) = ask(method)?;
+            let reply = ask(method)?.reply;
             profile.network = Some(told(name, method, &reply, NetworkCapabilities::decode)?);
         }
         if manifest.ipam {
             let method = Method::IpamCapabilities;
-            let (reply, _) = ask(method)?;
+            let reply = ask(method)?.reply;
             let told = told(name, method, &reply, IpamCapabilities::decode);
             profile.ipam = Some(told.unwrap_or(NONE));
-            profile.spaces = spaces(name, ask(Method::AddressSpaces)?.0)?;
+            profile.spaces = spaces(name, &ask(Method::AddressSpaces)?.reply)?;
         }
         Ok(Self { life, profile: Arc::new(profile) })
     }
@@ -51,8 +51,8 @@ impl Activated {
 const NONE: IpamCapabilities = IpamCapabilities { requires_mac: false, requires_replay: false };
 
 /// Only who wants a pool of no named space needs them: that is refused then, and not the driver.
-fn spaces(name: &DriverName, reply: Reply) -> Result<Option<AddressSpaces>, Failed> {
-    match told(name, Method::AddressSpaces, &reply, AddressSpaces::decode) {
+fn spaces(name: &DriverName, reply: &Reply) -> Result<Option<AddressSpaces>, Failed> {
+    match told(name, Method::AddressSpaces, reply, AddressSpaces::decode) {
         Ok(spaces) => Ok(spaces),
         Err(failed) if matches!(failed.fate, Fate::Refused | Fate::Done) => Ok(None),
         Err(failed) => Err(failed),

@@ -122,3 +122,14 @@ fn a_description_that_is_of_no_use_is_told_at_once() {
     assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent));
     assert!(begin.elapsed() < Duration::from_secs(1));
 }
+
+#[test]
+fn who_is_back_in_the_same_place_is_not_kept_waiting() {
+    let scene = Scene::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    std::fs::write(scene.at("etc/p.spec"), format!("tcp://{free}")).unwrap();
+    let plugins = scene.plugins(PATIENCE);
+    assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::TryAgain);
+    let told = plugins.call(&p(), &leave()).unwrap_err().to_string();
+    assert!(told.contains("it is tried again in 0."), "{told}");
+}

@@ -114,3 +114,27 @@ fn refusals_are_not_repeated() {
     let (failed, _) = fails(Act::Say(404, "404 page not found"), &leave());
     assert_eq!(failed.kind(), Kind::Unsupported);
 }
+
+#[test]
+fn what_is_gone_because_we_took_it_away_is_no_failure() {
+    let gone = |_: &str, before| match before {
+        0 => Act::Close,
+        _ => Act::Say(200, r#"{"Err":"endpoint e not found"}"#),
+    };
+    let scene = Scene::with(gone);
+    let plugins = scene.plugins(PATIENCE);
+    assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
+    assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn who_dies_of_a_request_may_have_carried_it_out() {
+    let scene = Scene::new();
+    let socket = scene.socket();
+    scene.serve(move |_, _| {
+        std::fs::remove_file(&socket).unwrap();
+        Act::Close
+    });
+    let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+    assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Unknown), "{failed}");
+}

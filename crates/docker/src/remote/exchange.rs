@@ -1,0 +1,211 @@
+//! A request and its reply, with all the tries that it takes.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{DriverName, Error, Kind, Result};
+
+use super::breaker::{Closed, Pass};
+use super::calls::{Failed, Fate, Life};
+use super::client::{Lost, Reply, post};
+use super::discover::Installed;
+use super::plugins::{Plugin, Plugins, lock};
+use crate::wire::{Method, Question};
+
+/// A plugin that restarts is waited for as long, once.
+const RESTART: Duration = Duration::from_secs(2);
+/// The first pause between two tries.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// The longest one.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// A request that can be sent as often as it takes.
+pub(super) struct Request<'a> {
+    pub(super) method: Method,
+    pub(super) body: &'a [u8],
+    /// It does no harm if it is carried out twice.
+    pub(super) is_repeatable: bool,
+}
+
+/// How long a call may take, with the questions that have to be asked before it.
+#[derive(Clone, Copy)]
+pub(super) struct Until {
+    patience: Duration,
+    /// No answer is waited for any longer.
+    deadline: Instant,
+    /// No new try begins later.
+    restart: Instant,
+}
+
+impl Until {
+    pub(super) fn patience(patience: Duration) -> Self {
+        let now = Instant::now();
+        Self { patience, deadline: now + patience, restart: now + RESTART.min(patience) }
+    }
+}
+
+/// A reply.
+pub(super) struct Replied {
+    pub(super) reply: Reply,
+    /// Whose it is.
+    pub(super) life: Life,
+    /// An earlier try may have been carried out already.
+    pub(super) was_taken: bool,
+}
+
+/// A request on its way.
+struct Attempt<'a> {
+    name: &'a DriverName,
+    plugin: &'a Plugin,
+    request: &'a Request<'a>,
+    until: &'a Until,
+    /// How it may be tried, once that was asked.
+    pass: Option<Pass>,
+    /// What speaks against the plugin, or against the place where it was.
+    against: Option<(Option<Life>, String)>,
+    was_taken: bool,
+}
+
+impl Plugins {
+    /// Sends a request until there is a reply, or until that is no use any more.
+    pub(super) fn exchange(
+        &self,
+        name: &DriverName,
+        request: &Request<'_>,
+        until: &Until,
+    ) -> Result<Replied, Failed> {
+        let plugin = &*self.plugin(name);
+        let was_known = lock(&plugin.found).is_some();
+        let (pass, against, was_taken) = (None, None, false);
+        let mut attempt = Attempt { name, plugin, request, until, pass, against, was_taken };
+        let mut pause = SHORTEST;
+        loop {
+            let failed = match self.try_once(&mut attempt) {
+                Ok((reply, life)) => {
+                    return Ok(Replied { reply, life, was_taken: attempt.was_taken });
+                }
+                Err(failed) => failed,
+            };
+            attempt.was_taken |= failed.fate == Fate::Unknown;
+            let is_over = Instant::now() + pause > until.restart;
+            if is_over || !attempt.may_be_tried_again(&failed, was_known) {
+                return Err(attempt.end(failed));
+            }
+            thread::sleep(jittered(pause));
+            pause = (pause * 2).min(LONGEST);
+            self.greet(&attempt).map_err(|failed| attempt.end(failed))?;
+        }
+    }
+
+    /// Whoever restarted is asked what he is before he is told to do anything.
+    fn greet(&self, attempt: &Attempt<'_>) -> Result<(), Failed> {
+        if Question::of(attempt.request.method).is_some() {
+            return Ok(());
+        }
+        self.activated(attempt.name, attempt.until).map(drop)
+    }
+
+    fn try_once(&self, attempt: &mut Attempt<'_>) -> Result<(Reply, Life), Failed> {
+        let Attempt { name, plugin, request, until, .. } = *attempt;
+        let found = self.find(name);
+        let life = found.as_ref().ok().map(Installed::life);
+        if attempt.pass.is_none() {
+            let admitted =
+                lock(&plugin.breaker).admit(life.as_ref(), Instant::now(), until.patience);
+            attempt.pass = Some(admitted.map_err(|closed| shut(name, &found, &closed))?);
+        }
+        attempt.against = None;
+        let installed = found.map_err(|error| {
+            attempt.against = Some((None, error.to_string()));
+            Failed::new(error, Fate::Unsent)
+        })?;
+        match post(&installed.address, request.method.name(), request.body, until.deadline) {
+            Ok(reply) => {
+                lock(&plugin.breaker).answered();
+                Ok((reply, installed.life()))
+            }
+            Err(lost) => {
+                if !lost.was_sent || lost.error.kind() == io::ErrorKind::TimedOut {
+                    attempt.against = Some((life, lost.error.to_string()));
+                }
+                Err(gone(name, request.method, &installed, lost))
+            }
+        }
+    }
+}
+
+impl Attempt<'_> {
+    fn may_be_tried_again(&self, failed: &Failed, was_known: bool) -> bool {
+        let may_be = match failed.fate {
+            Fate::Unsent => match failed.kind() {
+                Kind::TryAgain => true,
+                // A plugin that restarts makes its socket anew.
+                Kind::NotFound => was_known,
+                _ => false,
+            },
+            Fate::Unknown => true,
+            Fate::Refused | Fate::Done => false,
+        };
+        let may_be = may_be && (!self.was_taken || self.request.is_repeatable);
+        may_be && self.pass == Some(Pass::Patient)
+    }
+
+    /// The last failure, as the whole call's. What speaks against the plugin is counted once.
+    fn end(&mut self, failed: Failed) -> Failed {
+        if let Some((life, why)) = self.against.take() {
+            lock(&self.plugin.breaker).failed(life, Instant::now(), why);
+        }
+        // Whatever hindered the last try, an earlier one may have come through.
+        if self.was_taken {
+            return Failed::new(Error::try_again(failed.error.to_string()), Fate::Unknown);
+        }
+        failed
+    }
+}
+
+/// A call that is not tried.
+fn shut(name: &DriverName, found: &Result<Installed>, closed: &Closed) -> Failed {
+    let Closed { why, left } = closed;
+    let what = match found {
+        Ok(installed) => format!(
+            "plugin {name} does not answer at {}: {why}; it is tried again in {:.1} s, or when its \
+             socket or description changes",
+            installed.address,
+            left.as_secs_f32()
+        ),
+        Err(error) => {
+            return Failed::new(Error::new(error.kind(), error.to_string()), Fate::Unsent);
+        }
+    };
+    Failed::new(Error::try_again(what), Fate::Unsent)
+}
+
+/// A call without an answer.
+fn gone(name: &DriverName, method: Method, installed: &Installed, lost: Lost) -> Failed {
+    let Lost { error, was_sent } = lost;
+    let (at, method) = (&installed.address, method.name());
+    if was_sent {
+        let what = format!(
+            "plugin {name} at {at} took {method} and gave no answer: it may have done it or not"
+        );
+        return Failed::new(Error::try_again(what).because(error), Fate::Unknown);
+    }
+    let is_distrust = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => Kind::Denied,
+        // Longer than a socket's path can be.
+        io::ErrorKind::InvalidFilename => Kind::Invalid,
+        _ if is_distrust => Kind::Invalid,
+        _ => Kind::TryAgain,
+    };
+    let what = format!("plugin {name} does not answer at {at}");
+    Failed::new(Error::new(kind, what).because(error), Fate::Unsent)
+}
+
+/// Between half of it and all of it, so that many do not come at once.
+fn jittered(pause: Duration) -> Duration {
+    let part = RandomState::new().hash_one(0_u8) % 128;
+    pause / 256 * (128 + u32::try_from(part).unwrap_or_default())
+}
