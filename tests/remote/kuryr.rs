@@ -11,6 +11,8 @@ use tests::remote_driver::Kuryr;
 use tests::{Plugins, World};
 
 const PORT: u16 = 9696;
+const KEYS: [&str; 2] =
+    ["/var/run/docker/netns/000000000001", "/var/run/docker/netns/000000000002"];
 
 struct Host {
     // Before the world, in which they are.
@@ -37,11 +39,47 @@ impl Host {
 }
 
 #[test]
-fn sanity() {
+fn kuryr_libnetwork_by_spoke() {
     let host = Host::new();
-    println!("{}", host.world.sh("exec 3<>/dev/tcp/127.0.0.1/23750; printf 'POST /Plugin.Activate HTTP/1.0\r\n\r\n' >&3; cat <&3"));
-    println!("{}", host.world.sh("exec 3<>/dev/tcp/127.0.0.1/23750; printf 'POST /IpamDriver.GetDefaultAddressSpaces HTTP/1.0\r\n\r\n' >&3; cat <&3"));
-    println!("{}", host.world.sh(r#"exec 3<>/dev/tcp/127.0.0.1/23750; B='{"AddressSpace":"no_address_space","Pool":"10.9.0.0/24","SubPool":"","Options":{},"V6":false}'; printf "POST /IpamDriver.RequestPool HTTP/1.0\r\nContent-Length: ${#B}\r\n\r\n$B" >&3; cat <&3"#));
-    println!("{}", host.kuryr.log());
-    panic!();
+    let (world, project) = (&host.world, &host.project);
+    let spoke = |arguments: &str| {
+        let done = world.try_sh(&format!("{}/spoke {arguments}", Plugins::MOUNT));
+        let said = format!("spoke {arguments}\n{}{}", done.stdout, done.stderr);
+        assert_eq!(done.status, 0, "{said}\n{}", host.kuryr.log());
+        done.stdout
+    };
+    let before = project.everything();
+    spoke(
+        "network create --driver upstream --ipam-driver upstream --subnet 10.190.0.0/24 --gateway 10.190.0.1 net",
+    );
+    assert_eq!(project.list("networks", "").len(), 1);
+    // It takes only such sandboxes as Docker names.
+    world.sh("mkdir -p /run/docker/netns");
+    let addresses = [("one", KEYS[0]), ("two", KEYS[1])].map(|(name, key)| {
+        world.netns(name);
+        world.sh(&format!("touch {key}; mount --bind /run/netns/{name} {key}"));
+        spoke(&format!("network connect --container {name} net {key}"));
+        let shown = world.sh(&format!("ip -n {name} -4 -o address show dev eth0"));
+        let net = shown.split_whitespace().nth(3).expect("an address").to_owned();
+        net.split('/').next().unwrap().to_owned()
+    });
+    for address in &addresses {
+        let port = project.only("ports", &format!("fixed_ips=ip_address%3D{address}"));
+        assert_eq!(port["status"], "ACTIVE", "{port}");
+        let mac = port["mac_address"].as_str().unwrap();
+        assert!(spoke("ps").contains(mac), "{port}");
+    }
+    assert_eq!(host.switch.ports().len(), 2);
+    world.sh(&format!("ip netns exec one busybox ping -c 1 -W 5 {}", addresses[1]));
+    let routes = world.sh("ip -n one route");
+    assert!(routes.contains("default via 10.190.0.1 dev eth0"), "{routes}");
+    spoke("network disconnect net one");
+    spoke("network disconnect net two");
+    spoke("network rm net");
+    KEYS.map(|key| world.sh(&format!("umount {key}")));
+    assert_eq!(spoke("gc --dry-run -o json").trim(), "[]");
+    assert_eq!(host.switch.ports(), Vec::<String>::new());
+    let changes = project.everything().changes(&before);
+    assert!(changes.is_empty(), "in Neutron:\n{}\n{}", changes.join("\n"), host.kuryr.log());
+    host.kuryr.stop();
 }

@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bed;
+mod discovery;
 mod driver;
 mod failure;
 mod gateways;
 mod ipam;
+mod kuryr;
 mod life;
 mod lost;
+mod ours;

@@ -1,0 +1,136 @@
+//! Where plugins are found, and who is told what of the host.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use tests::remote_driver::{Asked, Certificates, Manners, RemoteDriver};
+use tests::{Plugins, Serve, World};
+
+const PORT: u16 = 4711;
+
+/// A network's life with the plugin of this name.
+#[track_caller]
+fn works(world: &World, name: &str) {
+    let spoke = format!("{}/spoke network", Plugins::MOUNT);
+    world.sh(&format!("{spoke} create --driver {name} --ipam-driver {name} net"));
+    world.netns("one");
+    world.sh(&format!("{spoke} connect net one; {spoke} disconnect net one; {spoke} rm net"));
+    world.sh("ip netns del one");
+}
+
+#[track_caller]
+fn describe(world: &World, path: &str, text: &str) {
+    let path = world.path(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn sockets_and_descriptions() {
+    let world = World::new(&Plugins::subject());
+    let mut driver = RemoteDriver::silent(&world, Manners::default());
+    driver.listen(&world, "/run/docker/plugins/flat.sock");
+    driver.listen(&world, "/run/docker/plugins/deep/deep.sock");
+    driver.listen(&world, "/run/elsewhere.sock");
+    driver.listen_tcp(PORT, None);
+    describe(&world, "/etc/docker/plugins/unix.spec", "unix:///run/elsewhere.sock\n");
+    describe(&world, "/usr/lib/docker/plugins/tcp/tcp.spec", "tcp://127.0.0.1:4711");
+    describe(&world, "/etc/docker/plugins/http.spec", "http://127.0.0.1:4711");
+    let json = r#"{"Name": "json", "Addr": "http://127.0.0.1:4711"}"#;
+    describe(&world, "/usr/lib/docker/plugins/json.json", json);
+    for name in ["flat", "deep", "unix", "tcp", "http", "json"] {
+        works(&world, name);
+        driver.is_empty();
+    }
+    // The socket comes before the description, which leads nowhere.
+    describe(&world, "/etc/docker/plugins/flat.spec", "tcp://127.0.0.1:1");
+    works(&world, "flat");
+    let done = world.try_sh("/opt/cni/bin/spoke network create --driver nosuch net");
+    assert_eq!(done.status, 3, "{done:?}");
+    assert!(done.stderr.contains("/run/docker/plugins"), "{}", done.stderr);
+}
+
+#[test]
+fn certificates_on_both_sides() {
+    let world = World::new(&Plugins::subject());
+    let certificates = Certificates::new("127.0.0.1");
+    let mut driver = RemoteDriver::silent(&world, Manners::default());
+    driver.listen_tcp(PORT, Some(certificates.tls.clone()));
+    for (name, text) in [
+        ("authority", &certificates.authority),
+        ("certificate", &certificates.certificate),
+        ("key", &certificates.key),
+    ] {
+        describe(&world, &format!("/etc/secure/{name}.pem"), text);
+    }
+    let with = |tls: &str| {
+        let address = format!("https://127.0.0.1:{PORT}");
+        format!(r#"{{"Name": "secure", "Addr": "{address}", "TLSConfig": {{{tls}}}}}"#)
+    };
+    let ours = r#""CertFile": "/etc/secure/certificate.pem", "KeyFile": "/etc/secure/key.pem""#;
+    let authority = r#""CAFile": "/etc/secure/authority.pem""#;
+    let path = "/etc/docker/plugins/secure.json";
+    describe(&world, path, &with(&format!("{ours}, {authority}")));
+    works(&world, "secure");
+    describe(&world, path, &with(&format!(r#"{ours}, "InsecureSkipVerify": true"#)));
+    works(&world, "secure");
+    driver.is_empty();
+    driver.take();
+    describe(&world, path, &with(authority));
+    let create = "/opt/cni/bin/spoke network create --driver secure --ipam-driver secure net";
+    let done = world.try_sh(create);
+    assert_ne!(done.status, 0, "without a certificate of ours");
+    let other = Certificates::new("127.0.0.1");
+    describe(&world, "/etc/secure/authority.pem", &other.authority);
+    describe(&world, path, &with(&format!("{ours}, {authority}")));
+    let done = world.try_sh(create);
+    assert_ne!(done.status, 0, "whom that authority does not know");
+    assert_eq!(driver.take(), [], "neither was answered");
+}
+
+/// So many calls of this kind, when they have come.
+#[track_caller]
+fn asked(driver: &RemoteDriver, method: &str, count: usize) -> Vec<Asked> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut told = Vec::new();
+    while told.len() < count {
+        assert!(Instant::now() < deadline, "{method}: {told:?}");
+        told.extend(driver.take().into_iter().filter(|call| call.method == method));
+        std::thread::yield_now();
+    }
+    told
+}
+
+#[test]
+fn hosts_are_told_to_who_reaches_beyond_this_one() {
+    let world = World::new(&Plugins::subject());
+    let global = Manners { connectivity: Some("global".into()), ..Manners::default() };
+    let wide = RemoteDriver::start(&world, "wide", global);
+    let narrow = RemoteDriver::start(&world, "narrow", Manners::default());
+    let hosts = |others: &str| {
+        let text = format!("[remote]\nhosts = [\"192.0.2.1\"{others}]\nown = \"192.0.2.1\"\n");
+        describe(&world, "/etc/spoke/config.toml", &text);
+    };
+    hosts(", \"192.0.2.2\"");
+    for name in ["wide", "narrow"] {
+        let create = format!("network create --driver {name} --ipam-driver {name} {name}");
+        world.sh(&format!("{}/spoke {create}", Plugins::MOUNT));
+    }
+    let serve = Serve::start(&world, &[]);
+    let told = asked(&wide, "DiscoverNew", 2);
+    serve.stop();
+    assert!(told.iter().all(|call| call.body["DiscoveryType"] == 1), "{told:?}");
+    let whom: std::collections::BTreeMap<_, _> = told
+        .iter()
+        .map(|call| &call.body["DiscoveryData"])
+        .map(|data| (data["Address"].as_str().unwrap(), data["Self"].as_bool().unwrap()))
+        .collect();
+    let all = [("192.0.2.1", true), ("192.0.2.2", false)].into_iter().collect();
+    assert_eq!(whom, all);
+    assert!(!narrow.take().iter().any(|call| call.method == "DiscoverNew"));
+    hosts("");
+    let serve = Serve::start(&world, &[]);
+    let gone = asked(&wide, "DiscoverDelete", 1);
+    assert_eq!(gone[0].body["DiscoveryData"]["Address"], "192.0.2.2");
+    serve.stop();
+}
