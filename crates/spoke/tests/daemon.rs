@@ -32,12 +32,14 @@ impl Host {
         let below = |path: &str| root.path().join(path).display().to_string();
         let config = format!(
             "[store]\nruntime = {:?}\nstate = {:?}\n[docker]\nsocket = {:?}\napi = []\n\
-             [metrics]\nlisten = {:?}\n[events]\npath = {:?}\n",
+             [metrics]\nlisten = {:?}\n[events]\npath = {:?}\n\
+             [remote]\nsockets = [{:?}]\ndescriptions = []\n",
             below("run"),
             below("state"),
             below("plugins/spoke.sock"),
             below("metrics.sock"),
             below("run/events"),
+            below("plugins"),
         );
         std::fs::write(root.path().join("config.toml"), config).unwrap();
         Self { root }
@@ -425,4 +427,21 @@ fn is_small() {
     let own = daemon.status("RssAnon:");
     assert!(own < 8 << 10, "{own} KiB of its own");
     assert!(daemon.status("Threads:") <= 20);
+}
+
+#[test]
+fn tells_of_docker_plugins_that_come_and_go() {
+    let host = Host::new();
+    let mut daemon = host.start();
+    let socket = host.path("plugins/other.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    assert!(daemon.until("event=plugin-came").contains("plugin other came"));
+    drop(listener);
+    std::fs::remove_file(&socket).unwrap();
+    assert!(daemon.until("event=plugin-gone").contains("plugin other went"));
+    std::fs::create_dir(host.path("plugins/more")).unwrap();
+    let _more = UnixListener::bind(host.path("plugins/more/more.sock")).unwrap();
+    daemon.until("plugin more came");
+    assert!(host.figures().contains("spoke_remote_owed 0"));
+    assert!(!host.events().contains(&"failed".to_owned()));
 }

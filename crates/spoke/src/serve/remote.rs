@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -208,15 +207,20 @@ impl Keeper<'_> {
         };
         let told = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
         self.gone = told.filter(|host| !config.remote.hosts.contains(host)).collect();
-        let hosts = config.remote.hosts.iter().chain(&self.gone);
-        let lines: String = hosts.map(|host| format!("{host}\n")).collect();
-        if lines != text && !(lines.is_empty() && text.is_empty()) {
-            self.write_hosts(&path, &lines);
+        if self.lines() != text {
+            self.write_hosts();
         }
     }
 
-    fn write_hosts(&self, path: &Path, lines: &str) {
-        if let Err(error) = std::fs::write(path, lines) {
+    /// Those that plugins know, one a line.
+    fn lines(&self) -> String {
+        let hosts = self.daemon.worlds.config().remote.hosts.iter().chain(&self.gone);
+        hosts.map(|host| format!("{host}\n")).collect()
+    }
+
+    fn write_hosts(&self) {
+        let path = self.daemon.worlds.config().store.runtime.join(TOLD);
+        if let Err(error) = std::fs::write(&path, self.lines()) {
             let error = Error::os(format!("writing {}", path.display()), error);
             self.daemon.journal.failed("remembering hosts", &error);
         }
@@ -228,15 +232,26 @@ impl Keeper<'_> {
             return;
         }
         let Ok(used) = self.used() else { return };
+        let mut do_all_know = true;
         for name in used {
-            let Some(life) = self.known.get(&name).cloned() else { continue };
+            let Some(life) = self.known.get(&name).cloned() else {
+                do_all_know = false;
+                continue;
+            };
             if self.informed.get(&name) == Some(&life) {
                 continue;
             }
             match self.inform_one(&name) {
                 Ok(()) => drop(self.informed.insert(name, life)),
-                Err(error) => self.told(Some(error)),
+                Err(error) => {
+                    do_all_know = false;
+                    self.told(Some(error));
+                }
             }
+        }
+        if do_all_know && !self.gone.is_empty() {
+            self.gone.clear();
+            self.write_hosts();
         }
     }
 
