@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tests::fault_proxy::FaultProxy;
 use tests::neutron_lab::ApiLab;
+use tests::neutron_switch::Switch;
 use tests::remote_driver::Kuryr;
 use tests::{Plugins, World};
 
@@ -19,6 +20,7 @@ fn kuryr_is_what_it_is_known_for() {
     let world = World::new(&Plugins::subject());
     let netns = PathBuf::from(format!("/proc/{}/ns/net", world.pid()));
     let _proxy = FaultProxy::inside(&netns, PORT, ApiLab::shared().upstream(&project));
+    let _switch = Switch::start(&world);
     let host = format!("ovs-{}", &project.id()[..8]);
     let _kuryr = Kuryr::start(&world, &format!("http://127.0.0.1:{PORT}"), &host);
     let verdicts = test(&world, "upstream --no-interfaces");
