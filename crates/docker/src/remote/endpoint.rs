@@ -95,7 +95,7 @@ impl Remote {
         // The kernel withholds those that do not lead; they are ways out nevertheless.
         Ok(Joined {
             kernel: kernel(attachment, &kept, |_| true),
-            keeps_in: kept.keeps_in,
+            keeps_in: kept.keeps_in || NetworkSaid::read(&link.network)?.internal,
             gateways: kept.ways_out(),
             prefix: kept.prefix,
         })

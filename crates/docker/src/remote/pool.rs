@@ -148,7 +148,8 @@ impl Remote {
         let mut refused: Vec<Undo> = Vec::new();
         let got = loop {
             let got = self.ask_pool(page, terms.driver, &asked)?;
-            let undo = Undo::ReleasePool(terms.driver.clone(), got.key.to_string(), asked.clone());
+            let known = asked.known(got.pool);
+            let undo = Undo::ReleasePool(terms.driver.clone(), got.key.to_string(), known);
             let is_chosen =
                 pool.net.is_none_or(|net| net.prefix_len() > 0 && net.addr().is_unspecified());
             let matters = is_chosen && terms.scope == Scope::Local && got.pool.prefix_len() > 0;
@@ -199,7 +200,7 @@ impl Remote {
                 return Err(failed.into());
             }
         };
-        let undo = known(got.key.as_str());
+        let undo = Undo::ReleasePool(driver.clone(), got.key.to_string(), asked.known(got.pool));
         page.put(&before, undo.clone());
         page.save()?;
         for (key, record) in self.ledger.records(Place::Owed)? {

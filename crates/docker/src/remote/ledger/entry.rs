@@ -54,6 +54,13 @@ pub(in super::super) struct PoolAsked {
     pub(in super::super) options: BTreeMap<String, String>,
 }
 
+impl PoolAsked {
+    /// The same for the pool that came of it: a driver that forgets is asked for no other one.
+    pub(in super::super) fn known(&self, net: IpNet) -> Self {
+        Self { net: Some(net), ..self.clone() }
+    }
+}
+
 /// What an IPAM driver gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
