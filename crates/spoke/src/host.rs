@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{Host, Occupied, Turn};
-use model::{AttachmentId, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
@@ -13,13 +13,14 @@ use crate::worlds::Shared;
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
     me: Process,
+    backend: Backend,
     shared: Shared,
 }
 
 impl ThisHost {
     /// Learns who we are; threads that have the same `shared` take turns. Fails where `/proc` is not mounted.
-    pub(crate) fn new(shared: Shared) -> Result<Self> {
-        Ok(Self { me: netlink::process::me()?, shared })
+    pub(crate) fn new(backend: Backend, shared: Shared) -> Result<Self> {
+        Ok(Self { me: netlink::process::me()?, backend, shared })
     }
 }
 
@@ -51,6 +52,10 @@ impl Host for ThisHost {
 
     fn turn(&self, id: &AttachmentId) -> Turn {
         self.shared.turns.take(id)
+    }
+
+    fn backend(&self) -> Backend {
+        self.backend
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {

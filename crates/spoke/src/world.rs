@@ -39,7 +39,7 @@ impl World {
             store: open_store(config)?,
             driver: Dataplane::new(life, config, shared.opened.clone()),
             sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
-            host: ThisHost::new(shared)?,
+            host: ThisHost::new(config.firewall.backend, shared)?,
         })
     }
 

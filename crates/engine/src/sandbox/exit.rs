@@ -16,8 +16,9 @@ use crate::{Engine, Request};
 pub const GATEWAY_NETWORK: &str = "gwbridge";
 
 impl Engine<'_> {
-    /// The attachment that leads the sandbox of these out: those are complete.
-    pub(super) fn exit_of(&self, members: &[Attachment]) -> Result<Option<Request>> {
+    /// The attachment that leads the sandbox of these out, which are complete; of the names that it
+    /// may have the one at this place.
+    pub(super) fn exit_of(&self, members: &[Attachment], place: u16) -> Result<Option<Request>> {
         let Some(one) = members.iter().find(|member| !is_exit(&member.id)) else { return Ok(None) };
         let network = self.gateway_network()?;
         let mut wiring = network.wiring.clone();
@@ -29,7 +30,7 @@ impl Engine<'_> {
         Ok(Some(Request {
             layer: Layer::Link,
             container: one.id.container.clone(),
-            ifname: next_name(members)?,
+            ifname: next_name(members, place)?,
             owner: one.owner.clone(),
             sandbox: one.sandbox.clone(),
             wiring,
@@ -144,7 +145,7 @@ fn checked(network: Network) -> Result<Network> {
 }
 
 /// After the last of the interfaces that are called so, as Docker calls them.
-fn next_name(members: &[Attachment]) -> Result<IfName> {
+fn next_name(members: &[Attachment], place: u16) -> Result<IfName> {
     let number = |name: &IfName| name.as_str().strip_prefix("eth")?.parse::<u16>().ok();
     let made = members.iter().filter_map(|member| match &member.phase {
         Phase::Attached(attached) => Some(&attached.interfaces),
@@ -152,5 +153,5 @@ fn next_name(members: &[Attachment]) -> Result<IfName> {
     });
     let made = made.flatten().filter(|it| it.place == model::Place::Sandbox).map(|it| &it.name);
     let last = made.chain(members.iter().map(|member| &member.id.ifname)).filter_map(number).max();
-    format!("eth{}", last.map_or(0, |last| last.saturating_add(1))).parse()
+    format!("eth{}", last.map_or(0, |last| last.saturating_add(1)).saturating_add(place)).parse()
 }

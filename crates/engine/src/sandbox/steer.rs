@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Error, Family, Layer, Phase, Process, Result, Roster,
-    Steering,
+    Attachment, AttachmentId, ContainerId, Error, Family, Kind, Layer, Phase, Process, Result,
+    Roster, Steering,
 };
 
 use super::choice::{Candidate, choose, needs_exit};
@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long one waits for an attachment that is being removed.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How many names are tried for an exit.
+const NAMES: u16 = 4;
 
 /// After so long it looks whether that process is done. A daemon does not end.
 const LOOK: Duration = Duration::from_millis(10);
@@ -88,12 +91,24 @@ impl Engine<'_> {
         match next {
             Next::Rest => Ok(()),
             Next::Leave(id) => self.remove(id),
-            Next::Enter => match self.exit_of(members)? {
-                Some(request) => self.attach_as(&request, Role::Leading(0)).map(|_| ()),
-                None => Ok(()),
-            },
+            Next::Enter => self.enter(members),
             Next::Lead => self.lead(members, is_known),
         }
+    }
+
+    /// Others may have interfaces in the sandbox that nobody here knows of, called as the exit would
+    /// be: then it is called otherwise.
+    fn enter(&self, members: &[Attachment]) -> Result<()> {
+        let mut entered = Ok(());
+        for place in 0..NAMES {
+            let Some(request) = self.exit_of(members, place)? else { return Ok(()) };
+            entered = self.attach_as(&request, Role::Leading(0)).map(|_| ());
+            match &entered {
+                Err(error) if error.kind() == Kind::Conflict => {}
+                Ok(()) | Err(_) => break,
+            }
+        }
+        entered
     }
 
     /// Tells drivers what they lead out: first those that lead less than before, so that no two do

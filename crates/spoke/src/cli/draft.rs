@@ -12,7 +12,7 @@ use engine::{Occupancy, check_subnet};
 use model::{
     Backend, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet,
     Ipam, Link, LinkKind, Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route,
-    Runtime, Space, Wiring, hosts_of,
+    Runtime, Space, Stage, Wiring, hosts_of,
 };
 
 use super::args::{CreateArgs, Driver};
@@ -29,7 +29,11 @@ pub(super) fn network(
     known: &[Network],
     facts: &HostFacts,
 ) -> Result<Network> {
-    if known.iter().any(|network| network.name == wanted.name) {
+    // What somebody left half made is taken down before it is made again.
+    let is_taken = |it: &Network| {
+        it.name == wanted.name && matches!(it.stage, Stage::Made | Stage::Template)
+    };
+    if known.iter().any(is_taken) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
     lan::refuse_senseless(wanted)?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
     Alias, Attachment, AttachmentId, Claim, Cursor, Dns, Handoff, Holder, Ipam, Layer, Lease,
-    Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation, Runtime, Space,
-    Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
+    Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation, Roster, Runtime,
+    Space, Steering, Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -143,6 +143,13 @@ pub(crate) fn alias(id: &str, network: &str) -> Record {
         handoff: Handoff::Caller,
         publish_on: Some("192.0.2.1".parse().unwrap()),
         prefix: Some("eth".parse().unwrap()),
+    })
+}
+
+pub(crate) fn roster(container: &str) -> Record {
+    Record::Sandbox(Roster {
+        members: [id("podman", container), id("kube", container)].into(),
+        steering: Steering::By(Process { pid: 1, start: 2 }),
     })
 }
 
