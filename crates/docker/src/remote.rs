@@ -25,6 +25,7 @@ pub mod plugins;
 mod pool;
 mod replay;
 pub mod said;
+mod settle;
 mod verdict;
 
 use std::path::PathBuf;

@@ -358,11 +358,15 @@ fn decode(file: &File) -> Result<Record, Why> {
     if text.len() as u64 > LONGEST {
         return Err(damaged(&"it is too long"));
     }
-    let Versioned { version } = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
-    if version > VERSION {
-        return Err(Why::Later(version));
+    let read = serde_json::from_slice::<Record>(&text);
+    let version = match &read {
+        Ok(record) => Some(record.version),
+        Err(_) => serde_json::from_slice::<Versioned>(&text).ok().map(|form| form.version),
+    };
+    match version.filter(|version| *version > VERSION) {
+        Some(later) => Err(Why::Later(later)),
+        None => read.map_err(|error| damaged(&error)),
     }
-    serde_json::from_slice(&text).map_err(|error| damaged(&error))
 }
 
 fn open(path: &Path) -> io::Result<File> {

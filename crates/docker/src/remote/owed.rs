@@ -6,7 +6,7 @@ use model::{DriverName, Kind, NetworkName, Result, Timestamp};
 
 use super::calls::{Failed, Fate};
 use super::ledger::{Entry, Owed, Page, Place, PoolAsked, Record, Subject, Undo};
-use super::{Debt, Debtor, Remote, Settled, Urgency};
+use super::{Remote, Urgency};
 use crate::wire::{Answer, Call};
 
 /// A call that was refused as often as this is in nobody's way any more.
@@ -105,7 +105,7 @@ impl Remote {
 
     /// Carries out what is owed on a page by now; what is left of it. Nothing is done where somebody
     /// else works on it.
-    fn settle_page(&self, key: &str, urgency: Urgency) -> Result<Option<Record>> {
+    pub(super) fn settle_page(&self, key: &str, urgency: Urgency) -> Result<Option<Record>> {
         let mut page = match self.ledger.find_idle(key) {
             Ok(Some(page)) => page,
             Ok(None) => return Ok(None),
@@ -260,98 +260,6 @@ impl Remote {
         }
         Ok(Ok(known))
     }
-
-    /// What plugins are owed. Calls nobody.
-    pub fn owed(&self) -> Result<Vec<Debt>> {
-        let mut debts = Vec::new();
-        for place in [Place::Held, Place::Owed] {
-            for key in self.ledger.keys(place)? {
-                match self.ledger.peek(&key) {
-                    Ok(Some(record)) => debts.extend(self.debts(&key, &record)),
-                    Ok(None) => {}
-                    Err(error) => debts.push(unreadable(&key, error.to_string())),
-                }
-            }
-        }
-        let odd = self.ledger.odd()?;
-        let why = || "it is no page of the ledger".to_owned();
-        debts.extend(odd.iter().map(|key| unreadable(key, why())));
-        Ok(debts)
-    }
-
-    /// Carries out what is owed. Safe beside other processes that do the same.
-    pub fn settle(&self, urgency: Urgency) -> Result<Settled> {
-        let mut settled = Settled::default();
-        let mut keys = self.ledger.keys(Place::Owed)?;
-        if urgency == Urgency::Now || !self.was_swept() {
-            self.ledger.tidy();
-            let held = self.ledger.records(Place::Held)?.into_iter();
-            let void = held.filter(|(_, record)| record.is_of_another_boot(&self.ledger));
-            keys.extend(void.map(|(key, _)| key));
-        }
-        // Endpoints come before networks.
-        keys.sort_unstable();
-        let mut waiting = BTreeSet::new();
-        for key in keys {
-            match self.settle_one(&key, urgency, &mut waiting) {
-                Ok((done, left)) => {
-                    settled.done.extend(done);
-                    settled.left.extend(left);
-                }
-                Err(error) => settled.left.push(unreadable(&key, error.to_string())),
-            }
-        }
-        Ok(settled)
-    }
-
-    fn settle_one(
-        &self,
-        key: &str,
-        urgency: Urgency,
-        waiting: &mut BTreeSet<NetworkName>,
-    ) -> Result<(Vec<Debt>, Vec<Debt>)> {
-        let Some(before) = self.ledger.peek(key)? else { return Ok((Vec::new(), Vec::new())) };
-        let mut owed = self.debts(key, &before);
-        if matches!(&before.subject, Subject::Network(network) if waiting.contains(network)) {
-            return Ok((Vec::new(), owed));
-        }
-        let after = self.settle_page(key, urgency)?;
-        let left: Vec<Debt> = after.iter().flat_map(|record| self.debts(key, record)).collect();
-        if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after
-            && entries.iter().any(is_in_the_way)
-        {
-            waiting.insert(id.network.clone());
-        }
-        owed.retain(|debt| left.iter().all(|left| left.what != debt.what));
-        Ok((owed, left))
-    }
-
-    /// Forgets what is owed on a page of the ledger: whatever the plugin holds stays there. Fails
-    /// with [`Kind::NotFound`] where there is no such page.
-    pub fn forget(&self, page: &str) -> Result<()> {
-        self.ledger.forget(page)
-    }
-
-    fn debts(&self, key: &str, record: &Record) -> Vec<Debt> {
-        let is_void = record.is_of_another_boot(&self.ledger);
-        let entries = record.entries.iter().filter(|entry| is_void || entry.owed.is_some());
-        let debts = entries.map(|entry| {
-            let mut entry = entry.clone();
-            entry.owe(self.now());
-            let is_lost = entry.is_lost();
-            let (since, tries, error) = entry.owed.map_or((self.now(), 0, String::new()), |owed| {
-                (owed.since, owed.tries, owed.error)
-            });
-            let who = match &record.subject {
-                Subject::Network(network) => Debtor::Network(network.clone()),
-                Subject::Attachment(id, _) => Debtor::Attachment(id.clone()),
-            };
-            let driver = Some(entry.undo.driver().clone());
-            let (what, page) = (entry.undo.to_string(), key.to_owned());
-            Debt { who, driver, what, since, tries, error, is_lost, page }
-        });
-        debts.collect()
-    }
 }
 
 impl Pass {
@@ -437,7 +345,7 @@ fn is_as_good_as_done(failed: &Failed) -> bool {
     }
 }
 
-fn is_in_the_way(entry: &Entry) -> bool {
+pub(super) fn is_in_the_way(entry: &Entry) -> bool {
     !entry.is_lost() && entry.owed.as_ref().is_some_and(|owed| owed.tries < PATIENT)
 }
 
@@ -445,19 +353,6 @@ fn is_due(owed: &Owed, urgency: Urgency, now: Timestamp) -> bool {
     let pause = 1_u64.checked_shl(owed.tries).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
     // A clock that was put back is no reason to wait for it.
     urgency == Urgency::Now || owed.tries == 0 || now < owed.tried || now.0 - owed.tried.0 >= pause
-}
-
-fn unreadable(key: &str, error: String) -> Debt {
-    Debt {
-        who: Debtor::Unreadable,
-        driver: None,
-        what: "what it says".to_owned(),
-        since: Timestamp(0),
-        tries: 0,
-        error,
-        is_lost: true,
-        page: key.to_owned(),
-    }
 }
 
 fn name(subject: &Subject) -> String {

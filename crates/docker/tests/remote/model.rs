@@ -1,5 +1,7 @@
 //! A network and IPAM driver in memory, strict about what it is asked, that fails when it is told to.
 
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -134,7 +136,7 @@ pub(crate) fn profile() -> Profile {
 impl Calls for Plugin {
     fn call(&self, driver: &DriverName, call: &Call) -> Result<Answer, Failed> {
         let mut state = self.state();
-        state.log.push(describe(call));
+        state.log.push(words::describe(call));
         state.calls.push(call.clone());
         let count = state.count;
         state.count += 1;
@@ -366,37 +368,6 @@ pub(crate) fn joined(source: &str, gateway: &str) -> Joined {
         interface: Some(Moved { from: source.parse().unwrap(), prefix: "eth".into() }),
         gateway: gateway.parse().ok(),
         ..Joined::default()
-    }
-}
-
-fn describe(call: &Call) -> String {
-    match call {
-        Call::GwAllocCheck(_) => "GwAllocCheck".into(),
-        Call::CreateNetwork(_) => "CreateNetwork".into(),
-        Call::DeleteNetwork(_) => "DeleteNetwork".into(),
-        Call::AllocateNetwork(_) => "AllocateNetwork".into(),
-        Call::FreeNetwork(_) => "FreeNetwork".into(),
-        Call::CreateEndpoint(_) => "CreateEndpoint".into(),
-        Call::EndpointOperInfo(_) => "EndpointOperInfo".into(),
-        Call::DeleteEndpoint(_) => "DeleteEndpoint".into(),
-        Call::Join(_) => "Join".into(),
-        Call::Leave(_) => "Leave".into(),
-        Call::ProgramConnectivity(_) => "Program".into(),
-        Call::RevokeConnectivity(_) => "Revoke".into(),
-        Call::DiscoverNew(_) => "DiscoverNew".into(),
-        Call::DiscoverDelete(_) => "DiscoverDelete".into(),
-        Call::RequestPool(one) => match one.pool {
-            Some(pool) => format!("RequestPool {pool}"),
-            None => format!("RequestPool {}", if one.v6 { "v6" } else { "v4" }),
-        },
-        Call::ReleasePool(key) => {
-            format!("ReleasePool {}", key.as_str().split('|').nth(1).unwrap_or("?"))
-        }
-        Call::RequestAddress(one) => match one.address {
-            Some(address) => format!("RequestAddress {address} {:?}", one.purpose),
-            None => format!("RequestAddress {:?}", one.purpose),
-        },
-        Call::ReleaseAddress(one) => format!("ReleaseAddress {}", one.address),
     }
 }
 
