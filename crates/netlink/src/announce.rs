@@ -59,19 +59,27 @@ impl Announcement {
         }
     }
 
-    /// Tells it from a thread, and returns at once. The calling thread is in the host's namespace.
-    /// Where there are too many threads nothing is told.
+    /// Tells it from a thread, and returns at once; the kernel is expected to have told it when the
+    /// interface came up (`arp_notify`, `ndisc_notify`). The calling thread is in the host's
+    /// namespace. Where there are too many threads nothing is told, and neither where the process
+    /// ends within a second: it would have to wait for the kernel to close the thread's sockets.
     pub fn tell_from_thread(self) {
         let thread = thread::Builder::new().name("announce".into()).stack_size(STACK);
-        let _ = thread.spawn(move || self.tell());
+        let _ = thread.spawn(move || {
+            thread::sleep(INTERVAL);
+            self.rounds(ROUNDS - 1);
+        });
     }
 
     /// The interface may be gone, and its namespace: then nobody needs to be told.
     fn tell(&self) {
-        if self.wait().is_err() {
-            return;
+        if self.wait().is_ok() {
+            self.rounds(ROUNDS);
         }
-        for round in 0..ROUNDS {
+    }
+
+    fn rounds(&self, rounds: usize) {
+        for round in 0..rounds {
             if round > 0 {
                 thread::sleep(INTERVAL);
             }
