@@ -78,7 +78,7 @@ pub(crate) fn test_cni(wish: &CniWish) -> Result<Report> {
 impl<'w> Plugin<'w> {
     fn new(wish: &'w CniWish) -> Result<Self> {
         let id = format!("{}-{:x}", std::process::id(), wish.plugin.as_os_str().len());
-        let host = sandbox::make(&format!("host-{id}"))?;
+        let host = sandbox::make(&format!("host{:08x}", std::process::id()))?;
         let data = std::env::temp_dir().join(format!("spoke-kit-{id}"));
         let mut plugin = Self { wish, host, data, vars: Vars::new() };
         plugin.parent()?;
@@ -215,6 +215,7 @@ impl<'w> Plugin<'w> {
 impl Drop for Plugin<'_> {
     fn drop(&mut self) {
         let _ = Netns::unmake(&self.host);
+        sandbox::leave_place();
         let _ = fs::remove_dir_all(&self.data);
     }
 }

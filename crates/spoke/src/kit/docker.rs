@@ -73,6 +73,7 @@ pub(crate) fn test_plugin(wish: &PluginWish) -> Result<Report> {
         let vars = plugin.vars(&facts);
         report.add(case, Run::new(&plugin, &script, vars));
     }
+    sandbox::leave_place();
     Ok(report)
 }
 

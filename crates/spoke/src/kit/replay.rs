@@ -127,17 +127,16 @@ fn is_error(code: u16, answer: &Value) -> bool {
 
 /// What is called differently now, so that later calls name it as it is called.
 fn learn(renamed: &mut Vec<(String, String)>, old: &Value, new: &Value) {
-    for key in ["PoolID", "Address"] {
+    let pair = |key: &str| {
         let text = |value: &Value| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let (Some(old), Some(new)) = (text(old), text(new)) else { continue };
-        if let (Some((old, _)), Some((new, _))) = (old.split_once('/'), new.split_once('/')) {
-            if key == "Address" && old != new {
-                renamed.push((old.to_owned(), new.to_owned()));
-            }
-        }
-        if old != new {
-            renamed.push((old, new));
-        }
+        text(old).zip(text(new)).filter(|(old, new)| old != new)
+    };
+    renamed.extend(pair("PoolID"));
+    if let Some((old, new)) = pair("Address") {
+        // It is given back without its mask.
+        let bare = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
+        renamed.push((bare(&old), bare(&new)));
+        renamed.push((old, new));
     }
 }
 

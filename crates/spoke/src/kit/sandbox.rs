@@ -12,12 +12,24 @@ use netlink::{At, Change, Link, Links, Netns, NewAddress, Socket};
 /// How long what a driver does behind its answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where the sandboxes are, as an engine's.
-const PLACE: &str = "/run/netns";
+/// Where the sandboxes of a Docker Engine are; there are drivers that want them there.
+const PLACE: &str = "/var/run/docker/netns";
 
-/// A new namespace of this name.
+/// What an engine calls the sandbox of something with this id.
+pub(super) fn key(id: &str) -> PathBuf {
+    Path::new(PLACE).join(id.get(id.len().saturating_sub(12)..).unwrap_or(id))
+}
+
+/// Removes what [`make`] made, if nobody else has anything there.
+pub(super) fn leave_place() {
+    let place = Path::new(PLACE);
+    let mut directories = place.ancestors().take(2);
+    while directories.next().is_some_and(|directory| std::fs::remove_dir(directory).is_ok()) {}
+}
+
+/// A new namespace there.
 pub(super) fn make(id: &str) -> Result<PathBuf> {
-    let path = Path::new(PLACE).join(format!("kit-{}", id.get(..16).unwrap_or(id)));
+    let path = key(id);
     let netns = Netns::make(&path)?;
     netns.enter(|| -> Result<()> {
         let mut batch = Batch::new();

@@ -19,6 +19,11 @@ pub(super) fn carry_out(run: &mut Run<'_>, word: &str, args: &[String]) -> Optio
         }),
         "links-after" => left(run),
         "sandbox" => make(run, arg(0)),
+        "sandbox-key" => {
+            let id = run.vars.get("ep").cloned().unwrap_or_default();
+            run.vars.insert(arg(0).to_owned(), sandbox::key(&id).display().to_string());
+            Ok(())
+        }
         "lose" => tried(netlink::Netns::unmake(arg(0).as_ref())),
         "move-in" => move_in(run, arg(0).as_ref(), arg(1), (arg(2), arg(3))),
         "move-out" => tried(sandbox::move_out(arg(0).as_ref(), IN_SANDBOX, arg(1))),
