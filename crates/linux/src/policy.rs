@@ -1,13 +1,14 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
 mod flows;
+mod lead;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
 
 use model::{
-    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Kind,
-    Layer, Link, Publish, Reach, Result, Runtime, Wiring,
+    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, Kind, Layer, Link,
+    Publish, Reach, Result, Runtime, Wiring,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -16,7 +17,7 @@ use self::flows::Stale;
 use self::wanted::{Wanted, behind, is_told, owner};
 use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
-use crate::iptables::{Iptables, Part, Variant, parts_of};
+use crate::iptables::{Iptables, Part, Variant};
 use crate::{listener, reference, subnets};
 
 /// The packet filters of this host.
@@ -65,44 +66,6 @@ impl Policy {
             self.forget_flows(attachment)?;
         }
         Ok(missed || unchecked)
-    }
-
-    /// Lets the published ports lead to the attachment in these families and in no others.
-    pub(crate) fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
-        if attachment.wiring.publish.is_none() {
-            return Ok(());
-        }
-        let leading = wanted::leading(attachment, families);
-        let others: Vec<Family> =
-            [Family::V4, Family::V6].into_iter().filter(|it| !families.contains(it)).collect();
-        self.unpublish(&wanted::leading(attachment, &others))?;
-        if families.is_empty() { Ok(()) } else { self.install(&leading) }
-    }
-
-    /// Removes what only published ports need, in the families in which the attachment leads.
-    fn unpublish(&self, attachment: &Attachment) -> Result<()> {
-        let lead = attachment.lead.as_ref();
-        let families = lead.map_or(&[][..], |lead| &lead.families);
-        let is_meant = |held: &&InterfaceAddress| families.contains(&Family::of(&held.address));
-        let held: Vec<_> = attachment.addresses.iter().filter(is_meant).cloned().collect();
-        if !held.is_empty() && parts_of(attachment).contains(&Part::Publish) {
-            let iptables = Iptables::new(Variant::Host);
-            iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
-        }
-        let none = wanted::leading(attachment, &[]);
-        let (Some(wanted), Some(rest)) = (Wanted::of(attachment)?, Wanted::of(&none)?) else {
-            return Ok(());
-        };
-        let ports = wanted.elements.without(&rest.elements);
-        if ports.is_empty() {
-            return Ok(());
-        }
-        self.deleted.set(true);
-        self.if_there(|socket| filter::remove(socket, &ports))?;
-        match Stale::after(attachment) {
-            Some(stale) => self.if_there(|socket| stale.forget(socket)),
-            None => Ok(()),
-        }
     }
 
     /// Everything but our own table.
