@@ -30,9 +30,8 @@ pub(super) fn network(
     facts: &HostFacts,
 ) -> Result<Network> {
     // What somebody left half made is taken down before it is made again.
-    let is_taken = |it: &Network| {
-        it.name == wanted.name && matches!(it.stage, Stage::Made | Stage::Template)
-    };
+    let is_taken =
+        |it: &Network| it.name == wanted.name && matches!(it.stage, Stage::Made | Stage::Template);
     if known.iter().any(is_taken) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
