@@ -95,7 +95,7 @@ fn meaning(method: Method, text: &str) -> Option<Kind> {
     if gives && says(&FULL) {
         return Some(Kind::Exhausted);
     }
-    if says(&UNKNOWN) {
+    if says(&UNKNOWN) && !says(&TROUBLE) {
         return Some(Kind::NotFound);
     }
     says(&TAKEN).then_some(Kind::Conflict)
@@ -132,6 +132,16 @@ const UNKNOWN: [&str; 14] = [
     "already removed",
     "not allocated",
     "not in use",
+];
+/// What the driver did not find is whom it asks itself: what it holds for us is still there.
+const TROUBLE: [&str; 7] = [
+    "no such host",
+    "dial ",
+    "connection",
+    "unreachable",
+    "timed out",
+    "timeout",
+    "temporary failure",
 ];
 const TAKEN: [&str; 6] = ["already", "in use", "conflict", "overlap", " exists", "duplicate"];
 
@@ -184,6 +194,19 @@ mod tests {
             failed.to_string(),
             "plugin weave: NetworkDriver.Leave: endpoint e does not exist"
         );
+    }
+
+    #[test]
+    fn a_driver_in_trouble_has_not_lost_what_it_holds() {
+        for text in [
+            "dial tcp: lookup etcd on 127.0.0.53:53: no such host",
+            "dial unix /run/openvswitch/db.sock: connect: no such file or directory",
+            "Connection aborted: FileNotFoundError(2, 'No such file or directory')",
+            "network not found: timed out waiting for the leader",
+        ] {
+            let failed = judged(&leave(), 200, &format!(r#"{{"Err":"{text}"}}"#)).unwrap_err();
+            assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Refused), "{text}");
+        }
     }
 
     #[test]
