@@ -19,6 +19,7 @@ mod ipam;
 mod lead;
 mod ledger;
 mod network;
+mod notes;
 mod notice;
 mod owed;
 pub mod plugins;

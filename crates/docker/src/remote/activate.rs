@@ -1,12 +1,17 @@
 //! What a plugin says about itself, once in its life.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use model::DriverName;
+use model::{DriverName, Error};
+use serde::{Deserialize, Serialize};
 
 use super::calls::{Failed, Fate, Life};
 use super::client::Reply;
+use super::discover::Installed;
 use super::exchange::{Replied, Request};
+use super::notes::clock;
 use super::verdict::told;
 use crate::wire::{
     AddressSpaces, IpamCapabilities, Manifest, Method, NetworkCapabilities, Profile,
@@ -44,6 +49,59 @@ impl Activated {
         }
         Ok(Self { life, profile: Arc::new(profile) })
     }
+}
+
+/// What a plugin said to the questions of [`Activated::ask`], word for word: whoever reads it again
+/// trusts it no more than the plugin itself.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Manuscript {
+    /// Whose words they are.
+    whose: String,
+    /// When they were said ([`clock`]).
+    when: u64,
+    said: BTreeMap<String, (u16, String)>,
+}
+
+/// Nobody notices that a plugin is another one where somebody else holds its socket, or where it is
+/// reached over TCP: that is asked for again before long.
+const LASTS: Duration = Duration::from_secs(600);
+
+impl Manuscript {
+    pub(super) fn new(installed: &Installed) -> Self {
+        Self { whose: whose(installed), when: clock(), said: BTreeMap::new() }
+    }
+
+    /// Takes down what was said; nothing of it counts once that was no text.
+    pub(super) fn take(&mut self, request: &Request<'_>, reply: &Reply) {
+        match String::from_utf8(reply.body.clone()) {
+            Ok(text) => drop(self.said.insert(request.method.name().into(), (reply.status, text))),
+            Err(_) => self.whose.clear(),
+        }
+    }
+
+    /// Reads it as if it was said now by this plugin; `None` where somebody else said it, or where
+    /// it is not all that there is to say.
+    pub(super) fn read(&self, name: &DriverName, installed: &Installed) -> Option<Activated> {
+        let age = clock().checked_sub(self.when).map(Duration::from_millis);
+        if self.whose != whose(installed) || age.is_none_or(|age| age > LASTS) {
+            return None;
+        }
+        let life = installed.life();
+        let said = |request: &Request<'_>| {
+            let (status, text) = self.said.get(request.method.name()).ok_or_else(unsaid)?;
+            let reply = Reply { status: *status, body: text.clone().into_bytes() };
+            Ok(Replied { reply, life: life.clone(), was_taken: false })
+        };
+        Activated::ask(name, said).ok()
+    }
+}
+
+fn whose(installed: &Installed) -> String {
+    format!("{} {}", installed.life().0, installed.address)
+}
+
+fn unsaid() -> Failed {
+    Failed::new(Error::not_found("that was not asked"), Fate::Unsent)
 }
 
 /// Drivers from before there were capabilities do not know the question; libnetwork takes whatever

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::calls::Life;
+use super::notes::clock;
 
 /// The first pause.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -13,6 +16,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     open: Option<Open>,
+    /// Other processes' notes were looked for.
+    was_told: bool,
 }
 
 #[derive(Debug)]
@@ -22,6 +27,21 @@ struct Open {
     why: String,
     pause: Duration,
     until: Instant,
+    /// Another process says so, and seeing for oneself costs no time.
+    is_hearsay: bool,
+}
+
+/// What one process tells others about a plugin that does not answer.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Silence {
+    life: String,
+    why: String,
+    /// In milliseconds.
+    pause: u64,
+    /// When the pause is over ([`clock`]).
+    until: u64,
+    /// It took the caller's time before it failed.
+    is_slow: bool,
 }
 
 /// How a call may be tried.
@@ -56,23 +76,47 @@ impl Breaker {
             return Ok(Pass::Patient);
         }
         let left = open.until.saturating_duration_since(now);
-        if left.is_zero() {
+        if left.is_zero() || std::mem::take(&mut open.is_hearsay) {
             open.until = now + patience;
             return Ok(Pass::Probe);
         }
         Err(Closed { why: open.why.clone(), left })
     }
 
-    /// This life did not answer.
-    pub(super) fn failed(&mut self, life: Option<Life>, now: Instant, why: String) {
+    /// This life did not answer. What others are to be told is returned.
+    pub(super) fn failed(
+        &mut self,
+        life: Option<Life>,
+        now: Instant,
+        (why, is_slow): (String, bool),
+    ) -> Option<Silence> {
         let before = self.open.take().filter(|open| open.life == life);
         let pause = before.map_or(SHORTEST, |open| (open.pause * 2).min(LONGEST));
-        self.open = Some(Open { life, why, pause, until: now + pause });
+        let silence = life.as_ref().map(|life| {
+            let (life, why) = (life.0.clone(), why.clone());
+            let pause = u64::try_from(pause.as_millis()).unwrap_or_default();
+            Silence { life, why, pause, until: clock().saturating_add(pause), is_slow }
+        });
+        self.open = Some(Open { life, why, pause, until: now + pause, is_hearsay: false });
+        silence
     }
 
-    /// It did.
-    pub(super) fn answered(&mut self) {
-        self.open = None;
+    /// It did. Whether it was known not to.
+    pub(super) fn answered(&mut self) -> bool {
+        self.open.take().is_some()
+    }
+
+    /// Hears once what others found out; what this process knows by itself counts more.
+    pub(super) fn hear(&mut self, now: Instant, told: impl FnOnce() -> Option<Silence>) {
+        if std::mem::replace(&mut self.was_told, true) || self.open.is_some() {
+            return;
+        }
+        self.open = told().map(|Silence { life, why, pause, until, is_slow }| {
+            let pause = Duration::from_millis(pause).clamp(SHORTEST, LONGEST);
+            let left = Duration::from_millis(until.saturating_sub(clock())).min(pause);
+            let life = Some(Life(life));
+            Open { life, why, pause, until: now + left, is_hearsay: !is_slow }
+        });
     }
 }
 
@@ -92,7 +136,7 @@ mod tests {
         let (a, mut now) = (life("a"), Instant::now());
         assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Patient));
         for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
-            breaker.failed(a.clone(), now, "refused".to_owned());
+            breaker.failed(a.clone(), now, ("refused".to_owned(), false));
             let closed = breaker.admit(a.as_ref(), now, PATIENCE).unwrap_err();
             assert_eq!(closed.left, Duration::from_millis(pause));
             assert_eq!(closed.why, "refused");
@@ -105,13 +149,46 @@ mod tests {
     }
 
     #[test]
+    fn other_processes_are_told_and_see_once_for_themselves() {
+        let (a, now) = (life("a"), Instant::now());
+        for is_slow in [false, true] {
+            let mut first = Breaker::default();
+            first.failed(a.clone(), now, ("first".to_owned(), is_slow));
+            let silence = first.failed(a.clone(), now, ("refused".to_owned(), is_slow)).unwrap();
+            let text = serde_json::to_string(&silence).unwrap();
+            let mut other = Breaker::default();
+            other.hear(now, || serde_json::from_str(&text).ok());
+            if !is_slow {
+                assert_eq!(other.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Probe));
+                other.failed(a.clone(), now, ("still".to_owned(), false));
+            }
+            let closed = other.admit(a.as_ref(), now, PATIENCE).unwrap_err();
+            assert!(closed.left <= Duration::from_millis(400), "{closed:?}");
+            assert_eq!(other.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
+            other.hear(now, || unreachable!());
+        }
+    }
+
+    #[test]
+    fn what_others_say_of_the_clock_keeps_nobody_waiting() {
+        let (a, now) = (life("a"), Instant::now());
+        let mut breaker = Breaker::default();
+        let (life, why) = ("a".to_owned(), "hangs".to_owned());
+        let forged = Silence { life, why, pause: u64::MAX, until: u64::MAX, is_slow: true };
+        breaker.hear(now, || Some(forged));
+        assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE).unwrap_err().left, LONGEST);
+        assert!(breaker.answered());
+        assert!(!breaker.answered());
+    }
+
+    #[test]
     fn another_life_is_tried_at_once() {
         let mut breaker = Breaker::default();
         let now = Instant::now();
-        breaker.failed(life("a"), now, "refused".to_owned());
+        breaker.failed(life("a"), now, ("refused".to_owned(), false));
         assert!(breaker.admit(life("a").as_ref(), now, PATIENCE).is_err());
         assert_eq!(breaker.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
-        breaker.failed(None, now, "gone".to_owned());
+        breaker.failed(None, now, ("gone".to_owned(), false));
         assert!(breaker.admit(None, now, PATIENCE).is_err());
         assert_eq!(breaker.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
     }

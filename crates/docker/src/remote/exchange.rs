@@ -11,6 +11,7 @@ use super::breaker::{Closed, Pass};
 use super::calls::{Failed, Fate, Life};
 use super::client::{Lost, Reply, post};
 use super::discover::Installed;
+use super::notes::Matter;
 use super::plugins::{Plugin, Plugins, lock};
 use crate::wire::{Method, Question};
 
@@ -55,6 +56,15 @@ pub(super) struct Replied {
     pub(super) was_taken: bool,
 }
 
+/// Why a plugin does not answer.
+struct Against {
+    /// Of nobody where nobody was there.
+    life: Option<Life>,
+    why: String,
+    /// That took time to find out.
+    is_slow: bool,
+}
+
 /// A request on its way.
 struct Attempt<'a> {
     name: &'a DriverName,
@@ -64,7 +74,7 @@ struct Attempt<'a> {
     /// How it may be tried, once that was asked.
     pass: Option<Pass>,
     /// What speaks against the plugin, or against the place where it was.
-    against: Option<(Option<Life>, String)>,
+    against: Option<Against>,
     was_taken: bool,
 }
 
@@ -91,11 +101,11 @@ impl Plugins {
             attempt.was_taken |= failed.fate == Fate::Unknown;
             let is_over = Instant::now() + pause > until.restart;
             if is_over || !attempt.may_be_tried_again(&failed, was_known) {
-                return Err(attempt.end(failed));
+                return Err(self.end(&mut attempt, failed));
             }
             thread::sleep(jittered(pause));
             pause = (pause * 2).min(LONGEST);
-            self.greet(&attempt).map_err(|failed| attempt.end(failed))?;
+            self.greet(&attempt).map_err(|failed| self.end(&mut attempt, failed))?;
         }
     }
 
@@ -107,28 +117,50 @@ impl Plugins {
         self.activated(attempt.name, attempt.until).map(drop)
     }
 
+    /// The last failure, as the whole call's. What speaks against the plugin is counted once.
+    fn end(&self, attempt: &mut Attempt<'_>, failed: Failed) -> Failed {
+        if let Some(Against { life, why, is_slow }) = attempt.against.take() {
+            let mut breaker = lock(&attempt.plugin.breaker);
+            if let Some(silence) = breaker.failed(life, Instant::now(), (why, is_slow)) {
+                self.notes.write(attempt.name, Matter::Silence, &silence);
+                // Whoever serves there next may be another one.
+                self.notes.remove(attempt.name, Matter::Manifest);
+            }
+        }
+        // Whatever hindered the last try, an earlier one may have come through.
+        if attempt.was_taken {
+            return Failed::new(Error::try_again(failed.error.to_string()), Fate::Unknown);
+        }
+        failed
+    }
+
     fn try_once(&self, attempt: &mut Attempt<'_>) -> Result<(Reply, Life), Failed> {
         let Attempt { name, plugin, request, until, .. } = *attempt;
         let found = self.find(name);
         let life = found.as_ref().ok().map(Installed::life);
         if attempt.pass.is_none() {
-            let admitted =
-                lock(&plugin.breaker).admit(life.as_ref(), Instant::now(), until.patience);
+            let (mut breaker, now) = (lock(&plugin.breaker), Instant::now());
+            breaker.hear(now, || self.notes.read(name, Matter::Silence));
+            let admitted = breaker.admit(life.as_ref(), now, until.patience);
             attempt.pass = Some(admitted.map_err(|closed| shut(name, &found, &closed))?);
         }
         attempt.against = None;
         let installed = found.map_err(|error| {
-            attempt.against = Some((None, error.to_string()));
+            attempt.against = Some(Against { life: None, why: error.to_string(), is_slow: false });
             Failed::new(error, Fate::Unsent)
         })?;
         match post(&installed.address, request.method.name(), request.body, until.deadline) {
             Ok(reply) => {
-                lock(&plugin.breaker).answered();
+                if lock(&plugin.breaker).answered() {
+                    self.notes.remove(name, Matter::Silence);
+                }
                 Ok((reply, installed.life()))
             }
             Err(lost) => {
-                if !lost.was_sent || lost.error.kind() == io::ErrorKind::TimedOut {
-                    attempt.against = Some((life, lost.error.to_string()));
+                let is_slow = lost.error.kind() == io::ErrorKind::TimedOut;
+                if !lost.was_sent || is_slow {
+                    let why = lost.error.to_string();
+                    attempt.against = Some(Against { life, why, is_slow });
                 }
                 Err(gone(name, request.method, &installed, lost))
             }
@@ -150,18 +182,6 @@ impl Attempt<'_> {
         };
         let may_be = may_be && (!self.was_taken || self.request.is_repeatable);
         may_be && self.pass == Some(Pass::Patient)
-    }
-
-    /// The last failure, as the whole call's. What speaks against the plugin is counted once.
-    fn end(&mut self, failed: Failed) -> Failed {
-        if let Some((life, why)) = self.against.take() {
-            lock(&self.plugin.breaker).failed(life, Instant::now(), why);
-        }
-        // Whatever hindered the last try, an earlier one may have come through.
-        if self.was_taken {
-            return Failed::new(Error::try_again(failed.error.to_string()), Fate::Unknown);
-        }
-        failed
     }
 }
 

@@ -1,25 +1,28 @@
 //! All plugins of this host.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::{DriverName, Error, Kind, Result};
 
-use super::activate::Activated;
+use super::activate::{Activated, Manuscript};
 use super::breaker::Breaker;
 use super::calls::{Calls, Failed, Fate, Life};
 use super::discover::{Installed, Places};
 use super::exchange::{Request, Until};
+use super::notes::{Matter, Notes};
 use super::verdict;
 use crate::wire::{Answer, Call, LONGEST_BODY, Method, Profile};
 
 /// The plugins that are installed on this host, found, activated and called when they are needed.
-/// What is known about them lasts as long as this does.
+/// What is known about them lasts as long as this does, and longer where it is noted.
 #[derive(Debug)]
 pub struct Plugins {
     places: Places,
     patience: Duration,
+    pub(super) notes: Notes,
     known: Mutex<BTreeMap<DriverName, Arc<Plugin>>>,
 }
 
@@ -37,7 +40,15 @@ impl Plugins {
     /// Those in these places. Each call has `patience` for all of it, from connecting to the
     /// answer's last byte, repetitions included. Does no I/O.
     pub fn new(places: Places, patience: Duration) -> Self {
-        Self { places, patience, known: Mutex::default() }
+        Self { places, patience, notes: Notes::default(), known: Mutex::default() }
+    }
+
+    /// The same, with notes for other processes in `folder`, of our own, that a reboot may empty:
+    /// what plugins said of themselves, and who does not answer. It is made in the directory above it
+    /// when it is needed.
+    #[must_use]
+    pub fn noting(self, folder: PathBuf) -> Self {
+        Self { notes: Notes::at(folder), ..self }
     }
 
     /// How a plugin is reached. Only looks, and calls nobody.
@@ -60,15 +71,51 @@ impl Plugins {
     ) -> Result<Arc<Profile>, Failed> {
         let plugin = self.plugin(name);
         let mut activated = lock(&plugin.activated);
-        if let (Some(activated), Ok(installed)) = (&*activated, self.find(name))
+        let found = self.find(name).ok();
+        if let (Some(activated), Some(installed)) = (&*activated, &found)
             && activated.life == installed.life()
         {
             return Ok(Arc::clone(&activated.profile));
         }
-        let fresh = Activated::ask(name, |request| self.exchange(name, request, until))?;
+        let noted = match (&*activated, &found) {
+            (None, Some(installed)) => self.noted(name, installed),
+            // What this process knew is over: what others knew, too.
+            _ => None,
+        };
+        let fresh = match noted {
+            Some(noted) => noted,
+            None => self.ask(name, found.as_ref(), until)?,
+        };
         let profile = Arc::clone(&fresh.profile);
         *activated = Some(fresh);
         Ok(profile)
+    }
+
+    fn noted(&self, name: &DriverName, installed: &Installed) -> Option<Activated> {
+        let said: Manuscript = self.notes.read(name, Matter::Manifest)?;
+        said.read(name, installed)
+    }
+
+    fn ask(
+        &self,
+        name: &DriverName,
+        found: Option<&Installed>,
+        until: &Until,
+    ) -> Result<Activated, Failed> {
+        let mut said = found.map(Manuscript::new);
+        let fresh = Activated::ask(name, |request| {
+            let replied = self.exchange(name, request, until)?;
+            // Another one may have answered by now.
+            said = said.take().filter(|_| found.is_some_and(|it| it.life() == replied.life));
+            if let Some(said) = &mut said {
+                said.take(request, &replied.reply);
+            }
+            Ok(replied)
+        })?;
+        if let Some(said) = said {
+            self.notes.write(name, Matter::Manifest, &said);
+        }
+        Ok(fresh)
     }
 }
 
@@ -139,8 +186,9 @@ fn takes_away(method: Method) -> bool {
 }
 
 /// By the contract, carrying these out again changes nothing. A pool is counted as often as it is
-/// requested or released; and whoever gets an address or an endpoint again may be told that it is
-/// taken, by himself.
+/// requested or released; whoever gets an address or an endpoint again may be told that it is taken, by
+/// himself; and an address that was released may be somebody else's already: the ledger knows whose
+/// before it releases it again.
 fn may_be_repeated(method: Method) -> bool {
     match method {
         Method::Activate
@@ -156,15 +204,15 @@ fn may_be_repeated(method: Method) -> bool {
         | Method::DiscoverNew
         | Method::DiscoverDelete
         | Method::IpamCapabilities
-        | Method::AddressSpaces
-        | Method::ReleaseAddress => true,
+        | Method::AddressSpaces => true,
         Method::CreateNetwork
         | Method::AllocateNetwork
         | Method::CreateEndpoint
         | Method::Join
         | Method::RequestPool
         | Method::ReleasePool
-        | Method::RequestAddress => false,
+        | Method::RequestAddress
+        | Method::ReleaseAddress => false,
     }
 }
 

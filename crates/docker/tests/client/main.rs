@@ -4,5 +4,6 @@
 mod dead;
 mod found;
 mod hostile;
+mod noted;
 mod scripted;
 mod served;

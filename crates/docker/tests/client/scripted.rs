@@ -107,6 +107,11 @@ impl Scene {
         Plugins::new(self.places(), patience)
     }
 
+    /// The same of another process, as far as can be told from here.
+    pub(crate) fn process(&self) -> Plugins {
+        self.plugins(Duration::from_secs(20)).noting(self.at("notes"))
+    }
+
     /// How often a method came.
     pub(crate) fn count(&self, method: &str) -> usize {
         self.heard.lock().unwrap().iter().filter(|(heard, _)| heard == method).count()

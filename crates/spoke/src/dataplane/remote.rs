@@ -17,6 +17,8 @@ use crate::host;
 
 /// Below the state directory: what plugins are owed must outlive a reboot.
 const LEDGER: &str = "remote";
+/// Below the runtime directory: what processes tell each other about plugins.
+const NOTES: &str = "remote";
 
 /// The plugins of this host, for one thread.
 pub(crate) struct Plugins {
@@ -34,7 +36,8 @@ pub(crate) struct Foreign {
 pub(crate) fn open(config: &Config) -> Result<Foreign> {
     let said = &config.remote;
     let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
-    let calls: Arc<dyn Calls> = Arc::new(Carrier::new(places, said.patience()));
+    let carrier = Carrier::new(places, said.patience());
+    let calls: Arc<dyn Calls> = Arc::new(carrier.noting(config.store.runtime.join(NOTES)));
     let settings = Settings {
         sockets: said.sockets.clone(),
         descriptions: said.descriptions.clone(),

@@ -1,0 +1,163 @@
+//! What processes tell each other about plugins, so that one that does a single thing asks no plugin
+//! again what it is, and does not wait for one that is known to be dead.
+//!
+//! A file for each plugin and matter, in a directory of our own that a reboot may empty. All of it
+//! may be missing, old, or of no use at any time: it only spares work.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use model::DriverName;
+use rustix::fs::OFlags;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest note, in bytes.
+const LONGEST: usize = 16 << 10;
+
+/// Where notes are; nowhere by default: then nothing is noted.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    folder: Option<PathBuf>,
+}
+
+/// What a note is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Matter {
+    /// What the plugin said when it was activated.
+    Manifest,
+    /// That it does not answer.
+    Silence,
+}
+
+impl Matter {
+    fn suffix(self) -> &'static str {
+        match self {
+            Matter::Manifest => "manifest",
+            Matter::Silence => "silence",
+        }
+    }
+}
+
+impl Notes {
+    pub(super) fn at(folder: PathBuf) -> Self {
+        Self { folder: Some(folder) }
+    }
+
+    /// The note, if there is one that can be read.
+    pub(super) fn read<T: DeserializeOwned>(&self, name: &DriverName, matter: Matter) -> Option<T> {
+        let text = text(&self.path(name, matter)?).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Leaves a note instead of the one that is there. Where that cannot be, there is none.
+    pub(super) fn write(&self, name: &DriverName, matter: Matter, note: &impl Serialize) {
+        let Some(path) = self.path(name, matter) else { return };
+        match serde_json::to_vec(note) {
+            Ok(text) if text.len() <= LONGEST && replace(&path, &text).is_ok() => {}
+            _ => drop(fs::remove_file(path)),
+        }
+    }
+
+    pub(super) fn remove(&self, name: &DriverName, matter: Matter) {
+        if let Some(path) = self.path(name, matter) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn path(&self, name: &DriverName, matter: Matter) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{name}.{}", matter.suffix())))
+    }
+}
+
+/// Milliseconds since 1970: processes have no other clock in common that goes on in suspend. Who
+/// compares with it must be prepared for its being set.
+pub(super) fn clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn text(path: &Path) -> io::Result<Vec<u8>> {
+    // Whatever stands there instead of a file is not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut text = Vec::new();
+    file.take(LONGEST as u64 + 1).read_to_end(&mut text)?;
+    match text.len() <= LONGEST {
+        true => Ok(text),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// At once, for whoever reads it.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let count = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = path.with_extension(format!("{}.{count}.new", std::process::id()));
+    let written = create(&draft).and_then(|mut file| file.write_all(text));
+    let written = written.and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+fn create(draft: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags);
+    match options.open(draft) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // What is above it is somebody else's to make.
+            let made = fs::DirBuilder::new().mode(0o700).create(draft.parent().ok_or(error)?);
+            match made {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => options.open(draft),
+            }
+        }
+        opened => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn notes_are_read_again_and_what_is_none_is_passed_over() {
+        let folder = TempDir::new().unwrap();
+        let (notes, name) = (Notes::at(folder.path().join("notes")), "weave".parse().unwrap());
+        let read = |matter| notes.read::<String>(&name, matter);
+        assert_eq!(read(Matter::Silence), None);
+        notes.write(&name, Matter::Silence, &"refused");
+        assert_eq!(read(Matter::Silence).as_deref(), Some("refused"));
+        assert_eq!(read(Matter::Manifest), None);
+        let path = folder.path().join("notes/weave.silence");
+        for bad in [&b""[..], b"{", b"\xff", b"12", &[b' '; LONGEST + 2]] {
+            fs::write(&path, bad).unwrap();
+            assert_eq!(read(Matter::Silence), None);
+        }
+        notes.write(&name, Matter::Silence, &"x".repeat(LONGEST));
+        assert!(!path.exists());
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert_eq!(read(Matter::Silence), None);
+        notes.write(&name, Matter::Silence, &"again");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        notes.remove(&name, Matter::Silence);
+        assert_eq!(fs::read_dir(folder.path().join("notes")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_noted_nowhere() {
+        let (notes, name) = (Notes::default(), "weave".parse().unwrap());
+        notes.write(&name, Matter::Silence, &"refused");
+        assert_eq!(notes.read::<String>(&name, Matter::Silence), None);
+        notes.remove(&name, Matter::Silence);
+    }
+}
