@@ -49,7 +49,7 @@ impl Engine<'_> {
     /// connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
         let removed = self.remove(id);
-        let settled = self.settle(&id.container);
+        let settled = self.settle_rest(&id.container);
         removed.and(settled)
     }
 

@@ -18,7 +18,7 @@ use crate::attach::RACES;
 use crate::begin::Role;
 use crate::book::{Read, unchanged};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
-use crate::port::{Key, Outcome, Prefix, Record, Turn, Txn};
+use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
 
 /// How long one waits for another process that changes the same sandbox, in all: it waits for a
 /// plugin.
@@ -85,6 +85,27 @@ impl Engine<'_> {
             knows = Some(is_known || next == Next::Lead);
         }
         Err(Error::try_again(format!("the networks of container {container} change all the time")))
+    }
+
+    /// The same for one that somebody left: a sandbox that is gone needs no way out.
+    pub(crate) fn settle_rest(&self, container: &ContainerId) -> Result<()> {
+        let settled = self.settle(container);
+        match settled {
+            Err(_) if !self.is_there(container)? => Ok(()),
+            settled => settled,
+        }
+    }
+
+    /// Whether any attachment of a container proves that its sandbox is there.
+    fn is_there(&self, container: &ContainerId) -> Result<bool> {
+        let Some(read) = self.roster_of(container)? else { return Ok(false) };
+        for id in &read.value.members {
+            let record = self.record_of(id, Layer::Link)?;
+            if record.is_some_and(|read| self.driver.presence(&read.value) == Presence::Alive) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn step(&self, next: &Next, members: &[Attachment], is_known: bool) -> Result<()> {
@@ -315,7 +336,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sandboxes that are not led out as was chosen, and that nobody works on.
+    /// Sandboxes that are there, are not led out as was chosen, and that nobody works on.
     pub(crate) fn unsettled(
         &self,
         mode: Mode,
@@ -332,7 +353,8 @@ impl Engine<'_> {
             members.retain(|member| matches!(member.phase, Phase::Attached(_)));
             let is_known = read.value.steering == Steering::Settled;
             let is_right = is_known && next(&members, true) == Next::Rest;
-            if is_right || self.at_wheel(&read.value).is_some() {
+            let is_idle = is_right || self.at_wheel(&read.value).is_some();
+            if is_idle || !self.is_there(&container)? {
                 continue;
             }
             if mode == Mode::Mend {

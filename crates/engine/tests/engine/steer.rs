@@ -113,6 +113,30 @@ fn without_a_way_out_there_is_an_exit_with_the_ports_of_all() {
 }
 
 #[test]
+fn a_sandbox_that_is_gone_needs_no_way_out() {
+    let world = world(&[("a", V4), ("b", V4)]);
+    let engine = world.engine();
+    let (a, b) = (to(&world, "a", "s", "eth0"), to(&world, "b", "s", "eth1"));
+    for request in [&a, &b] {
+        engine.connect(request, 0).unwrap();
+    }
+    // Before and after `a` is detached and its address released, and then before `b` leads.
+    let fault = Fault::Fails(4);
+    let (came, done) = world.with(fault, || engine.disconnect(&a.id()));
+    assert!(came && done.unwrap().is_err(), "whoever is there is told that it has no way out");
+    engine.connect(&a, 0).unwrap();
+    world.gone.lock().unwrap().insert(b.id());
+    let (came, done) = world.with(fault, || engine.disconnect(&a.id()));
+    assert!(came, "it is tried");
+    done.unwrap().unwrap();
+    engine.disconnect(&b.id()).unwrap();
+    for network in ["a", "b"] {
+        engine.remove_network(&network.parse().unwrap(), false).unwrap();
+    }
+    world.assert_empty("all gone");
+}
+
+#[test]
 fn who_wants_none_gets_none() {
     let world = world(&[("a", &[]), ("b", &[])]);
     let engine = world.engine();
