@@ -26,6 +26,7 @@ pub mod plugins;
 mod pool;
 mod replay;
 pub mod said;
+mod sandbox;
 mod settle;
 mod verdict;
 
@@ -53,6 +54,10 @@ pub struct Settings {
     pub patience: Duration,
     /// The ledger's directory: durable, our own. It is made when the first call is written down.
     pub ledger: PathBuf,
+    /// Where drivers are told that sandboxes are: links to these, with names as Docker's. It is made
+    /// when the first is needed. Drivers that were written for Docker may refuse any other than
+    /// `/var/run/docker/netns`.
+    pub sandboxes: PathBuf,
     /// This boot's id (`/proc/sys/kernel/random/boot_id`): endpoints of another one are owed at
     /// once, as their sandboxes are gone.
     pub boot: String,
@@ -77,7 +82,7 @@ pub struct Joined {
     /// named: the kernel withholds those of families in which it does not lead
     /// ([`model::Attachment::lead`]).
     pub kernel: Attachment,
-    /// For [`model::Attached::keeps_in`].
+    /// For [`model::Attached::keeps_in`]: the driver said so.
     pub keeps_in: bool,
     /// For which families the driver named a way out: a gateway, or a default route.
     pub gateways: Vec<Family>,
@@ -101,11 +106,27 @@ pub struct Debt {
     pub tries: u32,
     /// Why the last try failed; empty before the first.
     pub error: String,
-    /// No call can settle it: it is not known what the driver gave, as its answer was lost. It goes
-    /// with the pool that it belongs to, or when somebody forgets it ([`Remote::forget`]).
-    pub is_lost: bool,
-    /// Its page in the ledger, for [`Remote::forget`].
+    /// What the plugin has as long as it is owed, for a person to read.
+    pub held: String,
+    /// Why no call will settle it, as far as can be told: it may be written off
+    /// ([`Remote::write_off`]).
+    pub dead_end: Option<DeadEnd>,
+    /// Its page in the ledger.
     pub page: String,
+}
+
+/// Why it is of no use to try a call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadEnd {
+    /// It is not known what the driver gave, as its answer was lost. It goes with the pool that it
+    /// belongs to.
+    Lost,
+    /// The plugin is there and refuses it, again and again.
+    Refused,
+    /// The plugin is not installed any more.
+    Uninstalled,
+    /// What the ledger said of it cannot be read.
+    Unreadable,
 }
 
 /// On whose behalf a call is owed.
@@ -131,8 +152,11 @@ pub enum Urgency {
 /// What [`Remote::settle`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Debts that are settled.
+    /// Debts that are settled: the plugin was called.
     pub done: Vec<Debt>,
+    /// Debts that are none any more although nobody was called for them: they went with another one, or
+    /// somebody else has settled them or holds now what they were about.
+    pub moot: Vec<Debt>,
     /// Debts that are left.
     pub left: Vec<Debt>,
 }

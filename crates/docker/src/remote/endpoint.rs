@@ -8,10 +8,11 @@ use model::{
     RemoteLink, Result, Route,
 };
 
+use super::calls::{Failed, Fate};
 use super::ledger::{At, Kept, KeptRoute, Page, Subject, Undo, digest, endpoint_id};
 use super::network::remote_link;
 use super::said::{EndpointSaid, NetworkSaid};
-use super::{Joined, Remote};
+use super::{Joined, Remote, sandbox};
 use crate::wire::{
     Answer, Call, CreateEndpoint, EndpointGiven, EndpointOptions, Exposed, HostPorts, Interface,
     Join, Joined as Told, PortBinding, Ports, StaticRoute,
@@ -67,23 +68,27 @@ impl Remote {
             Error::invalid("a remote driver is told the namespace that an endpoint joins: name one")
         })?;
         let at = at(attachment, link);
+        let mut page = self.begin(attachment)?;
+        let key = self.name_sandbox(&mut page, &sandbox.path, &at.endpoint);
         let call = Call::Join(Join {
             at: at.wire()?,
-            sandbox: sandbox.path.clone(),
+            sandbox: key.clone(),
             ports: ports(attachment, link)?,
         });
-        let mut page = self.begin(attachment)?;
         let undo = Undo::Leave(link.driver.clone(), at);
         if !page.holds(|held| *held == undo) {
             page.hold(undo.clone());
         }
         page.save()?;
-        let told = match self.calls.call(&link.driver, &call) {
+        let named =
+            sandbox::make(&key, &sandbox.path).map_err(|error| Failed::new(error, Fate::Unsent));
+        let told = match named.and_then(|()| self.calls.call(&link.driver, &call)) {
             Ok(Answer::Joined(told)) => *told,
             Ok(_) => Told::default(),
             Err(failed) => {
                 if !failed.may_be_done() {
                     page.strike(&undo);
+                    sandbox::unname(&mut page);
                     page.save()?;
                 }
                 return Err(failed.into());
@@ -95,7 +100,7 @@ impl Remote {
         // The kernel withholds those that do not lead; they are ways out nevertheless.
         Ok(Joined {
             kernel: kernel(attachment, &kept, |_| true),
-            keeps_in: kept.keeps_in || NetworkSaid::read(&link.network)?.internal,
+            keeps_in: kept.keeps_in,
             gateways: kept.ways_out(),
             prefix: kept.prefix,
         })

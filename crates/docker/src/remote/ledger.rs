@@ -74,6 +74,9 @@ pub(super) struct Record {
     /// What Join answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) joined: Option<Kept>,
+    /// The link by which the driver knows the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sandbox: Option<PathBuf>,
 }
 
 /// The least that is known of a page's form before its version is.
@@ -305,23 +308,14 @@ impl Ledger {
         Ok(false)
     }
 
-    /// Forgets a page, whatever is on it.
-    pub(super) fn forget(&self, key: &str) -> Result<()> {
-        let is_ours = !key.is_empty() && !key.contains('/') && !key.starts_with('.');
-        if !is_ours {
-            return Err(Error::invalid(format!("{key:?} is no page of the ledger")));
-        }
-        if let Some(mut page) = self.find(key)? {
-            page.record.entries.retain(|entry| entry.owed.is_none());
-            return page.save();
-        }
-        let odd = self.directory.join("odd").join(key);
-        match fs::remove_file(&odd) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Err(Error::not_found(format!("there is no page {key:?} in the ledger")))
+    /// Forgets what could not be read.
+    pub(super) fn forget_odd(&self, name: &str) -> Result<()> {
+        let path = self.directory.join("odd").join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(failed("removing", &path, error))
             }
-            Err(error) => Err(failed("removing", &odd, error)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 

@@ -6,11 +6,11 @@ use model::{DriverName, Kind, NetworkName, Result, Timestamp};
 
 use super::calls::{Failed, Fate};
 use super::ledger::{Entry, Owed, Page, Place, PoolAsked, Record, Subject, Undo};
-use super::{Remote, Urgency};
+use super::{Remote, Urgency, sandbox};
 use crate::wire::{Answer, Call};
 
 /// A call that was refused as often as this is in nobody's way any more.
-const PATIENT: u32 = 5;
+pub(super) const PATIENT: u32 = 5;
 /// So many answers for one pool may be lost before no more are counted.
 const MOST_UNKNOWN: usize = 8;
 /// The longest pause between two tries, in seconds; the first ones double.
@@ -31,6 +31,17 @@ struct Pass {
     failed: Vec<(Undo, u32)>,
     /// Who did not answer.
     silent: BTreeSet<DriverName>,
+    /// What was sent and done.
+    done: Vec<Undo>,
+}
+
+/// A page after what was due on it was carried out.
+#[derive(Default)]
+pub(super) struct After {
+    /// What is left of it.
+    pub(super) record: Option<Record>,
+    /// What was sent and done.
+    pub(super) done: Vec<Undo>,
 }
 
 impl Remote {
@@ -96,6 +107,7 @@ impl Remote {
                 if is_its && (place == Place::Owed || record.is_of_another_boot(&self.ledger)) {
                     is_clear &= self
                         .settle_page(&key, Urgency::Now)?
+                        .record
                         .is_none_or(|left| left.entries.iter().all(|entry| !is_in_the_way(entry)));
                 }
             }
@@ -105,23 +117,26 @@ impl Remote {
 
     /// Carries out what is owed on a page by now; what is left of it. Nothing is done where somebody
     /// else works on it.
-    pub(super) fn settle_page(&self, key: &str, urgency: Urgency) -> Result<Option<Record>> {
+    pub(super) fn settle_page(&self, key: &str, urgency: Urgency) -> Result<After> {
         let mut page = match self.ledger.find_idle(key) {
             Ok(Some(page)) => page,
-            Ok(None) => return Ok(None),
-            Err(error) if error.kind() == Kind::TryAgain => return self.ledger.peek(key),
+            Ok(None) => return Ok(After::default()),
+            Err(error) if error.kind() == Kind::TryAgain => {
+                return Ok(After { record: self.ledger.peek(key)?, done: Vec::new() });
+            }
             Err(error) => return Err(error),
         };
         if page.record.is_of_another_boot(&self.ledger) {
             page.owe(self.now(), |_| true);
         }
-        self.carry_out(&mut page, Manner { urgency, is_first: false }, |_| true)?;
+        let done = self.carry_out(&mut page, Manner { urgency, is_first: false }, |_| true)?;
         self.finish(&mut page)?;
-        Ok((!page.is_empty()).then_some(page.record))
+        Ok(After { record: (!page.is_empty()).then_some(page.record), done })
     }
 
-    fn finish(&self, page: &mut Page) -> Result<()> {
+    pub(super) fn finish(&self, page: &mut Page) -> Result<()> {
         self.bequeath(page);
+        sandbox::unname(page);
         page.save()?;
         page.end()
     }
@@ -155,8 +170,14 @@ impl Remote {
         page.record.entries.retain(|entry| !is_lost(entry));
     }
 
-    /// One pass over what is owed and `which` says, in Docker's order. The page is not saved.
-    fn carry_out(&self, page: &mut Page, how: Manner, which: impl Fn(&Undo) -> bool) -> Result<()> {
+    /// One pass over what is owed and `which` says, in Docker's order; what was done. The page is not
+    /// saved.
+    fn carry_out(
+        &self,
+        page: &mut Page,
+        how: Manner,
+        which: impl Fn(&Undo) -> bool,
+    ) -> Result<Vec<Undo>> {
         let mut pass = Pass::default();
         for undo in order(&page.record.entries) {
             let found = page.record.entries.iter().find(|e| e.undo == undo && e.owed.is_some());
@@ -169,9 +190,17 @@ impl Remote {
                 pass.failed.push((undo, owed.tries));
                 continue;
             }
+            // It may have been carried out before, and be somebody else's by now.
             let is_doubtful = !how.is_first || owed.tries > 0;
-            match self.undo(page, &undo, is_doubtful)? {
-                Ok(done) => strike(page, &done),
+            if is_doubtful && self.is_somebody_elses(page, &undo)? {
+                strike(page, &undo);
+                continue;
+            }
+            match self.undo(page, &undo)? {
+                Ok(done) => {
+                    strike(page, &done);
+                    pass.done.push(undo);
+                }
                 Err((undo, failed)) => {
                     if !matches!(failed.fate, Fate::Refused | Fate::Done) {
                         pass.silent.insert(undo.driver().clone());
@@ -181,22 +210,19 @@ impl Remote {
                 }
             }
         }
-        Ok(())
+        Ok(pass.done)
+    }
+
+    /// Whether an address or a pool that is to be given back is in use on another page.
+    fn is_somebody_elses(&self, page: &Page, undo: &Undo) -> Result<bool> {
+        let is_named = undo.is_of_ipam() && !matches!(undo, Undo::UnknownPool(..));
+        Ok(is_named && self.ledger.is_in_use(undo, page.key())?)
     }
 
     /// Sends one call: what was done by it, or what remains to be done and why.
-    fn undo(
-        &self,
-        page: &mut Page,
-        undo: &Undo,
-        is_doubtful: bool,
-    ) -> Result<Result<Undo, (Undo, Failed)>> {
+    fn undo(&self, page: &mut Page, undo: &Undo) -> Result<Result<Undo, (Undo, Failed)>> {
         if let Undo::UnknownPool(driver, asked) = undo {
             return self.undo_unknown(page, undo, driver, asked);
-        }
-        // It may have been carried out before, and be somebody else's by now.
-        if is_doubtful && undo.is_of_ipam() && self.ledger.is_in_use(undo, page.key())? {
-            return Ok(Ok(undo.clone()));
         }
         Ok(self.send(undo).map(|()| undo.clone()).map_err(|failed| (undo.clone(), failed)))
     }
@@ -327,6 +353,7 @@ fn note(page: &mut Page, undo: &Undo, failed: &Failed, now: Timestamp) -> u32 {
     entry.owe(now);
     let Some(owed) = &mut entry.owed else { return 0 };
     owed.tries = owed.tries.saturating_add(1);
+    owed.refusals = owed.refusals.saturating_add(u32::from(is_refusal(failed)));
     owed.tried = now;
     owed.error = failed.error.to_string();
     // Who refuses the same request again holds what it gave before, and will not name it.
@@ -334,6 +361,13 @@ fn note(page: &mut Page, undo: &Undo, failed: &Failed, now: Timestamp) -> u32 {
         && failed.fate == Fate::Refused
         && owed.tries >= PATIENT;
     owed.tries
+}
+
+/// The plugin is there, and this is its answer.
+fn is_refusal(failed: &Failed) -> bool {
+    failed.fate == Fate::Refused
+        || failed.error.status().is_some()
+        || (failed.fate == Fate::Unsent && failed.kind() == Kind::Unsupported)
 }
 
 /// The driver does not know what is to be undone, or has no word for it.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use model::{NetworkName, Result, Timestamp};
+use model::{Kind, NetworkName, Result, Timestamp};
 
-use super::ledger::{Place, Record, Subject};
-use super::owed::is_in_the_way;
-use super::{Debt, Debtor, Remote, Settled, Urgency};
+use super::ledger::{Entry, Place, Record, Subject};
+use super::owed::{PATIENT, is_in_the_way};
+use super::{DeadEnd, Debt, Debtor, Remote, Settled, Urgency};
 
 impl Remote {
     /// What plugins are owed. Calls nobody.
@@ -22,8 +22,7 @@ impl Remote {
             }
         }
         let odd = self.ledger.odd()?;
-        let why = || "it is no page of the ledger".to_owned();
-        debts.extend(odd.iter().map(|key| unreadable(key, why())));
+        debts.extend(odd.iter().map(|name| self::odd(name)));
         Ok(debts)
     }
 
@@ -42,9 +41,10 @@ impl Remote {
         let mut waiting = BTreeSet::new();
         for key in keys {
             match self.settle_one(&key, urgency, &mut waiting) {
-                Ok((done, left)) => {
-                    settled.done.extend(done);
-                    settled.left.extend(left);
+                Ok(one) => {
+                    settled.done.extend(one.done);
+                    settled.moot.extend(one.moot);
+                    settled.left.extend(one.left);
                 }
                 Err(error) => settled.left.push(unreadable(&key, error.to_string())),
             }
@@ -57,27 +57,57 @@ impl Remote {
         key: &str,
         urgency: Urgency,
         waiting: &mut BTreeSet<NetworkName>,
-    ) -> Result<(Vec<Debt>, Vec<Debt>)> {
-        let Some(before) = self.ledger.peek(key)? else { return Ok((Vec::new(), Vec::new())) };
-        let mut owed = self.debts(key, &before);
+    ) -> Result<Settled> {
+        let Some(before) = self.ledger.peek(key)? else { return Ok(Settled::default()) };
+        let owed = self.debts(key, &before);
         if matches!(&before.subject, Subject::Network(network) if waiting.contains(network)) {
-            return Ok((Vec::new(), owed));
+            return Ok(Settled { left: owed, ..Settled::default() });
         }
         let after = self.settle_page(key, urgency)?;
-        let left: Vec<Debt> = after.iter().flat_map(|record| self.debts(key, record)).collect();
-        if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after
+        let left: Vec<Debt> =
+            after.record.iter().flat_map(|record| self.debts(key, record)).collect();
+        if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after.record
             && entries.iter().any(is_in_the_way)
         {
             waiting.insert(id.network.clone());
         }
-        owed.retain(|debt| left.iter().all(|left| left.what != debt.what));
-        Ok((owed, left))
+        let was_sent = |debt: &Debt| after.done.iter().any(|undo| undo.to_string() == debt.what);
+        let gone = owed.into_iter().filter(|debt| left.iter().all(|left| left.what != debt.what));
+        let (done, moot) = gone.partition(was_sent);
+        Ok(Settled { done, moot, left })
     }
 
-    /// Forgets what is owed on a page of the ledger: whatever the plugin holds stays there. Fails
-    /// with [`Kind::NotFound`] where there is no such page.
-    pub fn forget(&self, page: &str) -> Result<()> {
-        self.ledger.forget(page)
+    /// Forgets every debt that no call will settle ([`Debt::dead_end`]), and tells which: whatever
+    /// plugins have because of these stays theirs. A page that somebody works on, or that a later
+    /// Spoke wrote, is left as it is. Calls nobody.
+    pub fn write_off(&self) -> Result<Vec<Debt>> {
+        let mut given = Vec::new();
+        for key in self.ledger.keys(Place::Owed)? {
+            let Ok(Some(mut page)) = self.ledger.find_idle(&key) else { continue };
+            let debts = self.debts(&key, &page.record).into_iter();
+            given.extend(debts.filter(|debt| debt.dead_end.is_some()));
+            page.record.entries.retain(|entry| self.dead_end(entry).is_none());
+            self.finish(&mut page)?;
+        }
+        for name in self.ledger.odd()? {
+            self.ledger.forget_odd(&name)?;
+            given.push(odd(&name));
+        }
+        Ok(given)
+    }
+
+    /// Why no call will settle what is owed.
+    fn dead_end(&self, entry: &Entry) -> Option<DeadEnd> {
+        let owed = entry.owed.as_ref()?;
+        if entry.is_lost() {
+            return Some(DeadEnd::Lost);
+        }
+        if owed.refusals >= PATIENT {
+            return Some(DeadEnd::Refused);
+        }
+        let life = self.calls.life(entry.undo.driver());
+        let is_gone = life.is_err_and(|failed| failed.kind() == Kind::NotFound);
+        is_gone.then_some(DeadEnd::Uninstalled)
     }
 
     fn debts(&self, key: &str, record: &Record) -> Vec<Debt> {
@@ -86,7 +116,7 @@ impl Remote {
         let debts = entries.map(|entry| {
             let mut entry = entry.clone();
             entry.owe(self.now());
-            let is_lost = entry.is_lost();
+            let dead_end = self.dead_end(&entry);
             let (since, tries, error) = entry.owed.map_or((self.now(), 0, String::new()), |owed| {
                 (owed.since, owed.tries, owed.error)
             });
@@ -95,11 +125,17 @@ impl Remote {
                 Subject::Attachment(id, _) => Debtor::Attachment(id.clone()),
             };
             let driver = Some(entry.undo.driver().clone());
-            let (what, page) = (entry.undo.to_string(), key.to_owned());
-            Debt { who, driver, what, since, tries, error, is_lost, page }
+            let (what, held) = (entry.undo.to_string(), entry.undo.held());
+            let page = key.to_owned();
+            Debt { who, driver, what, since, tries, error, held, dead_end, page }
         });
         debts.collect()
     }
+}
+
+fn odd(name: &str) -> Debt {
+    let error = "it is no page of the ledger".to_owned();
+    Debt { dead_end: Some(DeadEnd::Unreadable), ..unreadable(name, error) }
 }
 
 fn unreadable(key: &str, error: String) -> Debt {
@@ -110,7 +146,8 @@ fn unreadable(key: &str, error: String) -> Debt {
         since: Timestamp(0),
         tries: 0,
         error,
-        is_lost: true,
+        held: "what nobody knows".to_owned(),
+        dead_end: None,
         page: key.to_owned(),
     }
 }

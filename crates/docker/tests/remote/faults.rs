@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use docker::remote::DeadEnd;
 use docker::wire::Call;
 use model::{Attachment, Family, Network, RemotePool};
 
@@ -189,13 +190,14 @@ fn a_pool_that_nobody_can_name_is_told_until_it_is_forgotten() {
     rig.settle();
     let owed = rig.remote.owed().unwrap();
     assert_eq!(owed.len(), 1, "{owed:?}");
-    assert!(owed[0].is_lost && owed[0].what.contains("lost"), "{owed:?}");
+    assert_eq!(owed[0].dead_end, Some(DeadEnd::Lost));
+    assert!(owed[0].what.contains("lost"), "{owed:?}");
     // It is in nobody's way.
     rig.make(&mut network).unwrap();
     rig.delete(&network);
-    rig.remote.forget(&owed[0].page).unwrap();
+    assert_eq!(rig.remote.write_off().unwrap(), owed);
     assert_eq!(rig.remote.owed().unwrap(), []);
-    assert!(rig.remote.forget(&owed[0].page).is_err());
+    assert_eq!(rig.remote.write_off().unwrap(), []);
 }
 
 #[test]
@@ -208,7 +210,7 @@ fn an_address_that_nobody_can_name_goes_with_its_pool() {
     rig.attach(&mut one).unwrap_err();
     rig.plugin.work();
     let owed = rig.remote.owed().unwrap();
-    assert!(owed.len() == 1 && owed[0].is_lost, "{owed:?}");
+    assert!(owed.len() == 1 && owed[0].dead_end == Some(DeadEnd::Lost), "{owed:?}");
     rig.attach(&mut one).unwrap();
     assert_eq!(one.addresses[0].address.to_string(), "10.1.0.3/24");
     rig.detach(&one);

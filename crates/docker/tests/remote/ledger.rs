@@ -31,7 +31,7 @@ fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
     assert_eq!(owed.len(), 4, "{owed:?}");
     assert!(owed.iter().all(|debt| debt.who == Debtor::Attachment(one.id.clone())));
     let settled = rig.remote.settle(Urgency::Due).unwrap();
-    assert_eq!((settled.done.len(), settled.left.len()), (4, 0));
+    assert_eq!((settled.done.len(), settled.moot.len(), settled.left.len()), (4, 0, 0));
     let expected = ["Revoke", "Leave", "DeleteEndpoint", "ReleaseAddress 10.1.0.2"];
     assert_eq!(rig.plugin.log(), expected);
     rig.attach(&mut one).unwrap();
@@ -58,7 +58,7 @@ fn what_cannot_be_read_is_put_aside_and_told() {
     assert!(owed.len() == 1 && owed[0].who == Debtor::Unreadable, "{owed:?}");
     // Once it is out of the way, others go on.
     rig.remote.leave(&one).unwrap();
-    rig.remote.forget(&page).unwrap();
+    assert_eq!(rig.remote.write_off().unwrap(), owed);
     assert_eq!(rig.remote.owed().unwrap(), []);
     rig.plugin.state().endpoints.clear();
     one = container(&network, "c1");
@@ -74,14 +74,6 @@ fn what_cannot_be_read_is_put_aside_and_told() {
     rig.plugin.state().lost_choices = 1;
     rig.delete(&network);
     rig.is_clean();
-}
-
-#[test]
-fn paths_are_no_pages() {
-    let rig = Rig::new();
-    for page in ["", ".", "..", "../x", "a/b", ".hidden", "nothing"] {
-        assert!(rig.remote.forget(page).is_err(), "{page}");
-    }
 }
 
 #[test]
@@ -180,4 +172,56 @@ fn hosts_are_told_to_drivers_that_span_them() {
     rig.remote.discover(&driver, &found).unwrap();
     rig.remote.disappear(&driver, &found).unwrap();
     assert_eq!(rig.plugin.log(), ["DiscoverNew", "DiscoverDelete"]);
+}
+
+#[test]
+fn a_sandbox_has_a_name_as_dockers_while_it_is_joined() {
+    let mut rig = Rig::new();
+    let mut network = network("n1", vec![pool("10.1.0.0/24")]);
+    rig.make(&mut network).unwrap();
+    let names = |rig: &Rig| -> Vec<std::path::PathBuf> {
+        let entries = fs::read_dir(rig.directory.path().join("netns")).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let mut one = container(&network, "c1");
+    for fault in [None, Some(Fault::Refused), Some(Fault::AnswerLost), Some(Fault::KilledAfter)] {
+        rig.plugin.state().joined = joined("veth1", "10.1.0.1");
+        rig.plugin.fail(move |_, call| fault.filter(|_| matches!(call, Call::Join(_))));
+        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rig.try_attach(&mut one).is_ok()
+        }));
+        rig.plugin.work();
+        let told = rig.plugin.state().calls.iter().rev().find_map(|call| match call {
+            Call::Join(join) => Some(join.sandbox.clone()),
+            _ => None,
+        });
+        let told = told.unwrap();
+        assert_eq!(told.parent().unwrap(), rig.directory.path().join("netns"));
+        let name = told.file_name().unwrap().to_str().unwrap();
+        assert!(name.len() == 12 && name.bytes().all(|digit| digit.is_ascii_hexdigit()), "{name}");
+        if tried.is_ok_and(|is_ok| is_ok) {
+            assert_eq!(fs::read_link(&told).unwrap(), std::path::Path::new("/run/netns/c1"));
+        }
+        match fault {
+            Some(Fault::KilledAfter) => rig.restart("boot-2"),
+            _ => rig.detach(&one),
+        }
+        rig.settle();
+        assert_eq!(names(&rig), Vec::<std::path::PathBuf>::new(), "{fault:?}");
+    }
+    // Docker's own name is told as it is.
+    let path = rig.directory.path().join("netns/00000000000f");
+    one.sandbox = Some(model::Sandbox { path: path.clone(), inode: 7 });
+    rig.attach(&mut one).unwrap();
+    assert!(
+        rig.plugin
+            .state()
+            .calls
+            .iter()
+            .any(|call| matches!(call, Call::Join(join) if join.sandbox == path))
+    );
+    assert_eq!(names(&rig), Vec::<std::path::PathBuf>::new());
+    rig.detach(&one);
+    rig.delete(&network);
+    rig.is_clean();
 }

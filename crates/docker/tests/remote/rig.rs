@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docker::remote::said::NetworkSaid;
-use docker::remote::{Joined, Remote, Settings, Urgency};
+use docker::remote::{DeadEnd, Joined, Remote, Settings, Urgency};
 use model::{
     Attachment, AttachmentId, Backend, Dns, Family, Ipam, Layer, Lead, Lease, Link, LinkKind,
     Network, Phase, PortMap, Protocol, Publish, RemoteIpam, RemoteLink, RemotePool, Result,
@@ -90,7 +90,7 @@ impl Rig {
     pub(crate) fn settle(&self) {
         for _ in 0..20 {
             let left = self.remote.settle(Urgency::Now).unwrap().left;
-            if left.iter().all(|debt| debt.is_lost) {
+            if left.iter().all(|debt| debt.dead_end == Some(DeadEnd::Lost)) {
                 return;
             }
         }
@@ -127,6 +127,7 @@ pub(crate) fn open(plugin: &Arc<Plugin>, directory: &Path, boot: &str) -> Remote
         descriptions: Vec::new(),
         patience: Duration::from_secs(20),
         ledger: directory.join("ledger"),
+        sandboxes: directory.join("netns"),
         boot: boot.to_owned(),
         now: || Timestamp(1_000),
     };

@@ -96,7 +96,8 @@ Examples:
         and its addresses are not handed out. In Neutron, what this host made and nobody on it \
         knows any more goes after a second look; networks, subnets and pools go with --force \
         only. What Docker plugins are owed, because they did not answer, is shown and settled; \
-        --force forgets what only they know.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
+        --force forgets what cannot be: what only they know, what they refused five times, and what \
+        plugins are owed that are not installed any more, and says what they have because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
     /// Say what is wrong with this host for containers, and the command that mends it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
@@ -436,8 +437,8 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// In Neutron, remove also what a runtime may know although the book does not; forget which
-    /// addresses only a Docker plugin knows
+    /// In Neutron, remove also what a runtime may know although the book does not; forget what
+    /// no call to a Docker plugin will settle
     #[arg(long)]
     pub(super) force: bool,
 }

@@ -67,6 +67,7 @@ fn text(findings: &[FindingView]) -> String {
         let remedy = match (finding.done, finding.remedy) {
             (true, "free") => "freed",
             (true, "quarantine") => "quarantined",
+            (true, "forget") => "forgotten",
             (_, remedy) => remedy,
         };
         let cells = [finding.kind, &finding.subject, remedy, &finding.why];

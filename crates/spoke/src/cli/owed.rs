@@ -1,6 +1,6 @@
 //! `spoke gc` with Docker plugins: what they are owed, and whether they answer.
 
-use docker::remote::{Debt, Debtor, Urgency};
+use docker::remote::{DeadEnd, Debt, Debtor, Urgency};
 use model::{Error, Result};
 
 use super::World;
@@ -11,18 +11,31 @@ use super::view::FindingView;
 pub(super) fn collect(gc: &GcArgs, world: &World) -> Result<Vec<FindingView>> {
     let foreign = (world.foreign)()?;
     if gc.dry_run {
-        return Ok(foreign.remote.owed()?.iter().map(|debt| view(debt, false)).collect());
+        let is_written_off = |debt: &Debt| gc.force && debt.dead_end.is_some();
+        let owed = foreign.remote.owed()?;
+        let views = owed.iter().map(|debt| match is_written_off(debt) {
+            true => FindingView { done: false, ..written_off(debt) },
+            false => view(debt, false),
+        });
+        return Ok(views.collect());
     }
     let settled = foreign.remote.settle(Urgency::Now)?;
-    let mut findings: Vec<FindingView> = settled.done.iter().map(|debt| view(debt, true)).collect();
-    for debt in &settled.left {
-        let is_forgotten = gc.force && debt.is_lost;
-        if is_forgotten {
-            foreign.remote.forget(&debt.page)?;
-        }
-        findings.push(view(debt, is_forgotten));
-    }
-    Ok(findings)
+    let written_off = if gc.force { foreign.remote.write_off()? } else { Vec::new() };
+    let is_written_off = |debt: &&Debt| {
+        written_off.iter().any(|off| (&off.page, &off.what) == (&debt.page, &debt.what))
+    };
+    let done = settled.done.iter().chain(&settled.moot).map(|debt| view(debt, true));
+    let left = settled.left.iter().filter(|debt| !is_written_off(debt));
+    let left = left.map(|debt| view(debt, false));
+    Ok(done.chain(written_off.iter().map(self::written_off)).chain(left).collect())
+}
+
+/// What is not owed any more although nobody was called: what its plugin has stays there.
+fn written_off(debt: &Debt) -> FindingView {
+    let said = view(debt, true);
+    let plugin = debt.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
+    let why = format!("{}; left in the hands of {plugin}: {}", said.why, debt.held);
+    FindingView { remedy: "forget", why, ..said }
 }
 
 fn view(debt: &Debt, done: bool) -> FindingView {
@@ -33,15 +46,21 @@ fn view(debt: &Debt, done: bool) -> FindingView {
         (1, error) => format!(", tried once: {error}"),
         (tries, error) => format!(", tried {tries} times: {error}"),
     };
-    let hint = match debt.is_lost && !done {
-        true => "; the answer was lost, only its plugin knows: --force forgets it here",
-        false => "",
+    let hint = match debt.dead_end.filter(|_| !done) {
+        Some(DeadEnd::Lost) => {
+            "; the answer was lost, only its plugin knows: --force forgets it here"
+        }
+        Some(DeadEnd::Refused) => "; its plugin will not have it: --force forgets it here",
+        Some(DeadEnd::Uninstalled) => "; the plugin is gone for good? --force forgets it here",
+        Some(DeadEnd::Unreadable) => "; --force removes the page",
+        None => "",
     };
+    let is_kept = matches!(debt.dead_end, Some(DeadEnd::Lost | DeadEnd::Unreadable)) && !done;
     FindingView {
         kind: "owed",
         subject: format!("{} to plugin {driver}", debt.what),
         why: format!("for {who}{tried}{hint}"),
-        remedy: if debt.is_lost && !done { "keep" } else { "free" },
+        remedy: if is_kept { "keep" } else { "free" },
         done,
     }
 }

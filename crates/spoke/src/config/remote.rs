@@ -26,6 +26,8 @@ pub(crate) struct RemoteConfig {
     /// Where files say how to reach plugins, in order: `NAME.spec` or `NAME.json`, or the same in a
     /// directory `NAME`.
     pub(crate) descriptions: Vec<PathBuf>,
+    /// Where plugins are told that network namespaces are: links to these.
+    pub(crate) sandboxes: PathBuf,
     /// How long a plugin has for an answer, in seconds.
     pub(crate) patience_seconds: u64,
     /// The hosts that drivers whose networks span hosts are told of (libnetwork's `DiscoverNew`).
@@ -39,6 +41,7 @@ impl Default for RemoteConfig {
         Self {
             sockets: vec!["/run/docker/plugins".into()],
             descriptions: vec!["/etc/docker/plugins".into(), "/usr/lib/docker/plugins".into()],
+            sandboxes: "/var/run/docker/netns".into(),
             patience_seconds: 30,
             hosts: BTreeSet::new(),
             own: None,
@@ -60,6 +63,7 @@ impl RemoteConfig {
         for path in &self.descriptions {
             absolute("remote.descriptions", path)?;
         }
+        absolute("remote.sandboxes", &self.sandboxes)?;
         if !PATIENCE.contains(&self.patience_seconds) {
             return Err(Error::invalid(format!(
                 "remote.patience_seconds is {}; it must be between {} and {}",
@@ -110,6 +114,7 @@ mod tests {
             ("hosts = ['here']", "IP"),
             ("sockets = ['plugins']", "absolute"),
             ("descriptions = ['plugins']", "absolute"),
+            ("sandboxes = 'netns'", "absolute"),
             ("patience_seconds = 0", "between 1 and 3600"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -43,6 +43,7 @@ pub(crate) fn open(config: &Config) -> Result<Foreign> {
         descriptions: said.descriptions.clone(),
         patience: said.patience(),
         ledger: config.store.state.join(LEDGER),
+        sandboxes: said.sandboxes.clone(),
         boot: store::boot_id()?,
         now: host::now,
     };

@@ -175,19 +175,32 @@ impl Keeper<'_> {
             settled.left.into_iter().map(|debt| (key(&debt), debt)).collect();
         for (key, debt) in &left {
             if !self.owed.contains_key(key) {
-                self.tell(What::Owed, sentence("is owed", debt));
+                let what = sentence("is owed", debt);
+                self.tell(
+                    What::Owed,
+                    match debt.error.is_empty() {
+                        true => what,
+                        false => format!("{what}: {}", debt.error),
+                    },
+                );
             }
         }
         let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
         // Another process may have settled what is not left either.
         let gone = self.owed.iter().filter(|(key, _)| !done.contains_key(*key));
         let gone = gone.filter(|(key, _)| !left.contains_key(*key)).map(|(_, debt)| debt);
-        for debt in done.values().copied().chain(gone) {
+        for debt in done.values().copied() {
             self.tell(What::Settled, sentence("was given", debt));
+        }
+        // Nobody was called for those by this process, and perhaps nobody ever will be.
+        for debt in
+            gone.chain(settled.moot.iter().filter(|debt| !self.owed.contains_key(&key(debt))))
+        {
+            self.tell(What::Settled, sentence("is not owed any more", debt));
         }
         let metrics = &self.daemon.journal.metrics;
         metrics.owed(left.len());
-        metrics.settled(settled.done.len());
+        metrics.settled(settled.done.len() + settled.moot.len());
         self.owed = left;
         Ok(())
     }
@@ -296,9 +309,5 @@ impl Keeper<'_> {
 
 fn sentence(verb: &str, debt: &Debt) -> String {
     let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    let what = format!("plugin {driver} {verb} {} for {}", debt.what, cli::debtor(debt));
-    match debt.error.is_empty() {
-        true => what,
-        false => format!("{what}: {}", debt.error),
-    }
+    format!("plugin {driver} {verb} {} for {}", debt.what, cli::debtor(debt))
 }

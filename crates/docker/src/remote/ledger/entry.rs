@@ -26,6 +26,9 @@ pub(in super::super) struct Owed {
     /// How often it failed.
     #[serde(default)]
     pub(in super::super) tries: u32,
+    /// How often of these the plugin itself said that it does not do it.
+    #[serde(default)]
+    pub(in super::super) refusals: u32,
     /// When it failed last.
     pub(in super::super) tried: Timestamp,
     /// Why.
@@ -122,9 +125,14 @@ impl Entry {
 
     /// Announces its end.
     pub(in super::super) fn owe(&mut self, now: Timestamp) {
-        let fresh =
-            || Owed { since: now, tries: 0, tried: now, error: String::new(), is_hopeless: false };
-        self.owed.get_or_insert_with(fresh);
+        self.owed.get_or_insert_with(|| Owed {
+            since: now,
+            tries: 0,
+            refusals: 0,
+            tried: now,
+            error: String::new(),
+            is_hopeless: false,
+        });
     }
 
     /// Whether it is owed and no call can settle it.
@@ -236,6 +244,32 @@ impl Undo {
             Undo::FreeNetwork(_, id) => Call::FreeNetwork(parsed("network id", id)?),
             Undo::UnknownAddress(..) | Undo::UnknownPool(..) => return Ok(None),
         }))
+    }
+
+    /// What the driver has as long as it was not called, for a person to read.
+    pub(in super::super) fn held(&self) -> String {
+        let endpoint = |at: &At| format!("endpoint {} of network {}", at.endpoint, at.network);
+        match self {
+            Undo::Revoke(_, at) => format!("the published ports of {}", endpoint(at)),
+            Undo::Leave(_, at) => format!("the sandbox of {}", endpoint(at)),
+            Undo::DeleteEndpoint(_, at) => endpoint(at),
+            Undo::ReleaseAddress(_, pool, given) => {
+                format!("address {} of pool {pool}", given.address())
+            }
+            Undo::ReleasePool(_, pool, asked) => match asked.net {
+                Some(net) => format!("pool {pool} ({net})"),
+                None => format!("pool {pool}"),
+            },
+            Undo::DeleteNetwork(_, id) => format!("network {id}"),
+            Undo::FreeNetwork(_, id) => format!("what it allocated for network {id}"),
+            Undo::UnknownAddress(_, pool) => {
+                format!("an address of pool {pool}, nobody knows which")
+            }
+            Undo::UnknownPool(_, asked) => match asked.net {
+                Some(net) => format!("a pool for {net}"),
+                None => "a pool, nobody knows which".to_owned(),
+            },
+        }
     }
 
     /// Where it stands among the calls of a page: those of a sandbox, of an endpoint, of addresses,

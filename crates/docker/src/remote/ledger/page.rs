@@ -34,6 +34,7 @@ impl Page {
             subject,
             entries: Vec::new(),
             joined: None,
+            sandbox: None,
         };
         Self { ledger, key: record.subject.key(), there: None, record }
     }
