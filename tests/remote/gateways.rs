@@ -77,6 +77,24 @@ fn a_network_without_gateway_gets_one_beside() {
     bed.is_clean();
 }
 
+/// Nobody said that the container went: what else there is to collect is collected, and it can still
+/// be said.
+#[test]
+fn who_is_gone_is_led_nowhere() {
+    let bed = Bed::with_network(Manners { gateway: false, ..Manners::default() }, "");
+    bed.spoke("network connect net one");
+    assert!(bed.spoke("ps").contains("gwbridge"));
+    bed.world.sh("ip netns del one");
+    for _ in 0..2 {
+        let found = bed.spoke("gc");
+        assert!(!found.contains("sandbox"), "{found}");
+    }
+    assert!(!bed.spoke("ps").contains("gwbridge"), "the pair went with the namespace");
+    bed.spoke("network disconnect net one");
+    bed.spoke("network rm net gwbridge");
+    bed.is_clean();
+}
+
 #[test]
 fn none_is_wanted_beside() {
     for (manners, options) in [

@@ -33,7 +33,10 @@ pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> 
 pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
-    let mut findings = leftovers(&engine, mode, world)?;
+    let left = leftovers(&engine, mode, world);
+    // Plugins get what they are owed, whatever else fails.
+    let owed = owed::collect(gc, world);
+    let mut findings = left?;
     let known = crate::netavark::known(&world.root);
     for name in ::podman::forgotten(&engine, &known, mode)? {
         findings.push(FindingView {
@@ -44,7 +47,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answ
             done: mode == Mode::Mend,
         });
     }
-    findings.extend(owed::collect(gc, world)?);
+    findings.extend(owed?);
     findings.extend(orphans::collect(gc, &engine, world)?);
     answer(&findings, output)
 }
