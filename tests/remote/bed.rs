@@ -72,14 +72,18 @@ impl Bed {
     pub(crate) fn is_clean(&self) {
         assert_eq!(self.spoke("gc --dry-run -o json").trim(), "[]");
         self.driver.is_empty();
+        // No sandbox is named any more.
+        assert_eq!(self.world.try_sh("ls /var/run/docker/netns").stdout, "");
         self.world
             .sh("for name in $(ip netns list | cut -d ' ' -f 1); do ip netns del $name; done");
         let mut changes = Remains::of(&self.world).changes(&self.before);
         // The packet filter's frame stays; what is in it does not.
         let parts = ["elements", " link ", " address ", " route ", " /", " -A "];
-        let daemons = ["/run/spoke/events", "/run/spoke/serve.lock", "/remote/lives/"];
+        // Daemons' files, and what is noted of plugins.
+        let known =
+            ["/run/spoke/events", "/run/spoke/serve.lock", "/remote/lives/", "/run/spoke/remote/"];
         changes.retain(|change| parts.iter().any(|part| change.contains(part)));
-        changes.retain(|change| !daemons.iter().any(|part| change.contains(part)));
+        changes.retain(|change| !known.iter().any(|part| change.contains(part)));
         assert!(changes.is_empty(), "left behind:\n{}", changes.join("\n"));
     }
 }

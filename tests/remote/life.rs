@@ -78,7 +78,10 @@ fn the_calls_say_what_dockers_say() {
         &body(&asked, "ProgramExternalConnectivity")["Options"]["com.docker.network.portmap"];
     assert_eq!((&ports[0]["HostPort"], &ports[0]["Port"]), (&json!(8080), &json!(80)));
     let join = body(&asked, "Join");
-    assert!(join["SandboxKey"].as_str().unwrap().ends_with("/one"), "{join}");
+    let key = join["SandboxKey"].as_str().unwrap();
+    let name = key.strip_prefix("/var/run/docker/netns/").unwrap();
+    assert!(name.len() == 12 && name.bytes().all(|digit| digit.is_ascii_hexdigit()), "{key}");
+    assert_eq!(bed.world.sh(&format!("readlink {key}")).trim(), "/run/netns/one");
     assert_eq!(join["EndpointID"], endpoint["EndpointID"]);
     assert!(bed.spoke("ports").contains("8080"), "what a plugin publishes is shown");
     bed.spoke("network disconnect net one");

@@ -78,6 +78,49 @@ fn a_network_that_was_removed_is_owed() {
     }
 }
 
+/// What a plugin will never do need not be asked of it for ever.
+#[test]
+fn what_is_refused_for_ever_is_forgotten_by_force() {
+    let bed = Bed::with_network(Manners::default(), "");
+    bed.spoke("network connect net one");
+    bed.driver.fail_always("DeleteEndpoint", Fault::Refuse("not today".into()));
+    let _ = bed.try_spoke("network disconnect net one");
+    // Not yet: it was refused once, and is tried before it is judged.
+    for _ in 0..3 {
+        let said = bed.try_spoke("gc --force").stdout;
+        assert!(said.contains("DeleteEndpoint") && !said.contains("forgotten"), "{said}");
+    }
+    let said = bed.try_spoke("gc --dry-run").stdout;
+    assert!(!said.contains("--force"), "{said}");
+    let said = bed.spoke("gc --force");
+    let words =
+        ["DeleteEndpoint", "forgotten", "left in the hands of probe: endpoint ", "not today"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    assert_eq!(bed.spoke("gc --dry-run -o json").trim(), "[]");
+    // It is the plugin's own now.
+    assert!(
+        bed.driver.holds().iter().any(|held| held.contains("endpoint")),
+        "{:?}",
+        bed.driver.holds()
+    );
+}
+
+#[test]
+fn what_a_plugin_that_is_gone_for_good_is_owed_is_forgotten_by_force() {
+    let bed = Bed::with_network(Manners::default(), "");
+    bed.spoke("network connect net one");
+    bed.driver.die();
+    let _ = bed.try_spoke("network disconnect net one");
+    bed.world.sh("rm -f /run/docker/plugins/probe.sock /etc/docker/plugins/probe.*");
+    let said = bed.try_spoke("gc").stdout;
+    assert!(said.contains("--force") && !said.contains("forgotten"), "{said}");
+    let said = bed.try_spoke("gc --dry-run --force").stdout;
+    assert!(said.contains("left in the hands of probe: address 10.200.1.2 of pool"), "{said}");
+    let said = bed.spoke("gc --force");
+    assert!(said.contains("forgotten") && said.contains("DeleteEndpoint"), "{said}");
+    assert_eq!(bed.spoke("gc --dry-run -o json").trim(), "[]");
+}
+
 /// The daemon settles by itself, also what it found when it started.
 #[test]
 fn the_daemon_settles_when_the_plugin_is_back() {
@@ -93,6 +136,16 @@ fn the_daemon_settles_when_the_plugin_is_back() {
     let done = bed.world.try_sh(&format!("timeout 20 bash -c 'until {settled}; do :; done'"));
     assert_eq!(done.status, 0, "{}\n{}", serve.log(), bed.try_spoke("gc --dry-run").stdout);
     assert_eq!(bed.driver.holds().len(), 3, "{:?}", bed.driver.holds());
+    // What the plugin was never told it was not given.
+    let told = bed.driver.order().join(" ");
+    let events = bed.spoke("events -n 1000");
+    for method in DISCONNECT {
+        assert_eq!(
+            events.contains(&format!("was given {method}")),
+            told.contains(method),
+            "{events}"
+        );
+    }
     serve.stop();
     bed.spoke("network rm net");
     bed.is_clean();
