@@ -1,7 +1,7 @@
 //! Whom we trust, and who we say that we are (moby `pkg/plugins`, go-connections `tlsconfig`).
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,6 +120,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 fn pem(path: &Path) -> Result<Vec<u8>> {
     let failed = |error| Error::os(format!("reading {}", path.display()), error);
     let mut pem = Vec::new();
+    // A pipe would be waited for.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Error::invalid(format!("{} is no file", path.display())));
+    }
     let file = File::open(path).map_err(failed)?;
     file.take(LONGEST_PEM).read_to_end(&mut pem).map_err(failed)?;
     Ok(pem)
@@ -174,5 +178,25 @@ impl ServerCertVerifier for TrustsAll {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert!(certificates(&path).unwrap_err().to_string().contains("is no file"));
     }
 }
