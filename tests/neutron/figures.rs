@@ -1,6 +1,8 @@
 //! What a container's start takes over OVN, beside Docker's own bridge: a measurement and no test.
 //! `scripts/neutron-tests debian --run-ignored only -E 'test(figures::)' --no-capture` prints it.
 
+#![allow(clippy::print_stderr, reason = "figures are for people to read")]
+
 use std::time::{Duration, Instant};
 
 use tests::Release;

@@ -187,7 +187,7 @@ impl Remote {
                 pass.silent.insert(undo.driver().clone());
             }
             if !which(&undo) || pass.is_in_the_way_of(&undo) {
-                pass.failed.push((undo, owed.tries));
+                pass.failed.push((undo, owed.refusals));
                 continue;
             }
             // It may have been carried out before, and be somebody else's by now.
@@ -205,8 +205,8 @@ impl Remote {
                     if !matches!(failed.fate, Fate::Refused | Fate::Done) {
                         pass.silent.insert(undo.driver().clone());
                     }
-                    let tries = note(page, &undo, &failed, self.now());
-                    pass.failed.push((undo, tries));
+                    let refusals = note(page, &undo, &failed, self.now());
+                    pass.failed.push((undo, refusals));
                 }
             }
         }
@@ -292,7 +292,7 @@ impl Pass {
     /// Whether something that failed must be done before.
     fn is_in_the_way_of(&self, undo: &Undo) -> bool {
         let fresh =
-            || self.failed.iter().filter(|(_, tries)| *tries < PATIENT).map(|(undo, _)| undo);
+            || self.failed.iter().filter(|(_, refusals)| *refusals < PATIENT).map(|(undo, _)| undo);
         let is_of_pool = |other: &Undo| {
             (other.driver(), other.pool()) == (undo.driver(), undo.pool())
                 && matches!(other, Undo::ReleaseAddress(..))
@@ -346,7 +346,7 @@ fn strike(page: &mut Page, done: &Undo) {
     }
 }
 
-/// Writes down that a call failed; how often it has by now.
+/// Writes down that a call failed; how often the plugin has refused it by now.
 fn note(page: &mut Page, undo: &Undo, failed: &Failed, now: Timestamp) -> u32 {
     let mut entries = page.record.entries.iter_mut();
     let Some(entry) = entries.find(|entry| entry.undo == *undo) else { return 0 };
@@ -360,7 +360,7 @@ fn note(page: &mut Page, undo: &Undo, failed: &Failed, now: Timestamp) -> u32 {
     owed.is_hopeless = matches!(undo, Undo::UnknownPool(..))
         && failed.fate == Fate::Refused
         && owed.tries >= PATIENT;
-    owed.tries
+    owed.refusals
 }
 
 /// The plugin is there, and this is its answer.
@@ -380,7 +380,7 @@ fn is_as_good_as_done(failed: &Failed) -> bool {
 }
 
 pub(super) fn is_in_the_way(entry: &Entry) -> bool {
-    !entry.is_lost() && entry.owed.as_ref().is_some_and(|owed| owed.tries < PATIENT)
+    !entry.is_lost() && entry.owed.as_ref().is_some_and(|owed| owed.refusals < PATIENT)
 }
 
 fn is_due(owed: &Owed, urgency: Urgency, now: Timestamp) -> bool {
