@@ -9,6 +9,7 @@ mod container;
 mod crowd;
 mod figures;
 mod fixture;
+mod floating;
 mod front;
 mod front_runtimes;
 mod hosts;
