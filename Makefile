@@ -13,7 +13,7 @@ demo: ## the main job, seen
 
 test: ## every test: lint, units, private kernels, reference plugins, real runtimes
 	@scripts/setup test
-	@$(MAKE) --no-print-directory lint build
+	@$(MAKE) --no-print-directory -j2 lint build
 	@scripts/test
 
 test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
