@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use model::{DriverName, Error, Result};
 
@@ -36,7 +37,7 @@ impl Remote {
                 }
             }
         }
-        remember(&path, &life)
+        remember(&path, driver, &life)
     }
 
     fn replay_page(
@@ -81,8 +82,10 @@ impl Remote {
     }
 }
 
-fn remember(path: &std::path::Path, life: &str) -> Result<()> {
-    let draft = path.with_extension(format!("{}.new", std::process::id()));
+fn remember(path: &Path, driver: &DriverName, life: &str) -> Result<()> {
+    // Threads of one process come here at the same time.
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    let draft = path.with_file_name(format!("{driver}.{process}.{thread:?}.new"));
     let written = path.parent().map_or(Ok(()), fs::create_dir_all);
     let written = written.and_then(|()| fs::write(&draft, life));
     written
