@@ -31,7 +31,7 @@ pub(in crate::cli) struct ConnectArgs {
     /// An option that the network's Docker plugin is told with the endpoint
     #[arg(long = "driver-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) driver_options: Vec<(String, String)>,
-    /// A port of this host that leads to one of the container: [IP:]HOST:CONTAINER[/PROTOCOL]
+    /// A port of this host that leads to one of the container: `[IP:]HOST:CONTAINER[/PROTOCOL]`
     #[arg(short, long, value_name = "PORT", value_parser = published)]
     pub(in crate::cli) publish: Vec<PortMap>,
     /// A port that the container serves, without one of this host: PORT[/PROTOCOL]
