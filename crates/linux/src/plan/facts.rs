@@ -43,7 +43,7 @@ pub struct ReadyLink {
     pub place: Place,
     /// Its hardware address.
     pub mac: Option<Mac>,
-    /// What it has to say about itself to be put back one day (`Origin` in `home.rs`), unless it
+    /// What it has to say about itself to be put back one day (`home.rs`), unless it
     /// does already.
     pub mark: Option<String>,
 }
