@@ -63,7 +63,6 @@ pub(super) fn keep(daemon: &Daemon) {
         is_troubled: false,
     };
     keeper.remember_hosts();
-    keeper.known = keeper.lives();
     keeper.run();
 }
 
