@@ -1,4 +1,4 @@
-//! The kernel's wire: the only crate that talks to it, and the only one with unsafe code.
+//! The kernel's wire: the only crate that speaks netlink.
 
 pub mod address;
 mod announce;

@@ -4,7 +4,6 @@ mod ini;
 mod kuryr;
 mod options;
 mod source;
-mod yaml;
 
 use std::path::PathBuf;
 use std::time::Duration;

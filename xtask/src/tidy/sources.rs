@@ -93,8 +93,8 @@ fn forbidden(name: &str) -> Vec<Rule> {
     if matches!(krate, "model" | "engine") {
         rules.push((&IO, "is I/O: model and engine do none (1)"));
     }
-    if krate != "netlink" {
-        rules.push((&UNSAFE, "belongs into netlink (3)"));
+    if !matches!(krate, "netlink" | "container") {
+        rules.push((&UNSAFE, "belongs into netlink or container (3)"));
     }
     if !matches!(krate, "spoke" | "docker") {
         rules.push((&ASYNC, "is async: only the binary and docker are (4)"));

@@ -8,7 +8,7 @@ use model::{Error, Result};
 use serde_json::Value;
 
 use super::options::Options;
-use super::{Access, KuryrConf, Proxies, kuryr, yaml};
+use super::{Access, KuryrConf, Proxies, kuryr};
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! As much of YAML 1.2 as people write into `clouds.yaml`: mappings and sequences by indentation,
+//! As much of YAML 1.2 as people write into configurations: mappings and sequences by indentation,
 //! flow collections on one line, plain and quoted scalars, comments. Anchors, tags, text blocks and
 //! further documents are refused by name rather than read wrongly.
 
@@ -25,7 +25,7 @@ impl Line<'_> {
 }
 
 /// Reads one document.
-pub(super) fn read(text: &str) -> Result<Value> {
+pub fn read(text: &str) -> Result<Value> {
     if text.len() > LONGEST {
         return Err(Error::invalid("it is larger than 1 MiB"));
     }

@@ -1,0 +1,1 @@
+//! The engine of plugin containers: namespaces, file systems, supervised processes.
