@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stderr, reason = "figures are for people to read")]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tests::Release;
 use tests::neutron_lab::FullLab;
@@ -12,17 +12,39 @@ use crate::bed::{Bed, Place};
 
 const ROUNDS: usize = 15;
 
-/// One container's start and end on a network, from the client's call to its answer.
-#[track_caller]
-fn run(bed: &Bed, network: &str) -> Duration {
-    let began = Instant::now();
-    bed.docker(&format!("run --rm --network {network} busybox true"));
-    began.elapsed()
+/// What one container's life on a network takes, each from the client's call to its answer.
+#[derive(Default)]
+struct Lives {
+    run: Vec<f64>,
+    rm: Vec<f64>,
 }
 
-fn median(mut samples: Vec<Duration>) -> Duration {
-    samples.sort_unstable();
+impl Lives {
+    #[track_caller]
+    fn live(&mut self, bed: &Bed, network: &str) {
+        let took = |command: String| {
+            let began = Instant::now();
+            bed.docker(&command);
+            began.elapsed().as_secs_f64() * 1e3
+        };
+        let run = format!("run -d --name life --network {network} busybox sleep 1000");
+        self.run.push(took(run));
+        self.rm.push(took("rm -f life".into()));
+    }
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
     samples[samples.len() / 2]
+}
+
+/// Two medians in ms, and what one is of the other.
+fn say(what: &str, mut ours: Vec<f64>, mut bridge: Vec<f64>) {
+    let (ours, bridge) = (median(&mut ours), median(&mut bridge));
+    eprintln!(
+        "{what}: {ours:.0} ms, Docker's own bridge {bridge:.0} ms: {:.2} times",
+        ours / bridge
+    );
 }
 
 /// Pairs, taken in turn: the machine's mood is the same for both.
@@ -38,16 +60,13 @@ fn compare(extra: &str, what: &str) {
     bed.network("--subnet 10.139.0.0/24 --gateway 10.139.0.1 net");
     // A port that is ready keeps its own hardware address until its container has gone.
     bed.run("--name first --network net");
-    let (mut own, mut neutron) = (Vec::new(), Vec::new());
+    let (mut own, mut neutron) = (Lives::default(), Lives::default());
     for _ in 0..ROUNDS {
-        own.push(run(&bed, "own"));
-        neutron.push(run(&bed, "net"));
+        own.live(&bed, "own");
+        neutron.live(&bed, "net");
     }
-    let (own, neutron) = (median(own), median(neutron));
-    eprintln!(
-        "docker run {what}: {neutron:.0?}, Docker's own bridge {own:.0?}: {:.2} times",
-        neutron.as_secs_f64() / own.as_secs_f64()
-    );
+    say(&format!("docker run -d {what}"), neutron.run, own.run);
+    say(&format!("docker rm -f {what}"), neutron.rm, own.rm);
     bed.remove("first");
     bed.docker("network rm net");
     bed.docker("network rm own");
