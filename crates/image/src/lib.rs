@@ -1,1 +1,17 @@
 //! Images of plugins: where they come from, what is in them, and how one is made.
+//!
+//! [`Images`] fetches, checks, unpacks and keeps them; an [`Image`] is directories to run from, and
+//! what to run. Nothing in here starts a container, and nothing that an image holds is trusted:
+//! its archive is bounded, and is unpacked below one directory without following links out of it.
+
+mod app;
+mod digest;
+mod image;
+mod locator;
+mod policy;
+
+pub use app::{App, CapabilityChange, HostNamespaces, Isolators, MountPoint};
+pub use digest::{Algorithm, Digest};
+pub use image::{Image, ImageId};
+pub use locator::{AppName, DOCKER_HUB, Locator, Reference, Source, Url};
+pub use policy::{KeyRule, Limits, Policy};

@@ -1,0 +1,52 @@
+//! What may be fetched from where, and how much of it.
+
+use std::path::PathBuf;
+
+/// What the host's configuration says about images.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Whose signatures are needed for what.
+    pub keys: Vec<KeyRule>,
+    /// Hosts (`name` or `name:port`) that may be spoken to without TLS, besides this host itself.
+    pub insecure: Vec<String>,
+    /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
+    pub auth: Option<PathBuf>,
+    /// How much is too much.
+    pub limits: Limits,
+}
+
+/// Images whose name or locator (without its scheme) starts with `prefix` must be signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRule {
+    /// `example.com/network/`; the empty one is every image.
+    pub prefix: String,
+    /// OpenPGP public keys, armoured or not; each file may hold several.
+    pub files: Vec<PathBuf>,
+}
+
+/// How much is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of a file as it is fetched, in bytes.
+    pub compressed: u64,
+    /// Of everything that is unpacked out of one image, in bytes.
+    pub unpacked: u64,
+    /// Files, directories and links in one image.
+    pub entries: usize,
+    /// Of a manifest, in bytes.
+    pub manifest: u64,
+    /// How many bytes one compressed byte may become, once there are 64 MiB of them.
+    pub ratio: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            compressed: 1 << 30,
+            unpacked: 4 << 30,
+            entries: 200_000,
+            manifest: 4 << 20,
+            ratio: 400,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Images of registries (OCI distribution specification 1.1, Docker Registry HTTP API V2).
+
+pub mod challenge;
+pub mod credentials;
+pub mod manifest;
+mod reference;
+
+pub use credentials::{Credential, Credentials};
+pub use reference::{HUB, Reference};
