@@ -1,1 +1,16 @@
 //! The engine of plugin containers: namespaces, file systems, supervised processes.
+//!
+//! A container is a directory with its records, and a process, its init, which everything in it
+//! lives and ends with. Whoever knows the directory can find it again, call into it and end it: no
+//! process has to stay for it.
+
+mod capability;
+mod ending;
+mod engine;
+pub mod rootless;
+mod spec;
+
+pub use capability::{Capabilities, Capability};
+pub use ending::{Ended, Ending};
+pub use engine::{Engine, Running};
+pub use spec::{Bounds, ContainerName, Devices, Mount, Process, Propagation, Root, Spec};
