@@ -15,7 +15,7 @@ mod turn;
 mod verbs;
 
 pub use cache::{Cache, CachedAttachment};
-pub use call::{Programs, Trace};
+pub use call::{Native, Programs, Trace};
 pub use load::{configured, load};
 pub use network::{NetworkList, PluginConfig};
 pub use target::{Target, container_of, parse_args};

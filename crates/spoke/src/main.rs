@@ -1,6 +1,6 @@
 //! The one binary. Its name decides what it is: called as a CNI plugin (`bridge`, `host-local`,
 //! …) it works and exits; called as `spoke` it is the command line, or the plugin of that type
-//! where a CNI runtime calls it.
+//! where a CNI runtime calls it. In a directory `network` it is the executables of a Kurma plugin.
 
 mod cli;
 mod config;
@@ -9,6 +9,7 @@ mod event;
 mod facts;
 mod host;
 mod kit;
+mod kurma;
 mod lease;
 mod neighbours;
 mod netavark;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     let name = args.first().and_then(|path| Path::new(path).file_name());
     if let Some(arguments) = dhcp_daemon(name, &args) {
         return ExitCode::from(lease::daemon(arguments));
+    }
+    if let Some(verb) = kurma::called(&args) {
+        return ExitCode::from(kurma::run(verb, &args));
     }
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
         Some(plugin) => plugin::run(plugin),

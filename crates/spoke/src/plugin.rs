@@ -25,13 +25,7 @@ pub(crate) fn named(name: &str) -> Option<Plugin> {
 /// Answers the request that environment and standard input make; returns the exit code.
 pub(crate) fn run(plugin: Plugin) -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
-    let told = cni::introduce(plugin, &environment, &mut *input());
-    let answered = told.map_or_else(|| answer(plugin, &environment), Ok);
-    let output = answered.unwrap_or_else(|error| {
-        let command = Command::parse(&environment.command).unwrap_or(Command::Add);
-        let failure = Failure::of(&error, command).render(Version::LATEST);
-        Output { stdout: format!("{failure}\n"), stderr: String::new(), code: 1 }
-    });
+    let output = call(plugin, &environment, &mut *input());
     let _ = std::io::stderr().write_all(output.stderr.as_bytes());
     let written = std::io::stdout().write_all(output.stdout.as_bytes());
     match (u8::try_from(output.code), written) {
@@ -40,7 +34,18 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
     }
 }
 
-fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
+/// What the plugin says to a request, whoever makes it.
+pub(crate) fn call(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Output {
+    let told = cni::introduce(plugin, environment, input);
+    let answered = told.map_or_else(|| answer(plugin, environment, input), Ok);
+    answered.unwrap_or_else(|error| {
+        let command = Command::parse(&environment.command).unwrap_or(Command::Add);
+        let failure = Failure::of(&error, command).render(Version::LATEST);
+        Output { stdout: format!("{failure}\n"), stderr: String::new(), code: 1 }
+    })
+}
+
+fn answer(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Result<Output> {
     let (config, note) = match Config::of_this_host() {
         // A mistake in it is no reason to keep a container's network alive.
         Err(error) if environment.command == "DEL" => {
@@ -57,7 +62,7 @@ fn answer(plugin: Plugin, environment: &Environment) -> Result<Output> {
         now: host::now(),
         allowlist: Path::new(ALLOWLIST),
     };
-    let mut output = cni::run(plugin, environment, &mut *input(), &context);
+    let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
     Ok(output)
 }

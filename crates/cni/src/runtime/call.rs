@@ -1,5 +1,6 @@
 //! One plugin, called once.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use model::{Error, Kind, NetworkName, Result};
 use serde_json::{Map, Value};
 
 use super::turn;
+use crate::Output;
 use crate::delegate::execute::{Ended, Input, LIMIT, execute_keeping, find};
 use crate::wire::{Environment, Failure, LONGEST, Object};
 
@@ -22,6 +24,10 @@ pub struct Trace {
     /// `BAGGAGE`
     pub baggage: Option<String>,
 }
+
+/// The plugins that this process is, by the `type` of a configuration: asked with the environment
+/// and the standard input of a program, and answering as one. `None` where it is not that plugin.
+pub type Native<'a> = dyn Fn(&str, &Environment, &str) -> Option<Output> + 'a;
 
 /// The plugins of this host, as programs in directories. Each call is bounded in time and in what
 /// may be said.
@@ -38,6 +44,8 @@ pub struct Programs<'a> {
     /// Where they are called one at a time: a file that stays locked for as long as one lives, so
     /// that one whose caller has died is waited for.
     pub turn: Option<PathBuf>,
+    /// Plugins that need no program, before any is looked for.
+    pub native: Option<&'a Native<'a>>,
     /// Hears what plugins write to their standard error.
     pub complaints: &'a dyn Fn(&[u8]),
 }
@@ -45,7 +53,8 @@ pub struct Programs<'a> {
 impl<'a> Programs<'a> {
     /// Those in `path`; `complaints` hears what they write to their standard error.
     pub fn new(path: Vec<PathBuf>, complaints: &'a dyn Fn(&[u8])) -> Self {
-        Self { path, limit: LIMIT, trace: Trace::default(), chain: None, turn: None, complaints }
+        let (trace, chain, turn, native) = (Trace::default(), None, None, None);
+        Self { path, limit: LIMIT, trace, chain, turn, native, complaints }
     }
 
     /// The executable of the plugin, found by its base name only.
@@ -56,17 +65,35 @@ impl<'a> Programs<'a> {
         find(plugin, &self.path)
     }
 
-    /// Executes `file` and returns what it says when it succeeds.
+    /// Calls the plugin of this type and returns what it says when it succeeds.
     pub(super) fn call(
         &self,
-        file: &Path,
+        kind: &str,
         environment: &Environment,
         config: &Map<String, Value>,
     ) -> Result<Vec<u8>, Failure> {
         let path: Vec<String> = self.path.iter().map(|dir| dir.display().to_string()).collect();
         let chain = self.chain.as_ref().map(ToString::to_string).unwrap_or_default();
         let environment = Environment { path: path.join(":"), chain, ..environment.clone() };
-        self.execute(file, &environment, Value::Object(config.clone()).to_string())
+        let input = Value::Object(config.clone()).to_string();
+        let native = self.native.and_then(|native| native(kind, &environment, &input));
+        match native {
+            Some(output) => self.heard(output),
+            None => self.execute(&self.find(kind).map_err(failure)?, &environment, input),
+        }
+    }
+
+    fn heard(&self, output: Output) -> Result<Vec<u8>, Failure> {
+        if !output.stderr.is_empty() {
+            (self.complaints)(output.stderr.as_bytes());
+        }
+        match output.code {
+            0 => Ok(output.stdout.into_bytes()),
+            code => {
+                let (said, complained) = (output.stdout.as_bytes(), output.stderr.as_bytes());
+                Err(refusal(said, complained, ExitStatus::from_raw(code << 8)))
+            }
+        }
     }
 
     /// The same in exactly this environment.
@@ -146,7 +173,6 @@ fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
 
     #[test]
     fn says_what_the_reference_library_says() {

@@ -279,10 +279,9 @@ impl Runtime<'_> {
         environment: &Environment,
         config: &Map<String, Value>,
     ) -> Result<Vec<u8>, Failure> {
-        let file = self.programs.find(&plugin.kind).map_err(failure)?;
         let environment =
             Environment { command: command.as_str().to_owned(), ..environment.clone() };
-        self.programs.call(&file, &environment, config)
+        self.programs.call(&plugin.kind, &environment, config)
     }
 }
 

@@ -1,0 +1,179 @@
+//! Called as one of the executables of a Kurma network plugin: `/opt/network/add`,
+//! `/opt/network/del`, or its main executable, which is also called `/opt/network/setup`.
+//!
+//! Whoever calls `add` may read standard output and standard error as one text, so on success
+//! nothing is said that is no result. Errors are sentences on standard error.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+
+use model::{ContainerId, Error, IfName, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::wrapped::{Pod, Wrapped};
+use crate::cli;
+
+/// Which of the executables this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Connects a pod.
+    Add,
+    /// Disconnects it.
+    Del,
+    /// Stands for the plugin while it runs.
+    Setup,
+}
+
+/// The directory that the executables are in.
+const DIRECTORY: &str = "network";
+
+/// A longer configuration is refused, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Which executable a program of this name and with these arguments is, its own name first. By a
+/// name without a directory it is one only with the arguments that it must have.
+pub(crate) fn called(args: &[OsString]) -> Option<Verb> {
+    let path = Path::new(args.first()?);
+    let verb = match path.file_name()?.to_str()? {
+        "add" => Verb::Add,
+        "del" => Verb::Del,
+        "setup" => Verb::Setup,
+        _ => return None,
+    };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let is_one = match (directory, verb) {
+        (Some(directory), _) => directory.file_name() == Some(OsStr::new(DIRECTORY)),
+        (None, Verb::Add | Verb::Del) => matches!(args.len(), 3 | 4),
+        (None, Verb::Setup) => args.len() == 1,
+    };
+    is_one.then_some(verb)
+}
+
+/// Does what is asked with the configuration on standard input; returns the exit code.
+pub(crate) fn run(verb: Verb, args: &[OsString]) -> u8 {
+    let arguments = args.get(1..).unwrap_or_default();
+    let answered = input().and_then(|text| answer(verb, &text, arguments));
+    let written = answered.and_then(|text| {
+        let failed = |cause| Error::os("writing the result", cause);
+        std::io::stdout().write_all(text.as_bytes()).map_err(failed)
+    });
+    match written {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            cli::exit_code(error.kind())
+        }
+    }
+}
+
+fn input() -> Result<Vec<u8>> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Err(Error::invalid("the network's configuration is missing on standard input"));
+    }
+    let mut text = Vec::new();
+    let failed = |cause| Error::os("reading the network's configuration", cause);
+    stdin.take(LONGEST + 1).read_to_end(&mut text).map_err(failed)?;
+    match text.len() as u64 > LONGEST {
+        true => Err(Error::invalid("the network's configuration is longer than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
+/// What is to be printed.
+fn answer(verb: Verb, text: &[u8], arguments: &[OsString]) -> Result<String> {
+    let wrapped = Wrapped::parse(text)?;
+    match verb {
+        Verb::Add => {
+            let pod = pod(arguments)?;
+            wrapped.validate()?;
+            wrapped.add(&pod).map(|result| format!("{result}\n"))
+        }
+        Verb::Del => wrapped.del(&pod(arguments)?).map(|()| String::new()),
+        Verb::Setup => {
+            wrapped.validate()?;
+            wait().map(|()| String::new())
+        }
+    }
+}
+
+/// The three arguments. The interface may be empty or missing where the network names none.
+fn pod(arguments: &[OsString]) -> Result<Pod> {
+    let text = |argument: &OsString| {
+        let text = argument.to_str().map(str::to_owned);
+        text.ok_or_else(|| Error::invalid(format!("the argument {argument:?} is not UTF-8")))
+    };
+    let words = arguments.iter().map(text).collect::<Result<Vec<String>>>()?;
+    let (netns, uuid, interface) = match words.as_slice() {
+        [netns, uuid] => (netns, uuid, ""),
+        [netns, uuid, interface] => (netns, uuid, interface.as_str()),
+        _ => {
+            let usage = "give the path of the network namespace, the pod's UUID and its interface";
+            return Err(Error::invalid(format!("{usage}; there are {} arguments", words.len())));
+        }
+    };
+    if !Path::new(netns).is_absolute() {
+        return Err(Error::invalid(format!(
+            "the network namespace {netns:?} is not an absolute path"
+        )));
+    }
+    let uuid: ContainerId = uuid.parse().map_err(|error: Error| error.context("the pod's UUID"))?;
+    let interface: Option<IfName> = match interface {
+        "" => None,
+        name => Some(name.parse().map_err(|error: Error| error.context("the pod's interface"))?),
+    };
+    Ok(Pod { netns: netns.clone(), uuid, interface })
+}
+
+/// Until somebody wants the plugin to end.
+fn wait() -> Result<()> {
+    let signals = Signals::new([SIGTERM, SIGINT]);
+    let mut signals = signals.map_err(|cause| Error::os("listening to signals", cause))?;
+    let _ = signals.forever().next();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn is_an_executable_by_its_place_or_its_arguments() {
+        let is = |list: &[&str]| called(&words(list));
+        assert_eq!(is(&["/opt/network/add", "/n", "u", "eth0"]), Some(Verb::Add));
+        assert_eq!(is(&["/opt/network/del"]), Some(Verb::Del));
+        assert_eq!(is(&["/opt/network/setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["network/setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["add", "/n", "u", ""]), Some(Verb::Add));
+        assert_eq!(is(&["setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["setup", "x"]), None);
+        assert_eq!(is(&["add"]), None);
+        assert_eq!(is(&["/usr/bin/add", "/n", "u", "eth0"]), None);
+        assert_eq!(is(&["/opt/network/gc", "/n"]), None);
+        assert_eq!(is(&[]), None);
+    }
+
+    #[test]
+    fn reads_two_or_three_arguments() {
+        let of = |list: &[&str]| pod(&words(list));
+        let pod = of(&["/n", "u-1", "eth0"]).unwrap();
+        assert_eq!(pod.interface.unwrap().as_str(), "eth0");
+        assert_eq!(of(&["/n", "u", ""]).unwrap().interface, None);
+        assert_eq!(of(&["/n", "u"]).unwrap().interface, None);
+        for (list, word) in [
+            (vec!["/n"], "there are 1 arguments"),
+            (vec!["n", "u", "eth0"], "not an absolute path"),
+            (vec!["/n", "a/b", "eth0"], "the pod's UUID"),
+            (vec!["/n", "u", "a-much-too-long-name"], "the pod's interface"),
+        ] {
+            let error = of(&list).unwrap_err().to_string();
+            assert!(error.contains(word), "{list:?}: {error}");
+        }
+    }
+}
