@@ -2,6 +2,7 @@
 //! plugins out of their images.
 
 pub mod call;
+pub mod config;
 mod directories;
 mod name;
 pub mod reply;

@@ -1,0 +1,169 @@
+//! The networks of a host's configuration (Kurma Network Specification, "Kurma Configuration").
+//!
+//! Each entry is read on its own: a wrong one is a network that does not work, and no reason for
+//! the others not to.
+
+mod network;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use model::{Error, Kind, Result, text};
+use serde_json::Value;
+
+pub use network::{Mount, NetworkConfig, OnError, Sandboxing};
+
+use crate::Name;
+
+/// What the list has been called: in the specification, in Kurma's program, and before both.
+const KEYS: [&str; 3] = ["pod_networks", "podNetworks", "container_networks"];
+
+/// A longer file is refused, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// More networks are refused.
+const MOST: usize = 1000;
+
+/// The networks that pods can be connected to, in the configuration's order.
+#[derive(Debug, Default)]
+pub struct PodNetworks {
+    entries: Vec<Result<NetworkConfig, Refused>>,
+}
+
+/// An entry that is no network.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its place in the list, from 0 on.
+    pub index: usize,
+    /// What it calls itself, where that is text.
+    pub name: Option<String>,
+    /// Why: the file, the place, the field, its value, and what is wrong with it.
+    pub error: Error,
+}
+
+impl PodNetworks {
+    /// Reads a file. One that is not there has no networks.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] where it is neither JSON nor YAML, or holds no list of networks where it
+    /// should; [`Kind::Denied`] and [`Kind::Kernel`] where it cannot be read.
+    pub fn load(path: &Path) -> Result<Self> {
+        let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
+        let file = match File::open(path) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            file => file.map_err(failed)?,
+        };
+        let mut text = String::new();
+        file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > LONGEST {
+            return Err(Error::invalid(format!("{} is larger than 1 MiB", path.display())));
+        }
+        Self::read(&text, &path.display().to_string())
+    }
+
+    /// Reads a document that `file` is the name of.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] where it is neither JSON nor YAML, or its networks are no list.
+    pub fn read(document: &str, file: &str) -> Result<Self> {
+        let is_json = document.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        let value = match is_json {
+            true => serde_json::from_str(document)
+                .map_err(|cause| Error::invalid("it is no JSON").because(cause)),
+            false => yaml::read(document),
+        };
+        let value: Value = value.map_err(|error| error.context(file))?;
+        let configuration = match &value {
+            Value::Null => return Ok(Self::default()),
+            Value::Object(configuration) => configuration,
+            _ => return Err(Error::invalid(format!("{file}: it should be an object"))),
+        };
+        let mut lists = KEYS.iter().filter_map(|key| Some((*key, configuration.get(*key)?)));
+        let Some((key, list)) = lists.next() else { return Ok(Self::default()) };
+        if let Some((other, _)) = lists.next() {
+            let what = format!("{file}: both {key} and {other} are given: leave one");
+            return Err(Error::invalid(what));
+        }
+        let list = match list {
+            Value::Null => return Ok(Self::default()),
+            Value::Array(list) if list.len() <= MOST => list,
+            Value::Array(_) => {
+                return Err(Error::invalid(format!("{file}: {key} has more than {MOST} networks")));
+            }
+            other => {
+                let shown = text::shown(&other.to_string());
+                let what = format!("{file}: {key} is {shown}: it should be a list of networks");
+                return Err(Error::invalid(what));
+            }
+        };
+        let mut networks = Self::default();
+        for (index, value) in list.iter().enumerate() {
+            let at = format!("{file}: {key}[{index}]");
+            let entry = NetworkConfig::read(value, &at).and_then(|network| {
+                networks.refuse_second(&network, &at)?;
+                Ok(network)
+            });
+            let name = || value.get("name").and_then(Value::as_str).map(text::shown);
+            let refused = |error| Refused { index, name: name(), error };
+            networks.entries.push(entry.map_err(refused));
+        }
+        Ok(networks)
+    }
+
+    fn refuse_second(&self, network: &NetworkConfig, at: &str) -> Result<()> {
+        match self.networks().any(|other| other.name == network.name) {
+            false => Ok(()),
+            true => Err(Error::new(
+                Kind::Conflict,
+                format!("{at}.name is {:?}: another network has that name", network.name.as_str()),
+            )),
+        }
+    }
+
+    /// Those that can be used, in order.
+    pub fn networks(&self) -> impl Iterator<Item = &NetworkConfig> {
+        self.entries.iter().filter_map(|entry| entry.as_ref().ok())
+    }
+
+    /// Those that cannot.
+    pub fn refused(&self) -> impl Iterator<Item = &Refused> {
+        self.entries.iter().filter_map(|entry| entry.as_ref().err())
+    }
+
+    /// Whether nothing is configured.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] where there is none; why it was refused where it was.
+    pub fn network(&self, name: &Name) -> Result<&NetworkConfig> {
+        if let Some(network) = self.networks().find(|network| network.name == *name) {
+            return Ok(network);
+        }
+        let mut refused = self.refused();
+        match refused.find(|refused| refused.name.as_deref() == Some(name.as_str())) {
+            Some(Refused { error, .. }) => Err(Error::new(error.kind(), error.to_string())),
+            None => Err(Error::not_found(format!("network \"{name}\" does not exist"))),
+        }
+    }
+
+    /// What a pod is to be connected to: what it names, in its order, or all that are default.
+    ///
+    /// # Errors
+    /// As [`PodNetworks::network`] for the first that there is not.
+    pub fn chosen(&self, names: &[Name]) -> Result<Vec<&NetworkConfig>> {
+        if names.is_empty() {
+            return Ok(self.networks().filter(|network| network.is_default).collect());
+        }
+        names.iter().map(|name| self.network(name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
