@@ -24,6 +24,7 @@ impl Engine<'_> {
             Role::Leading(priority) => {
                 draft.blank.runtime = Runtime::Spoke;
                 draft.blank.lead = Some(Lead { priority, families: Vec::new() });
+                draft.blank = self.bring_ports(draft.blank)?;
             }
         }
         let mut race = Race::default();

@@ -6,6 +6,7 @@
 
 mod choice;
 mod exit;
+mod ports;
 mod steer;
 
 use model::{Attachment, AttachmentId, Error, Layer, Result};
@@ -22,14 +23,16 @@ impl Engine<'_> {
     /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
     /// of its attachments that has a way out, those of the greatest `priority` first.
     ///
-    /// The request names the sandbox, and in its wiring the ports that are published through this
-    /// attachment. Where none of the sandbox's attachments has a way out, and it may have one, it
-    /// gets one more, on the network [`GATEWAY_NETWORK`], which publishes the ports of all of them.
+    /// The request names the sandbox, and in its wiring ports of the host. Those are the sandbox's
+    /// from then on, as long as it is on any network: whichever of its attachments leads it out
+    /// publishes them. Where none of these has a way out, and it may have one, it gets one more, on
+    /// the network [`GATEWAY_NETWORK`].
     ///
     /// The record that is returned is in phase [`model::Phase::Attached`]. Fails as
     /// [`Engine::attach`] does; after a failure the sandbox is as it was before.
     pub fn connect(&self, request: &Request, priority: i32) -> Result<Attachment> {
         refuse_senseless(request)?;
+        let had = self.ports_of(&request.container)?;
         let id = self.attach_as(request, Role::Leading(priority))?.id;
         match self.settle(&id.container) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
@@ -38,7 +41,10 @@ impl Engine<'_> {
             },
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
-                let _ = self.disconnect(&id);
+                let _ = self.remove(&id);
+                let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
+                let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
+                let _ = self.settle_rest(&id.container, &named);
                 Err(error)
             }
         }
@@ -49,7 +55,7 @@ impl Engine<'_> {
     /// connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
         let removed = self.remove(id);
-        let settled = self.settle_rest(&id.container);
+        let settled = self.settle_rest(&id.container, &[]);
         removed.and(settled)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttachmentId, Process};
+use crate::{AttachmentId, PortMap, Process};
 
 /// What leads one sandbox out is chosen among these, and nobody else's interfaces (libnetwork's
 /// sandbox with its endpoints).
@@ -12,6 +12,10 @@ use crate::{AttachmentId, Process};
 pub struct Roster {
     /// Its attachments, from their intent to their end.
     pub members: BTreeSet<AttachmentId>,
+    /// The ports of the host that lead to it, whichever of them was named with them: whoever leads
+    /// it out publishes them all (libnetwork's port map).
+    #[serde(default)]
+    pub ports: Vec<PortMap>,
     /// Whether what leads it out is what was chosen.
     pub steering: Steering,
 }

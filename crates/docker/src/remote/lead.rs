@@ -40,15 +40,17 @@ impl Remote {
             // Somebody else is the gateway that this one could be.
             no_proxy_6to4: gateways.contains(&Family::V6) && !leads(Family::V6),
         });
-        let was_done = page.holds(|held| *held == undo);
-        if !was_done {
-            // One that is owed from before must not come after this.
-            page.strike(&undo);
-            page.hold(undo.clone());
-            page.save()?;
+        if page.holds(|held| *held == undo) {
+            // Drivers need not understand it twice: engines revoke what they program anew.
+            self.announce_on(&mut page, |held| *held == undo)?;
         }
+        // One that is owed from before must not come after this.
+        let is_owed = page.record.entries.iter().any(|entry| entry.undo == undo);
+        page.strike(&undo);
+        page.hold(undo.clone());
+        page.save()?;
         self.calls.call(&link.driver, &call).map(drop).or_else(|failed| {
-            if !was_done && !failed.may_be_done() {
+            if !is_owed && !failed.may_be_done() {
                 page.strike(&undo);
                 page.save()?;
             }

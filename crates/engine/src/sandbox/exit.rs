@@ -3,8 +3,8 @@
 use model::{
     Attachment, AttachmentId, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway,
     IfName, IngressPolicy, Ipam, Kind, Layer, Link, LinkKind, Masquerade, Network, NetworkName,
-    Order, Phase, Pool, PoolId, PortMap, Publish, Range, Result, Runtime, Space, Stage, Wiring,
-    bridge_name, first_host,
+    Order, Phase, Pool, PoolId, Range, Result, Runtime, Space, Stage, Wiring, bridge_name,
+    first_host,
 };
 
 use crate::attach::RACES;
@@ -17,23 +17,17 @@ pub const GATEWAY_NETWORK: &str = "gwbridge";
 
 impl Engine<'_> {
     /// The attachment that leads the sandbox of these out, which are complete; of the names that it
-    /// may have the one at this place.
+    /// may have the one at this place. It brings the ports of the sandbox, as any other does.
     pub(super) fn exit_of(&self, members: &[Attachment], place: u16) -> Result<Option<Request>> {
         let Some(one) = members.iter().find(|member| !is_exit(&member.id)) else { return Ok(None) };
         let network = self.gateway_network()?;
-        let mut wiring = network.wiring.clone();
-        let ports = ports(members);
-        if !ports.is_empty() {
-            let backend = self.host.backend();
-            wiring.publish.get_or_insert_with(|| Publish::new(backend)).ports = ports;
-        }
         Ok(Some(Request {
             layer: Layer::Link,
             container: one.id.container.clone(),
             ifname: next_name(members, place)?,
             owner: one.owner.clone(),
             sandbox: one.sandbox.clone(),
-            wiring,
+            wiring: network.wiring.clone(),
             ipam: network.ipam.clone(),
             wanted: Vec::new(),
             addresses: Vec::new(),
@@ -108,28 +102,6 @@ impl Engine<'_> {
 
 pub(super) fn is_exit(id: &AttachmentId) -> bool {
     id.network.as_str() == GATEWAY_NETWORK
-}
-
-/// Every port that the others publish, once.
-pub(super) fn ports(members: &[Attachment]) -> Vec<PortMap> {
-    let others = members.iter().filter(|member| !is_exit(&member.id));
-    let mut ports: Vec<PortMap> = Vec::new();
-    for map in others.filter_map(published).flatten() {
-        if !ports.contains(map) {
-            ports.push(map.clone());
-        }
-    }
-    ports
-}
-
-/// Whether the attachment publishes these ports and no others.
-pub(super) fn publishes(exit: &Attachment, ports: &[PortMap]) -> bool {
-    let its = published(exit).map_or(&[][..], Vec::as_slice);
-    its.len() == ports.len() && ports.iter().all(|map| its.contains(map))
-}
-
-fn published(attachment: &Attachment) -> Option<&Vec<PortMap>> {
-    attachment.wiring.publish.as_ref().map(|publish| &publish.ports)
 }
 
 /// What somebody made under the name is used if it can lead out at all.

@@ -7,12 +7,13 @@
 use std::time::Duration;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Error, Family, Kind, Layer, Phase, Process, Result,
-    Roster, Steering,
+    Attachment, AttachmentId, ContainerId, Error, Family, Kind, Layer, Phase, PortMap, Process,
+    Result, Roster, Steering,
 };
 
 use super::choice::{Candidate, choose, needs_exit};
-use super::exit::{is_exit, ports, publishes};
+use super::exit::is_exit;
+use super::ports::{all, published, share};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::begin::Role;
@@ -48,9 +49,14 @@ enum Next {
 
 impl Engine<'_> {
     /// Has the sandbox of a container led out by what is chosen among its attachments, and by
-    /// nothing else. One that is so already, or is not of ours, is no error. The caller has no turn
-    /// at any of its attachments.
+    /// nothing else, and its ports lead to that. One that is so already, or is not of ours, is no
+    /// error. The caller has no turn at any of its attachments.
     pub(crate) fn settle(&self, container: &ContainerId) -> Result<()> {
+        self.settle_without(container, &[])
+    }
+
+    /// The same, and these ports are not its own any more.
+    fn settle_without(&self, container: &ContainerId, withdrawn: &[PortMap]) -> Result<()> {
         if self.roster_of(container)?.is_none() {
             return Ok(());
         }
@@ -66,19 +72,22 @@ impl Engine<'_> {
             let is_settled = read.value.steering == Steering::Settled;
             let is_known = knows.unwrap_or(is_settled);
             let members = self.members(container, &mut read)?;
-            let next = next(&members, is_known);
+            let mut ports = all(&read.value.ports, &members);
+            ports.retain(|map| !withdrawn.contains(map));
+            let next = next(&members, &ports, is_known);
             let steering = match next {
-                Next::Rest if is_settled => return Ok(()),
+                Next::Rest if is_settled && ports == read.value.ports => return Ok(()),
                 Next::Rest => Steering::Settled,
                 Next::Leave(_) | Next::Enter | Next::Lead => Steering::By(self.host.me()),
             };
-            if !self.write_down(container, &mut read, steering)? {
+            let roster = Roster { steering, ports: ports.clone(), ..read.value.clone() };
+            if !self.replace_roster(container, &mut read, roster)? {
                 continue;
             }
             if next == Next::Rest {
                 return Ok(());
             }
-            if let Err(error) = self.step(&next, &members, is_known) {
+            if let Err(error) = self.step(&next, &members, &ports, is_known) {
                 self.leave_unsettled(container);
                 return Err(error.context(format!("leading container {container} out")));
             }
@@ -88,8 +97,8 @@ impl Engine<'_> {
     }
 
     /// The same for one that somebody left: a sandbox that is gone needs no way out.
-    pub(crate) fn settle_rest(&self, container: &ContainerId) -> Result<()> {
-        let settled = self.settle(container);
+    pub(crate) fn settle_rest(&self, container: &ContainerId, withdrawn: &[PortMap]) -> Result<()> {
+        let settled = self.settle_without(container, withdrawn);
         match settled {
             Err(_) if !self.is_there(container)? => Ok(()),
             settled => settled,
@@ -108,12 +117,18 @@ impl Engine<'_> {
         Ok(false)
     }
 
-    fn step(&self, next: &Next, members: &[Attachment], is_known: bool) -> Result<()> {
+    fn step(
+        &self,
+        next: &Next,
+        members: &[Attachment],
+        ports: &[PortMap],
+        is_known: bool,
+    ) -> Result<()> {
         match next {
             Next::Rest => Ok(()),
             Next::Leave(id) => self.remove(id),
             Next::Enter => self.enter(members),
-            Next::Lead => self.lead(members, is_known),
+            Next::Lead => self.lead(members, ports, is_known),
         }
     }
 
@@ -132,15 +147,16 @@ impl Engine<'_> {
         entered
     }
 
-    /// Tells drivers what they lead out: first those that lead less than before, so that no two do
-    /// at once. Where one of these fails, none leads more.
-    fn lead(&self, members: &[Attachment], is_known: bool) -> Result<()> {
+    /// Tells drivers what they lead out, and which ports lead there: first those that lead less than
+    /// before, so that no two do at once. Where one of these fails, none leads more.
+    fn lead(&self, members: &[Attachment], ports: &[PortMap], is_known: bool) -> Result<()> {
         let candidates = candidates(members);
         let chosen = choose(&candidates);
         let mut failures = Vec::new();
         let mut now = Vec::with_capacity(members.len());
         for ((member, candidate), families) in members.iter().zip(&candidates).zip(&chosen) {
-            let is_kept = |family: &Family| is_known && families.contains(family);
+            let loses = published(member).iter().any(|map| !share(member, ports).contains(map));
+            let is_kept = |family: &Family| is_known && !loses && families.contains(family);
             let kept: Vec<Family> = candidate.leads.iter().copied().filter(is_kept).collect();
             if !is_known || kept != candidate.leads {
                 failures.extend(self.lead_by(member, &kept).err());
@@ -150,8 +166,11 @@ impl Engine<'_> {
         all_of(failures)?;
         let mut failures = Vec::new();
         for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
-            if families != now {
-                failures.extend(self.lead_by(member, families).err());
+            // What leads there is in the book before it does.
+            let carrier = self.carry(member, ports)?;
+            let is_grown = published(&carrier) != published(member) && !families.is_empty();
+            if families != now || is_grown {
+                failures.extend(self.lead_by(&carrier, families).err());
             }
         }
         all_of(failures)
@@ -245,18 +264,7 @@ impl Engine<'_> {
         self.wait(by, FAREWELL, is_over).map(|_| ())
     }
 
-    /// Writes into the sandbox's record whether it is led out as was chosen; `false`: somebody else
-    /// has changed it.
-    fn write_down(
-        &self,
-        container: &ContainerId,
-        read: &mut Read<Roster>,
-        steering: Steering,
-    ) -> Result<bool> {
-        let roster = Roster { steering, ..read.value.clone() };
-        self.replace_roster(container, read, roster)
-    }
-
+    /// `false`: somebody else has changed it.
     fn replace_roster(
         &self,
         container: &ContainerId,
@@ -283,12 +291,11 @@ impl Engine<'_> {
     fn leave_unsettled(&self, container: &ContainerId) {
         for _ in 0..RACES {
             let Ok(Some(mut read)) = self.roster_of(container) else { return };
-            let is_ours = read.value.steering == Steering::By(self.host.me());
-            let written = match is_ours {
-                true => self.write_down(container, &mut read, Steering::Unsettled),
-                false => return,
-            };
-            if !matches!(written, Ok(false)) {
+            if read.value.steering != Steering::By(self.host.me()) {
+                return;
+            }
+            let roster = Roster { steering: Steering::Unsettled, ..read.value.clone() };
+            if !matches!(self.replace_roster(container, &mut read, roster), Ok(false)) {
                 return;
             }
         }
@@ -352,7 +359,9 @@ impl Engine<'_> {
             }
             members.retain(|member| matches!(member.phase, Phase::Attached(_)));
             let is_known = read.value.steering == Steering::Settled;
-            let is_right = is_known && next(&members, true) == Next::Rest;
+            let ports = all(&read.value.ports, &members);
+            let is_right =
+                is_known && ports == read.value.ports && next(&members, &ports, true) == Next::Rest;
             let is_idle = is_right || self.at_wheel(&read.value).is_some();
             if is_idle || !self.is_there(&container)? {
                 continue;
@@ -371,19 +380,17 @@ fn candidates(members: &[Attachment]) -> Vec<Candidate> {
     members.iter().filter_map(Candidate::of).collect()
 }
 
-/// What is to be done for a sandbox of these, which are complete.
-fn next(members: &[Attachment], is_known: bool) -> Next {
+/// What is to be done for a sandbox of these, which are complete, with these ports.
+fn next(members: &[Attachment], ports: &[PortMap], is_known: bool) -> Next {
     let candidates = candidates(members);
     let exit = members.iter().find(|member| is_exit(&member.id));
     match (needs_exit(&candidates), exit) {
         (true, None) => return Next::Enter,
         (false, Some(exit)) => return Next::Leave(exit.id.clone()),
-        (true, Some(exit)) if !publishes(exit, &ports(members)) => {
-            return Next::Leave(exit.id.clone());
-        }
         (true, Some(_)) | (false, None) => {}
     }
     let is_chosen =
         candidates.iter().zip(choose(&candidates)).all(|(it, families)| it.leads == families);
-    if is_known && is_chosen { Next::Rest } else { Next::Lead }
+    let is_carried = members.iter().all(|member| published(member) == share(member, ports));
+    if is_known && is_chosen && is_carried { Next::Rest } else { Next::Lead }
 }

@@ -18,6 +18,7 @@ mod races;
 mod segment;
 mod steer;
 mod steer_crash;
+mod steer_ports;
 mod subnet;
 mod subnet_address;
 mod subnet_many;

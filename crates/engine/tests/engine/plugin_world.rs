@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) addresses: BTreeMap<AttachmentId, IpNet>,
     /// Only of whom something is led out.
     pub(crate) leads: BTreeMap<AttachmentId, Vec<Family>>,
+    /// Which ports lead to whom.
+    pub(crate) serves: BTreeMap<AttachmentId, Vec<u16>>,
     /// Whose removal failed: they are cut off, whatever was not undone.
     cut_off: BTreeSet<AttachmentId>,
 }
@@ -159,6 +161,13 @@ impl World {
         its.map(|(id, families)| format!("{}: {families:?}", id.network)).collect()
     }
 
+    /// Which ports lead to the container, as `network: ports`.
+    pub(crate) fn served(&self, container: &str) -> Vec<String> {
+        let state = self.state();
+        let its = state.serves.iter().filter(|(id, _)| id.container.as_str() == container);
+        its.map(|(id, ports)| format!("{}: {ports:?}", id.network)).collect()
+    }
+
     /// That nothing is left but the network that leads out what nothing else does.
     pub(crate) fn assert_empty(&self, when: &str) {
         let engine = self.engine();
@@ -218,9 +227,14 @@ impl Driver for World {
                     "{other} and {id} lead at once"
                 );
             }
+            let publish = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
+            let ports: Vec<u16> = publish.map(|map| map.host_port.get()).collect();
             match families.is_empty() || !state.made.contains(&id) {
-                true => drop(state.leads.remove(&id)),
-                false => drop(state.leads.insert(id.clone(), families.to_vec())),
+                true => drop((state.leads.remove(&id), state.serves.remove(&id))),
+                false => {
+                    state.leads.insert(id.clone(), families.to_vec());
+                    state.serves.insert(id.clone(), ports);
+                }
             }
         })
     }
@@ -233,6 +247,7 @@ impl Driver for World {
         self.told(format!("detach {}", id.network), |state| {
             state.made.remove(id);
             state.leads.remove(id);
+            state.serves.remove(id);
             state.cut_off.remove(id);
         })
     }

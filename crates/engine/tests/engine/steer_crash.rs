@@ -46,6 +46,11 @@ pub(crate) fn assert_led(world: &World, led: &[&str], when: &str) {
     assert_eq!(world.leaders("s"), led, "{when}");
     for record in world.engine().attachments().unwrap() {
         let told = world.state().leads.get(&record.id).cloned().unwrap_or_default();
+        if let Some(served) = world.state().serves.get(&record.id) {
+            let ports = record.wiring.publish.iter().flat_map(|publish| &publish.ports);
+            let held: Vec<u16> = ports.map(|map| map.host_port.get()).collect();
+            assert_eq!(*served, held, "{when}");
+        }
         assert_eq!(record.lead.unwrap().families, told, "{when}");
     }
 }

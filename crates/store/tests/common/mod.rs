@@ -149,6 +149,7 @@ pub(crate) fn alias(id: &str, network: &str) -> Record {
 pub(crate) fn roster(container: &str) -> Record {
     Record::Sandbox(Roster {
         members: [id("podman", container), id("kube", container)].into(),
+        ports: Vec::new(),
         steering: Steering::By(Process { pid: 1, start: 2 }),
     })
 }

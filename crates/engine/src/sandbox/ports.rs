@@ -1,0 +1,96 @@
+//! The ports of a sandbox (libnetwork's port map): they are not those of one attachment, whoever leads
+//! the sandbox out publishes them.
+//!
+//! Each attachment that could lead has them in its record, and holds them in the book: so they are the
+//! sandbox's while another leads, and when the one goes that was named with them. Drivers let them lead to
+//! who leads and to nobody else ([`crate::port::Driver::lead`]).
+
+use model::{
+    Attachment, Backend, ContainerId, EgressPolicy, Error, Layer, LinkKind, Phase, PortMap,
+    Publish, Result,
+};
+
+use crate::Engine;
+use crate::attach::RACES;
+use crate::port::Txn;
+
+/// The ports that an attachment's record has.
+pub(super) fn published(attachment: &Attachment) -> &[PortMap] {
+    attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
+}
+
+/// All ports of a sandbox: those that it had, and those that these were named with, once.
+pub(super) fn all(had: &[PortMap], members: &[Attachment]) -> Vec<PortMap> {
+    let mut ports = had.to_vec();
+    for map in members.iter().flat_map(published) {
+        if !ports.contains(map) {
+            ports.push(map.clone());
+        }
+    }
+    ports
+}
+
+/// Which of its sandbox's ports an attachment's record is to have: all of them, where a port can lead
+/// to it.
+pub(super) fn share<'a>(attachment: &'a Attachment, ports: &'a [PortMap]) -> &'a [PortMap] {
+    if is_carrier(attachment) { ports } else { published(attachment) }
+}
+
+/// Others are reached past the host's packet filter, or not from outside.
+fn is_carrier(attachment: &Attachment) -> bool {
+    let firewall = attachment.wiring.firewall.as_ref();
+    let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
+    let is_elsewhere = matches!(kind, Some(LinkKind::Remote(_) | LinkKind::Neutron(_)));
+    (is_elsewhere || kind.is_some_and(LinkKind::is_pair))
+        && firewall.is_none_or(|it| it.egress != EgressPolicy::Internal)
+}
+
+/// The same attachment with these ports.
+fn with(mut attachment: Box<Attachment>, ports: &[PortMap], backend: Backend) -> Box<Attachment> {
+    let bridge = attachment.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let behind = bridge.map(|bridge| bridge.name.clone());
+    let fresh = || Publish { behind, ..Publish::new(backend) };
+    attachment.wiring.publish.get_or_insert_with(fresh).ports = ports.to_vec();
+    attachment
+}
+
+impl Engine<'_> {
+    /// The ports of the container's sandbox, where Spoke connects that.
+    pub(super) fn ports_of(&self, container: &ContainerId) -> Result<Vec<PortMap>> {
+        Ok(self.roster_of(container)?.map(|read| read.value.ports).unwrap_or_default())
+    }
+
+    /// Has one that is to be attached bring the ports that its sandbox has already.
+    pub(crate) fn bring_ports(&self, attachment: Attachment) -> Result<Attachment> {
+        let had = self.ports_of(&attachment.id.container)?;
+        let ports = all(&had, std::slice::from_ref(&attachment));
+        if share(&attachment, &ports) == published(&attachment) {
+            return Ok(attachment);
+        }
+        Ok(*with(Box::new(attachment), &ports, self.host.backend()))
+    }
+
+    /// Writes into the record of a member, and into the book, that it has its share of these ports and
+    /// no others; as the record is then.
+    pub(super) fn carry(&self, member: &Attachment, ports: &[PortMap]) -> Result<Attachment> {
+        for _ in 0..RACES {
+            let read = self.record_of(&member.id, Layer::Link)?;
+            let Some(mut read) = read.filter(|it| matches!(it.value.phase, Phase::Attached(_)))
+            else {
+                // It goes, and leads nowhere.
+                return Ok(member.clone());
+            };
+            let share = share(&read.value, ports);
+            if published(&read.value) == share {
+                return Ok(*read.value);
+            }
+            let now = with(read.value.clone(), share, self.host.backend());
+            let claims = self.claims_on(published(&read.value).iter().chain(share))?;
+            let txn = self.hold_ports(&now, share, &claims, Txn::new());
+            if self.try_replace(&mut read, now, txn)?.is_none() {
+                return Ok(*read.value);
+            }
+        }
+        Err(Error::try_again(format!("{} changes all the time", member.id)))
+    }
+}
