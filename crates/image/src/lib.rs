@@ -6,12 +6,17 @@
 
 mod app;
 mod digest;
+pub mod discover;
 mod image;
+pub mod layout;
 mod locator;
 mod policy;
+pub mod registry;
+mod transport;
 
 pub use app::{App, CapabilityChange, HostNamespaces, Isolators, MountPoint};
 pub use digest::{Algorithm, Digest};
 pub use image::{Image, ImageId};
 pub use locator::{AppName, DOCKER_HUB, Locator, Reference, Source, Url};
 pub use policy::{KeyRule, Limits, Policy};
+pub use transport::Proxy;

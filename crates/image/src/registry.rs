@@ -3,7 +3,6 @@
 pub mod challenge;
 pub mod credentials;
 pub mod manifest;
-mod reference;
 
+pub use challenge::Challenge;
 pub use credentials::{Credential, Credentials};
-pub use reference::{HUB, Reference};

@@ -11,8 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use model::{Error, Result};
 use serde::Deserialize;
 
-use super::Reference;
-use super::reference::HUB;
+use crate::{DOCKER_HUB, Reference};
 
 /// A longer file is refused, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -139,10 +138,10 @@ fn credential(entry: &Entry) -> Result<Option<Credential>> {
 
 /// From the repository itself up to the registry.
 fn keys(reference: &Reference) -> Vec<String> {
-    let whole = reference.name();
+    let whole = format!("{}/{}", reference.registry(), reference.repository());
     let mut keys = vec![whole.clone()];
     keys.extend(whole.rmatch_indices('/').map(|(at, _)| whole[..at].to_owned()));
-    if reference.registry() == HUB {
+    if reference.registry() == DOCKER_HUB {
         keys.extend(HUB_KEYS.map(ToOwned::to_owned));
     }
     keys
@@ -231,8 +230,7 @@ mod tests {
             let error = asked(&file, "quay.io/x").unwrap_err().to_string();
             assert!(!error.contains("geheim"), "{error}");
         }
-        let secret =
-            Credential::Password { name: "me".to_owned(), password: "geheim".to_owned() };
+        let secret = Credential::Password { name: "me".to_owned(), password: "geheim".to_owned() };
         assert!(!format!("{secret:?}").contains("geheim"));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::Digest;
 
@@ -60,6 +60,7 @@ pub struct Descriptor {
     #[serde(default)]
     pub media_type: String,
     /// What it hashes to.
+    #[serde(deserialize_with = "digest")]
     pub digest: Digest,
     /// How long it is, in bytes.
     pub size: u64,
@@ -257,6 +258,10 @@ fn old() -> Error {
         "the image is in Docker's schema 1, which is no longer in use: push it again with a newer \
          Docker",
     )
+}
+
+fn digest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 /// Without parameters.

@@ -1,0 +1,215 @@
+//! Fetching over HTTP/1.1 (RFC 9112) and TLS, with `ureq`.
+//!
+//! Servers are believed nothing: what they send is bounded in length and time, they cannot send a
+//! caller from TLS to plain HTTP or to this host's own services, and no other host is told who asks.
+
+mod patience;
+mod redirect;
+mod reply;
+mod tls;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::{Error, Result};
+use ureq::http::{Request, Response, header};
+use ureq::{Agent, Body};
+
+use crate::Url;
+use patience::Patience;
+use redirect::Hop;
+pub(crate) use reply::Reply;
+
+/// How long a server is waited for until it accepts, at most.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a server is waited for until it begins to answer, at most.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// How long everything of one answer may take.
+const WHOLE: Duration = Duration::from_secs(1800);
+
+/// Through whom a server is reached, by scheme (`http`, `https`) and host: a proxy's URL, or none.
+pub type Proxy = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
+
+/// Fetches, for all threads of this process.
+pub(crate) struct Transport {
+    /// Hosts that may be spoken to without TLS, besides this host itself.
+    insecure: Vec<String>,
+    proxy: Option<Proxy>,
+    /// One for each server, with its connections.
+    agents: Mutex<Vec<(Url, Agent)>>,
+}
+
+/// What is asked for.
+#[derive(Clone)]
+pub(crate) struct Call<'a> {
+    /// Where.
+    pub(crate) url: &'a Url,
+    /// As what, for `Accept`.
+    pub(crate) accept: &'a str,
+    /// Who asks: told to this server only.
+    pub(crate) authorization: Option<&'a str>,
+    /// A form that is sent, so that it's a `POST` rather than a `GET`.
+    pub(crate) form: Option<&'a str>,
+}
+
+impl<'a> Call<'a> {
+    /// Asks for anything, without a name.
+    pub(crate) fn get(url: &'a Url) -> Self {
+        Self { url, accept: "*/*", authorization: None, form: None }
+    }
+}
+
+impl Transport {
+    /// Nothing is read or sent before the first call.
+    pub(crate) fn new(insecure: &[String], proxy: Option<Proxy>) -> Self {
+        let insecure = insecure.iter().map(|host| host.to_ascii_lowercase()).collect();
+        Self { insecure, proxy, agents: Mutex::default() }
+    }
+
+    /// Whether this host may be spoken to without TLS: it is listed, with its port or without, or
+    /// it is this host.
+    pub(crate) fn may_be_plain(&self, host: &str) -> bool {
+        self.is_listed(host) || redirect::is_loopback(host)
+    }
+
+    /// Asks, follows to wherever the server sends, and asks again where servers are busy. The
+    /// answer may be a refusal.
+    ///
+    /// # Errors
+    /// [`TryAgain`](model::Kind::TryAgain) when nobody answers, [`Denied`](model::Kind::Denied) when
+    /// it leads to where it may not.
+    pub(crate) fn call(&self, call: &Call<'_>) -> Result<Reply> {
+        self.check(call.url)?;
+        let mut hop = Hop::first(call);
+        loop {
+            let reply = self.patiently(call, &hop)?;
+            let Some(location) = reply.location() else { return Ok(reply) };
+            hop = hop.follow(location, |url, from| self.may_follow(url, from))?;
+        }
+    }
+
+    /// What it answers, whole. None where it is not there.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call), when it refuses, and when it answers more than `limit` bytes.
+    pub(crate) fn bytes(&self, call: &Call<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
+        let reply = self.call(call)?;
+        match reply.status() {
+            200 => reply.into_bytes(limit).map(Some),
+            404 | 410 => Ok(None),
+            _ => Err(reply.refused()),
+        }
+    }
+
+    /// Whether somebody answers there, whatever that is.
+    pub(crate) fn is_there(&self, url: &Url) -> bool {
+        self.call(&Call::get(url)).is_ok()
+    }
+
+    fn patiently(&self, call: &Call<'_>, hop: &Hop) -> Result<Reply> {
+        let agent = self.agent(hop.url())?;
+        let mut patience = Patience::default();
+        loop {
+            let outcome = send(&agent, call, hop);
+            let asked = match &outcome {
+                Ok(reply) => reply.is_busy().then(|| reply.retry_after()),
+                Err(error) => reply::is_passing(error).then_some(None),
+            };
+            match asked.and_then(|asked| patience.pause(asked)) {
+                Some(pause) => std::thread::sleep(pause),
+                None => return outcome.map_err(|cause| reply::failure(hop.url(), &cause)),
+            }
+        }
+    }
+
+    fn check(&self, url: &Url) -> Result<()> {
+        match url.is_secure() || self.may_be_plain(url.host()) {
+            true => Ok(()),
+            false => Err(refuse(url)),
+        }
+    }
+
+    /// Other hosts cannot make this one ask itself.
+    fn may_follow(&self, url: &Url, from: &Url) -> Result<()> {
+        let is_inward = redirect::is_loopback(url.host())
+            && !redirect::is_loopback(from.host())
+            && !self.is_listed(url.host());
+        match is_inward {
+            true => Err(refuse(url)),
+            false => self.check(url),
+        }
+    }
+
+    fn is_listed(&self, host: &str) -> bool {
+        let name = redirect::name(host);
+        self.insecure.iter().any(|listed| listed == host || listed == name)
+    }
+
+    fn agent(&self, url: &Url) -> Result<Agent> {
+        let is_same =
+            |known: &Url| known.host() == url.host() && known.is_secure() == url.is_secure();
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, agent)) = agents.iter().find(|(known, _)| is_same(known)) {
+            return Ok(agent.clone());
+        }
+        let agent = self.make_agent(url)?;
+        agents.push((url.clone(), agent.clone()));
+        Ok(agent)
+    }
+
+    fn make_agent(&self, url: &Url) -> Result<Agent> {
+        let scheme = if url.is_secure() { "https" } else { "http" };
+        let proxy = self.proxy.as_ref().and_then(|proxy| proxy(scheme, redirect::name(url.host())));
+        let proxy = proxy.map(|proxy| ureq::Proxy::new(&proxy)).transpose().map_err(|_| {
+            Error::invalid(format!("the environment's {scheme}_proxy is no URL of a proxy"))
+        })?;
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
+            .proxy(proxy)
+            .timeout_global(Some(WHOLE))
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(ANSWER));
+        if url.is_secure() {
+            config = config.tls_config(tls::config(self.is_listed(url.host()))?);
+        }
+        Ok(config.build().into())
+    }
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transport").field("insecure", &self.insecure).finish_non_exhaustive()
+    }
+}
+
+fn send(agent: &Agent, call: &Call<'_>, hop: &Hop) -> Result<Reply, ureq::Error> {
+    let mut request =
+        Request::builder().uri(hop.url().to_string()).header(header::ACCEPT, call.accept);
+    if let Some(who) = call.authorization.filter(|_| hop.is_trusted()) {
+        request = request.header(header::AUTHORIZATION, who);
+    }
+    let answer: Response<Body> = match call.form {
+        Some(form) => {
+            let kind = "application/x-www-form-urlencoded";
+            let request = request.method("POST").header(header::CONTENT_TYPE, kind);
+            agent.run(request.body(form)?)?
+        }
+        None => agent.run(request.body(())?)?,
+    };
+    Ok(Reply::new(hop.url().clone(), answer))
+}
+
+fn refuse(url: &Url) -> Error {
+    Error::new(
+        model::Kind::Denied,
+        format!(
+            "{url} is not asked without TLS: list {} as insecure if that is meant so",
+            url.host()
+        ),
+    )
+}

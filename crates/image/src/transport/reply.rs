@@ -1,0 +1,135 @@
+//! What a server answers.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use model::{Error, Kind, Result};
+use ureq::http::Response;
+use ureq::{Body, Timeout};
+
+use crate::Url;
+
+/// So much of a refusal is shown, in bytes.
+const SHOWN: u64 = 300;
+
+/// An answer whose body is still to come.
+pub(crate) struct Reply {
+    url: Url,
+    answer: Response<Body>,
+}
+
+impl Reply {
+    pub(super) fn new(url: Url, answer: Response<Body>) -> Self {
+        Self { url, answer }
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> u16 {
+        self.answer.status().as_u16()
+    }
+
+    /// The first header of that name, as text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.answer.headers().get(name)?.to_str().ok()
+    }
+
+    /// All headers of that name.
+    pub(crate) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.answer.headers().get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// Where it sends to.
+    pub(super) fn location(&self) -> Option<&str> {
+        match self.status() {
+            301 | 302 | 303 | 307 | 308 => self.header("location"),
+            _ => None,
+        }
+    }
+
+    /// Whether it may answer otherwise soon.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.status(), 429 | 502..=504)
+    }
+
+    /// When to come back.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// When it is longer than `limit` bytes, or breaks off.
+    pub(crate) fn into_bytes(self, limit: u64) -> Result<Vec<u8>> {
+        let url = self.url.clone();
+        let mut bytes = Vec::new();
+        match self.into_reader(limit).read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(broken(&url, error)),
+        }
+    }
+
+    /// The body, which fails where it is longer than `limit` bytes or breaks off.
+    pub(crate) fn into_reader(self, limit: u64) -> impl Read + use<> {
+        self.answer.into_body().into_with_config().limit(limit).reader()
+    }
+
+    /// The error that this answer is.
+    pub(crate) fn refused(self) -> Error {
+        let (status, url) = (self.status(), self.url.clone());
+        let kind = match status {
+            401 | 403 | 407 => Kind::Denied,
+            404 | 410 => Kind::NotFound,
+            408 | 425 | 429 | 500.. => Kind::TryAgain,
+            _ => Kind::Invalid,
+        };
+        let mut words = Vec::new();
+        // What could be read is shown, whatever comes after it.
+        let _ = self.into_reader(u64::MAX).take(SHOWN).read_to_end(&mut words);
+        let words = plain(&String::from_utf8_lossy(&words));
+        let words = if words.is_empty() { words } else { format!(": {words}") };
+        Error::new(kind, format!("HTTP {status} on retrieving {url}{words}")).with_status(status)
+    }
+}
+
+/// One line without control characters.
+fn plain(text: &str) -> String {
+    let words = text.split(|c: char| c.is_control() || c.is_whitespace());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The error of a body that breaks off.
+pub(crate) fn broken(url: &Url, error: io::Error) -> Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    match inner {
+        Some(ureq::Error::BodyExceedsLimit(limit)) => {
+            Error::invalid(format!("{url} is longer than {limit} bytes, which is too long"))
+        }
+        _ => Error::try_again(format!("retrieving {url} breaks off")).because(error),
+    }
+}
+
+/// Whether the same call may succeed later.
+pub(super) fn is_passing(error: &ureq::Error) -> bool {
+    let ureq::Error::Io(error) = error else { return false };
+    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    !is_tls && error.kind() != io::ErrorKind::ConnectionRefused && !is_lookup(error)
+}
+
+/// The error of a call that got no answer.
+pub(super) fn failure(url: &Url, cause: &ureq::Error) -> Error {
+    let why = match cause {
+        ureq::Error::Io(error) => error.to_string(),
+        ureq::Error::HostNotFound => "its name is not known".to_owned(),
+        ureq::Error::Timeout(Timeout::Resolve) => "its name is not found in time".to_owned(),
+        ureq::Error::Timeout(Timeout::Connect) => "it does not accept in time".to_owned(),
+        ureq::Error::Timeout(_) => "it takes too long".to_owned(),
+        other => other.to_string(),
+    };
+    Error::try_again(format!("{url} cannot be retrieved: {why}"))
+}
+
+/// The resolver's errors have no kind of their own.
+fn is_lookup(error: &io::Error) -> bool {
+    error.raw_os_error().is_none() && error.to_string().starts_with("failed to lookup address")
+}
