@@ -5,6 +5,20 @@
 
 mod answers;
 mod choice;
+mod deprovision;
+mod foreign;
+mod hang;
+mod images;
+mod killed;
+mod plugins;
+mod rootless;
+mod runtimes;
+mod seed;
 
 /// The pod of most tests.
 const U: &str = "146d7cef-fbf6-41da-a2f8-eba218597f9c";
+
+/// Another pod.
+fn uuid(number: usize) -> String {
+    format!("{number:08x}-fbf6-41da-a2f8-eba218597f9c")
+}

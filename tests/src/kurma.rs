@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::world::output;
 use crate::{Output, PluginImage, Plugins, World};
 
 const CONFIG: &str = "/etc/spoke/config.toml";
@@ -47,6 +47,30 @@ pub struct Call {
     pub netns: Option<u64>,
     /// Where all that it wrote down is, seen from outside of the world.
     pub folder: PathBuf,
+}
+
+/// A program of ours that is to be killed.
+#[derive(Debug)]
+pub struct Doomed {
+    child: Child,
+}
+
+impl Doomed {
+    /// Kills it (`kill -9`) and waits for its end; whether it was not over before.
+    #[track_caller]
+    pub fn kill(mut self) -> bool {
+        while self.child.try_wait().expect("our child").is_none() {
+            // What puts it into its world waits for it.
+            let outer = self.child.id();
+            let below = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"));
+            let below = below.unwrap_or_default();
+            if let Some(pid) = below.trim().parse().ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+                break;
+            }
+        }
+        !self.child.wait().expect("our child").success()
+    }
 }
 
 impl Call {
@@ -198,9 +222,12 @@ impl Kurma {
         command
     }
 
-    /// How a program ends that is given `input`.
-    pub fn feed(command: &mut Command, input: &str) -> Output {
-        output(command, input)
+    /// Starts `spoke kurma ARGUMENTS`, to be killed.
+    #[track_caller]
+    pub fn start(&self, arguments: &[&str]) -> Doomed {
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Doomed { child: child.expect("it starts") }
     }
 
     /// The path of a pod's namespace.

@@ -17,7 +17,7 @@ impl Plugins {
     pub const MOUNT: &str = "/opt/cni/bin";
 
     /// The names under which runtimes call Spoke.
-    pub const NAMES: [&str; 19] = [
+    pub const NAMES: [&str; 20] = [
         "bandwidth",
         "bridge",
         "dhcp",
@@ -32,6 +32,7 @@ impl Plugins {
         "ptp",
         "sbr",
         "spoke",
+        "spoke-image",
         "static",
         "tap",
         "tuning",

@@ -1,0 +1,101 @@
+//! D1 to D6: how a pod goes.
+
+use serde_json::{Value, json};
+use tests::kurma::Kurma;
+
+use crate::U;
+
+/// Three networks of the spy's, all of them default ones.
+#[track_caller]
+fn three() -> Kurma {
+    let network = |name| Kurma::spy(name, &json!({"default": true}));
+    Kurma::new(&json!([network("n1"), network("n2"), network("n3")]))
+}
+
+/// D3: told, but no reason to leave the others; and ours: not forgotten either.
+#[test]
+fn d03_a_failing_del_is_owed() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    kurma.tell("n2", "del", "echo not now >&2; exit 4");
+    let done = kurma.try_kurma(&format!("deprovision {U}"));
+    assert!(done.stderr.contains("n2") && done.stderr.contains("not now"), "{done:?}");
+    assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1"]);
+    // The namespace is gone, its mount as well.
+    assert_eq!(kurma.world.sh(&format!("find {} -mindepth 1", Kurma::NETNS)), "");
+    let pods = kurma.json("pods");
+    assert_eq!(pods[0]["uuid"], U);
+    assert_eq!(pods[0]["owed"], json!(["n2"]), "{pods}");
+    // It goes on failing, and goes on being owed.
+    kurma.try_kurma("gc");
+    assert_eq!(kurma.json("pods")[0]["owed"], json!(["n2"]));
+    kurma.untell("n2", "del");
+    kurma.kurma("gc");
+    assert_eq!(kurma.order().last().map(String::as_str), Some("del n2"));
+    let last = kurma.calls().pop().unwrap();
+    assert_eq!(last.argv, [Kurma::netns(U).as_str(), U, ""], "the same, though it is gone");
+    assert_eq!(last.netns, None);
+    kurma.is_clean();
+}
+
+/// Who comes again settles what is owed as well.
+#[test]
+fn d03_the_next_deprovision_tries_again() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    kurma.tell("n2", "del", "exit 4");
+    kurma.try_kurma(&format!("deprovision {U}"));
+    kurma.untell("n2", "del");
+    kurma.kurma(&format!("deprovision {U}"));
+    assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1", "del n2"]);
+    kurma.is_clean();
+}
+
+#[test]
+fn d04_a_second_time_is_no_failure() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    kurma.kurma(&format!("deprovision {U}"));
+    kurma.kurma(&format!("deprovision {U}"));
+    kurma.kurma("deprovision 00000000-0000-4000-8000-000000000000");
+    assert_eq!(kurma.order().len(), 6);
+    kurma.is_clean();
+}
+
+/// The namespace may have gone by itself: by hand, or at a reboot.
+#[test]
+fn d04_without_its_namespace() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    kurma.world.sh(&format!("umount {0} && rm {0}", Kurma::netns(U)));
+    kurma.kurma(&format!("deprovision {U}"));
+    assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1"]);
+    kurma.is_clean();
+}
+
+/// What a pod was given is undone as it was given, whatever the configuration says now.
+#[test]
+fn d01_as_it_was_configured_then() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    let then: Vec<Value> = kurma.calls().iter().map(tests::kurma::Call::config).collect();
+    let changed = Kurma::spy("n1", &json!({"changed": true}));
+    kurma.networks(&json!([changed]));
+    kurma.try_kurma(&format!("deprovision {U}"));
+    let dels: Vec<Value> = kurma.calls()[3..].iter().map(tests::kurma::Call::config).collect();
+    assert!(dels.contains(&then[0]), "n1 as it was: {dels:#?}");
+    assert_eq!(kurma.world.sh(&format!("find {} -mindepth 1", Kurma::NETNS)), "");
+}
+
+/// D6, with an address database: the plugin's state outlives the plugin, and the lease goes.
+#[test]
+fn d06_the_lease_goes() {
+    let (kurma, network) = (crate::seed::ours(&json!([])), crate::seed::network("net", 10));
+    kurma.networks(&json!([network]));
+    kurma.kurma(&format!("provision {U} net"));
+    let held = kurma.world.sh("/opt/cni/bin/spoke ps -o json");
+    assert!(held.contains("10.10.0.2"), "{held}");
+    kurma.kurma("down");
+    kurma.kurma(&format!("deprovision {U}"));
+    kurma.is_clean();
+}

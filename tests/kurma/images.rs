@@ -1,0 +1,277 @@
+//! I1 to I12: where images come from, and what is refused of them.
+
+use serde_json::json;
+use tests::PluginImage;
+use tests::kurma::Kurma;
+
+use crate::U;
+
+/// A host without networks and with more in its section `[kurma]`.
+#[track_caller]
+fn host(more: &str) -> Kurma {
+    Kurma::with(&json!([]), more)
+}
+
+/// A host whose port 80 serves the folder `/www`, also as `krm.test`.
+#[track_caller]
+fn served(more: &str) -> Kurma {
+    let kurma = host(more);
+    kurma.world.sh("mkdir -p /www && busybox httpd -p 80 -h /www
+        cp /etc/hosts /run/hosts && rm /etc/hosts && cp /run/hosts /etc/hosts
+        echo '127.0.0.1 krm.test' >>/etc/hosts");
+    kurma
+}
+
+#[test]
+fn i01_files() {
+    let kurma = host("");
+    let image = PluginImage::spy();
+    image.write(&kurma.world, "/images/spy.aci");
+    let id = kurma.json("pull file:///images/spy.aci");
+    assert_eq!(id["name"], "krm.test/spy");
+    assert_eq!(id["locator"], "file:///images/spy.aci");
+    assert!(id["id"].as_str().unwrap().starts_with("sha512-"), "{id}");
+    assert_eq!(kurma.json("pull file:/images/spy.aci")["id"], id["id"]);
+    // M4: relative to where the program is.
+    let said = kurma.world.sh("cd /images && /opt/cni/bin/spoke kurma pull file://spy.aci");
+    assert!(said.contains(id["id"].as_str().unwrap()), "{said}");
+    kurma.refused("pull file:///images/nosuch.aci", &["/images/nosuch.aci"]);
+    let images = kurma.json("images");
+    assert_eq!(
+        images.as_array().map(Vec::len),
+        Some(1),
+        "one image, however it is called: {images}"
+    );
+}
+
+#[test]
+fn i02_http() {
+    let kurma = served("");
+    PluginImage::spy().write(&kurma.world, "/www/spy.aci");
+    assert_eq!(kurma.json("pull http://127.0.0.1/spy.aci")["name"], "krm.test/spy");
+    kurma.refused("pull http://127.0.0.1/nosuch.aci", &["404", "http://127.0.0.1/nosuch.aci"]);
+    kurma.refused("pull http://127.0.0.1:1/spy.aci", &["127.0.0.1:1"]);
+}
+
+/// What has been pulled is there without the network.
+#[test]
+fn i02_once_is_enough() {
+    let network = Kurma::spy("one", &json!({"aci": "http://127.0.0.1/spy.aci"}));
+    let kurma = served("");
+    kurma.networks(&json!([network]));
+    PluginImage::spy().write(&kurma.world, "/www/spy.aci");
+    kurma.kurma("pull http://127.0.0.1/spy.aci");
+    kurma.world.sh("pkill httpd");
+    kurma.kurma(&format!("provision {U} one"));
+    assert_eq!(kurma.order(), ["add one"]);
+}
+
+/// The parents are asked, and the template is filled.
+#[test]
+fn i03_discovery() {
+    let kurma = served("insecure = [\"krm.test\"]");
+    let meta = "<html><head><meta name=\"ac-discovery\" content=\"krm.test \
+                http://krm.test/d/{name}-{version}-{os}-{arch}.{ext}\"></head></html>";
+    // A web server has no file for `/sub/spy`: that is a 404, and its parent is asked.
+    kurma.world.sh(&format!("echo '{meta}' >/www/index.html"));
+    let spy = PluginImage::spy().named("krm.test/sub/spy");
+    spy.write(&kurma.world, "/www/d/krm.test/sub/spy-latest-linux-amd64.aci");
+    let pulled = kurma.json("pull krm.test/sub/spy");
+    assert_eq!(pulled["name"], "krm.test/sub/spy");
+    spy.and("touch rootfs/two").write(&kurma.world, "/www/d/krm.test/sub/spy-2.0-linux-amd64.aci");
+    let second = kurma.json("pull krm.test/sub/spy:2.0");
+    assert_ne!(second["id"], pulled["id"]);
+    // M10: an image of another name is not what was asked for.
+    PluginImage::spy()
+        .named("evil.test/spy")
+        .write(&kurma.world, "/www/d/krm.test/other-latest-linux-amd64.aci");
+    kurma.refused("pull krm.test/other", &["krm.test/other", "evil.test/spy"]);
+}
+
+#[test]
+fn i05_what_is_no_locator() {
+    let kurma = host("");
+    kurma.refused("pull gopher://krm.test/x", &["gopher", "not supported"]);
+    kurma.refused("pull /tmp/x.aci", &["/tmp/x.aci"]);
+    kurma.refused("pull ''", &[]);
+    assert_eq!(kurma.json("images"), json!([]));
+}
+
+#[test]
+fn i06_compressions_and_both_ways_to_write_names() {
+    let kurma = host("");
+    let spy = PluginImage::spy();
+    let ways = [
+        ("plain", "tar -cf $target manifest rootfs"),
+        ("gz", "tar --gzip -cf $target manifest rootfs"),
+        ("xz", "tar --xz -cf $target manifest rootfs"),
+        ("dotted", "tar -cf $target ./manifest ./rootfs"),
+        ("old", "tar --format=v7 -cf $target manifest rootfs"),
+        ("ustar", "tar --format=ustar -cf $target manifest rootfs"),
+        ("pax", "tar --format=pax -cf $target manifest rootfs"),
+    ];
+    for (name, way) in ways {
+        spy.write_as(&kurma.world, &format!("/images/{name}"), way);
+        let pulled = kurma.json(&format!("pull file:///images/{name}"));
+        assert_eq!(pulled["name"], "krm.test/spy", "{name}");
+    }
+}
+
+#[test]
+fn i07_broken_images_are_refused_and_leave_nothing() {
+    let kurma = host("");
+    let spy = PluginImage::spy();
+    let ways = [
+        ("stray", "touch stray; tar -cf $target manifest rootfs stray"),
+        ("no-manifest", "tar -cf $target rootfs"),
+        ("no-rootfs", "tar -cf $target manifest"),
+        ("twice", "tar -cf $target manifest rootfs; tar -rf $target manifest"),
+        (
+            "up",
+            "touch x; tar -P --transform='s,^x$,rootfs/../../../escaped,' -cf $target manifest rootfs x",
+        ),
+        ("absolute", "touch x; tar -P --transform='s,^x$,/escaped,' -cf $target manifest rootfs x"),
+        (
+            "through-link",
+            "ln -s / rootfs/out; tar -cf $target manifest rootfs; rm rootfs/out; \
+            mkdir rootfs/out; touch rootfs/out/escaped; tar -rf $target rootfs/out/escaped",
+        ),
+        (
+            "hard-link",
+            "ln /etc/hostname rootfs/escaped 2>/dev/null || touch rootfs/escaped; \
+            touch a; tar -cf $target manifest rootfs; ln a b; \
+            tar -P --transform='s,^a$,/etc/passwd,;s,^b$,rootfs/escaped2,' -rf $target a b",
+        ),
+        ("device", "mknod rootfs/escaped b 8 0; tar -cf $target manifest rootfs"),
+        ("cut", "tar --gzip -cf x manifest rootfs; head -c 20000 x >$target"),
+        ("not-json", "echo '{' >manifest; tar -cf $target manifest rootfs"),
+        (
+            "kind",
+            "echo '{\"acKind\": \"PodManifest\", \"acVersion\": \"0.7.4\", \"name\": \"x\"}' \
+            >manifest; tar -cf $target manifest rootfs",
+        ),
+        ("empty", ": >$target"),
+        ("noise", "head -c 100000 /dev/urandom >$target"),
+    ];
+    for (name, way) in ways {
+        spy.write_as(&kurma.world, &format!("/images/{name}"), way);
+        let done = kurma.try_kurma(&format!("pull file:///images/{name}"));
+        assert_ne!(done.status, 0, "{name}: {done:?}");
+        assert!(done.stderr.contains(name), "{name}: {done:?}");
+    }
+    assert_eq!(kurma.world.sh("find / -xdev -name 'escaped*'"), "");
+    assert_eq!(kurma.json("images"), json!([]));
+    assert_eq!(kurma.world.sh("find /var/lib/spoke/images -name rootfs 2>/dev/null || true"), "");
+}
+
+/// I8: dependencies come with the image.
+#[test]
+fn i08_dependencies_are_fetched() {
+    let kurma = served("insecure = [\"krm.test\"]");
+    let meta = "<meta name=\"ac-discovery\" content=\"krm.test \
+                http://krm.test/d/{name}-{version}-{os}-{arch}.{ext}\">";
+    kurma.world.sh(&format!("echo '{meta}' >/www/index.html"));
+    let base =
+        PluginImage::busybox("krm.test/base").and("echo base >rootfs/who; echo base >rootfs/base");
+    base.write(&kurma.world, "/www/d/krm.test/base-latest-linux-amd64.aci");
+    PluginImage::spy()
+        .with("dependencies", json!([{"imageName": "krm.test/base"}]))
+        .and("rm -r rootfs/bin; echo spy >rootfs/who")
+        .write(&kurma.world, "/images/spy.aci");
+    kurma.networks(&json!([Kurma::spy("one", &json!({}))]));
+    kurma.tell("one", "add", "cat /who /base >&2; exit 1");
+    kurma.refused(&format!("provision {U} one"), &["spy\nbase"]);
+}
+
+/// I9: signed by a key that the host trusts for the name, or not at all.
+#[test]
+fn i09_signatures() {
+    let kurma = host("keys = [{prefix = \"krm.test/\", files = [\"/etc/kurma/key.asc\"]}]");
+    kurma.world.sh("export GNUPGHOME=/world/gpg; mkdir -m 700 $GNUPGHOME
+        gpg='gpg --batch --quiet --pinentry-mode loopback --passphrase= '
+        for user in good bad; do $gpg --quick-generate-key $user@krm.test rsa2048 sign never; done
+        gpg --armor --export good@krm.test >/etc/kurma/key.asc");
+    let sign = |user: &str, file: &str| {
+        kurma.world.sh(&format!(
+            "export GNUPGHOME=/world/gpg; rm -f {file}.asc; gpg --batch --quiet --pinentry-mode \
+             loopback --passphrase= --armor --local-user {user}@krm.test --detach-sign {file}"
+        ));
+    };
+    for name in ["none", "bad", "changed", "good"] {
+        PluginImage::spy().write(&kurma.world, &format!("/images/{name}.aci"));
+    }
+    sign("bad", "/images/bad.aci");
+    sign("good", "/images/good.aci");
+    sign("good", "/images/changed.aci");
+    PluginImage::spy().and("touch rootfs/x").write(&kurma.world, "/images/changed.aci");
+    for name in ["none", "bad", "changed"] {
+        kurma.refused(&format!("pull file:///images/{name}.aci"), &[name]);
+    }
+    assert_eq!(kurma.json("images"), json!([]));
+    kurma.kurma("pull file:///images/good.aci");
+    // Another name is nobody's who has a key.
+    PluginImage::spy().named("other.test/spy").write(&kurma.world, "/images/other.aci");
+    kurma.kurma("pull file:///images/other.aci");
+}
+
+/// The id is of the archive without its compression.
+#[test]
+fn i10_the_id() {
+    let kurma = host("");
+    PluginImage::spy().write(&kurma.world, "/images/spy.aci");
+    let sum = kurma.world.sh("zcat /images/spy.aci | sha512sum | cut -d ' ' -f 1");
+    let pulled = kurma.json("pull file:///images/spy.aci");
+    let id = pulled["id"].as_str().unwrap().strip_prefix("sha512-").unwrap();
+    assert!(sum.starts_with(id) && id.len() >= 32, "{id} {sum}");
+    // A pinned one is what it is said to be, or refused.
+    kurma.kurma(&format!("pull file:///images/spy.aci@sha512:{}", sum.trim()));
+    let other = "0".repeat(128);
+    kurma.refused(&format!("pull file:///images/spy.aci@sha512:{other}"), &["sha512"]);
+}
+
+/// I11 and I12, ours: what is wrong with one network is no other's business.
+#[test]
+fn i11_i12_one_bad_network_is_one_bad_network() {
+    let default = json!({"default": true});
+    let kurma = Kurma::new(&json!([
+        Kurma::spy("good", &default),
+        Kurma::spy("Bad_Name", &json!({})),
+        Kurma::spy("a.b", &json!({})),
+        Kurma::spy("", &json!({})),
+        {"name": "no-image"},
+        Kurma::spy("no-app", &json!({"aci": "file:///images/no-app.aci"})),
+        Kurma::spy("missing", &json!({"aci": "file:///images/nosuch.aci"})),
+        Kurma::spy("good", &json!({"second": true})),
+        "no object",
+    ]));
+    PluginImage::busybox("krm.test/no-app").write(&kurma.world, "/images/no-app.aci");
+    kurma.try_kurma("up");
+    kurma.kurma(&format!("provision {U}"));
+    assert_eq!(kurma.order(), ["add good"]);
+    for name in ["no-app", "missing"] {
+        kurma.refused(&format!("provision {} {name}", crate::uuid(1)), &[name]);
+    }
+    let validated = kurma.refused("validate", &["Bad_Name", "a.b", "no-image", "good"]);
+    assert_eq!(validated.status, 2, "{validated:?}");
+    let status = kurma.json("status").to_string();
+    assert!(status.contains("refused") && status.contains("Bad_Name"), "{status}");
+    assert_eq!(kurma.plugin("good")["state"], "running");
+    kurma.kurma(&format!("deprovision {U}"));
+    kurma.is_clean();
+}
+
+/// M1: all names of the list, in both languages.
+#[test]
+fn m01_all_names_of_the_list() {
+    let kurma = Kurma::new(&json!([]));
+    for key in ["pod_networks", "podNetworks", "container_networks"] {
+        kurma.networks_text(&json!({key: [Kurma::spy("one", &json!({}))]}).to_string());
+        kurma.kurma("validate");
+        assert_eq!(kurma.json("status")[0]["name"], "one", "{key}");
+        kurma.networks_text(&format!("{key}:\n  - name: one\n    aci: {}\n", Kurma::SPY));
+        kurma.kurma("validate /etc/kurma/kurma.json");
+        assert_eq!(kurma.json("status")[0]["name"], "one", "{key}");
+    }
+    kurma.networks_text("{");
+    assert_eq!(kurma.try_kurma("validate").status, 2);
+}

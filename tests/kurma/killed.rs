@@ -1,0 +1,96 @@
+//! The manager killed (`kill -9`) wherever it is: what comes after leaves nothing.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tests::kurma::Kurma;
+
+use crate::seed::{network, ours};
+use crate::{U, uuid};
+
+/// Kills a provisioning after each share of the time that it takes, and calls `then`.
+#[track_caller]
+fn each(kurma: &Kurma, cold: bool, then: impl Fn(&str)) {
+    let begin = || {
+        if cold {
+            drop(kurma.kurma("down"))
+        }
+    };
+    begin();
+    let began = Instant::now();
+    kurma.kurma(&format!("provision {U}"));
+    let whole = began.elapsed();
+    kurma.kurma(&format!("deprovision {U}"));
+    let mut killed = 0;
+    for part in 0..24_u32 {
+        begin();
+        let uuid = uuid(part as usize);
+        let doomed = kurma.start(&["provision", &uuid]);
+        // No synchronisation: any moment will do.
+        thread::sleep(whole * part / 22);
+        killed += u32::from(doomed.kill());
+        then(&uuid);
+        kurma.is_clean();
+    }
+    assert!(killed > 5, "it was mostly too late: {killed} in {whole:?}");
+}
+
+#[test]
+fn in_the_middle_of_provision_with_warm_plugins() {
+    let kurma = ours(&json!([network("one", 10), network("two", 11)]));
+    kurma.kurma("up");
+    each(&kurma, false, |uuid| drop(kurma.kurma(&format!("deprovision {uuid}"))));
+}
+
+#[test]
+fn in_the_middle_of_provision_with_cold_plugins() {
+    let kurma = ours(&json!([network("one", 10), network("two", 11)]));
+    each(&kurma, true, |uuid| drop(kurma.kurma(&format!("deprovision {uuid}"))));
+}
+
+/// The same pod comes again, as a runtime tries again.
+#[test]
+fn in_the_middle_of_provision_and_again() {
+    let kurma = ours(&json!([network("one", 10), network("two", 11)]));
+    kurma.kurma("up");
+    each(&kurma, false, |uuid| {
+        let pod = kurma.try_kurma(&format!("provision {uuid}"));
+        kurma.kurma(&format!("deprovision {uuid}"));
+        if pod.status != 0 {
+            // It must be undone first, and is told so.
+            assert!(pod.stderr.contains("deprovision"), "{pod:?}");
+            kurma.kurma(&format!("provision {uuid}"));
+            kurma.kurma(&format!("deprovision {uuid}"));
+        }
+    });
+}
+
+#[test]
+fn in_the_middle_of_deprovision() {
+    let kurma = ours(&json!([network("one", 10), network("two", 11)]));
+    for part in 0..12_u32 {
+        let uuid = uuid(part as usize);
+        kurma.kurma(&format!("provision {uuid}"));
+        let doomed = kurma.start(&["deprovision", &uuid]);
+        thread::sleep(Duration::from_millis(6) * part);
+        doomed.kill();
+        kurma.kurma(&format!("deprovision {uuid}"));
+        kurma.is_clean();
+    }
+}
+
+/// The call goes with its caller: there would be nobody to know what it does.
+#[test]
+fn a_call_goes_with_its_caller() {
+    let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));
+    kurma.tell("one", "add", "setsid sleep 4321 & sleep 4321");
+    let doomed = kurma.start(&["provision", U, "one"]);
+    let count = || kurma.world.sh("ps -e -o args= | grep -c '^sleep 4321' || true");
+    while count().trim() != "2" {}
+    doomed.kill();
+    while count().trim() != "0" {}
+    kurma.kurma(&format!("deprovision {U}"));
+    assert_eq!(kurma.order(), ["add one", "del one"]);
+    kurma.is_clean();
+}
