@@ -5,7 +5,9 @@
 //! whoever looks for debts reads nothing else. Pages that nobody can read are put into `odd`.
 //!
 //! An attachment's page is void after a reboot, as its sandbox is gone: all of it is owed then. It
-//! is not synced; a network's is.
+//! is not synced; a network's is. It changes with every call, and a file that replaces another is
+//! written to the disk at once by some file systems, so what it says is appended: the last whole line
+//! counts.
 
 mod entry;
 mod page;
@@ -352,10 +354,11 @@ fn decode(file: &File) -> Result<Record, Why> {
     if text.len() as u64 > LONGEST {
         return Err(damaged(&"it is too long"));
     }
-    let read = serde_json::from_slice::<Record>(&text);
+    let last = last_line(&text);
+    let read = serde_json::from_slice::<Record>(last);
     let version = match &read {
         Ok(record) => Some(record.version),
-        Err(_) => serde_json::from_slice::<Versioned>(&text).ok().map(|form| form.version),
+        Err(_) => serde_json::from_slice::<Versioned>(last).ok().map(|form| form.version),
     };
     match version.filter(|version| *version > VERSION) {
         Some(later) => Err(Why::Later(later)),
@@ -363,9 +366,15 @@ fn decode(file: &File) -> Result<Record, Why> {
     }
 }
 
+/// The last line that was written as a whole; everything where there is none.
+fn last_line(text: &[u8]) -> &[u8] {
+    let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else { return text };
+    text[..end].rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap_or(text)
+}
+
 fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+    OpenOptions::new().read(true).append(true).custom_flags(flags.cast_signed()).open(path)
 }
 
 /// Whether the file is still the one at `path`: whoever had the lock before may have replaced it.

@@ -1,6 +1,7 @@
 //! What the ledger remembers, and for how long.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::sync::Barrier;
 use std::thread;
 
@@ -43,6 +44,20 @@ fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
     rig.restart("boot-4");
     rig.delete(&network);
     rig.is_clean();
+}
+
+#[test]
+fn half_a_line_of_a_killed_writer_is_no_matter() {
+    let (rig, network, one) = attached();
+    let page = rig.pages().into_iter().find(|page| page.contains("endpoint-")).unwrap();
+    let path = rig.directory.path().join("ledger").join(page);
+    let mut file = OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(b"\n{\"version\":1,\"boot\":\"bo").unwrap();
+    rig.plugin.log();
+    rig.remote.leave(&one).unwrap();
+    rig.remote.end(&one).unwrap();
+    assert_eq!(rig.plugin.log(), ["Revoke", "Leave", "DeleteEndpoint"]);
+    rig.delete(&network);
 }
 
 #[test]

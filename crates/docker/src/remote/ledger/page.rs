@@ -14,6 +14,8 @@ use super::{ENDED, Entry, Ledger, Place, Record, Subject, Undo, VERSION, failed,
 
 /// Tells the drafts of one process apart.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
+/// A file with more lines than fit into so many bytes is replaced by a new one.
+const LONG: u64 = 64 << 10;
 /// More pages than this of networks of one name that are gone are nobody's work.
 const MOST_ENDED: u32 = 10_000;
 
@@ -113,6 +115,9 @@ impl Page {
         let place = if self.owes() { Place::Owed } else { Place::Held };
         let directory = self.ledger.directory.join(place.name());
         let path = directory.join(&self.key);
+        if self.is_appended()? {
+            return self.append(place, &directory, &path);
+        }
         let (draft, lock) = self.draft(&directory)?;
         let put = self.put_into_place(&draft, place, &path);
         if put.is_err() {
@@ -122,6 +127,39 @@ impl Page {
         self.sync(&directory)?;
         self.there = Some((place, lock));
         Ok(())
+    }
+
+    /// Whether another line goes to the file that is there.
+    fn is_appended(&self) -> Result<bool> {
+        let Some((_, file)) = &self.there else { return Ok(false) };
+        let length = file.metadata().map_err(|error| {
+            Error::os(format!("looking at page {} of the ledger", self.key), error)
+        })?;
+        Ok(!self.record.subject.is_network() && length.len() < LONG)
+    }
+
+    /// Moved first: nobody looks for debts elsewhere.
+    fn append(&mut self, place: Place, directory: &Path, path: &Path) -> Result<()> {
+        let text = self.text()?;
+        let Some((before, file)) = &mut self.there else { return Ok(()) };
+        if *before != place {
+            let old = self.ledger.path(*before, &self.key);
+            make(directory)?;
+            fs::rename(&old, path).map_err(|error| failed("moving", &old, error))?;
+            *before = place;
+        }
+        // A killed writer may have left half a line.
+        let line = [b"\n", text.as_slice()].concat();
+        file.write_all(&line).map_err(|error| failed("writing", path, error))
+    }
+
+    /// What the page says, as a line.
+    fn text(&self) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec(&self.record);
+        let mut text =
+            text.map_err(|error| Error::bug(format!("writing page {}", self.key)).because(error))?;
+        text.push(b'\n');
+        Ok(text)
     }
 
     fn put_into_place(&self, draft: &Path, place: Place, path: &Path) -> Result<()> {
@@ -147,8 +185,7 @@ impl Page {
 
     /// A new file with what the page says, locked before anybody can see it.
     fn draft(&self, directory: &Path) -> Result<(std::path::PathBuf, File)> {
-        let text = serde_json::to_vec(&self.record)
-            .map_err(|error| Error::bug(format!("writing page {}", self.key)).because(error))?;
+        let text = self.text()?;
         let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
         let draft = directory.join(format!(".{}-{number}", process::id()));
         let mut options = OpenOptions::new();
