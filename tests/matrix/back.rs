@@ -8,7 +8,7 @@ use tests::neutron::Project;
 use tests::neutron_lab::ApiLab;
 use tests::neutron_switch::Switch;
 use tests::remote_driver::{Manners, RemoteDriver};
-use tests::{Plugins, World};
+use tests::{PluginImage, Plugins, World};
 
 /// Where a world finds Neutron.
 const PORT: u16 = 9696;
@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     Neutron,
     CniPlugin,
     DockerPlugin,
+    Image,
 }
 
 /// What a back end has in a world.
@@ -41,7 +42,14 @@ const LIST: &str = r#"{"cniVersion": "1.0.0", "name": "theirs", "plugins": [
    "ipam": {"type": "reference-host-local", "dataDir": "/run/theirs",
    "ranges": [[{"subnet": "10.44.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}"#;
 
-/// The file of [`LIST`], for Docker's option `cni`.
+/// The reference's plugin in an image of shell and jq; its database is its own as well.
+const IMAGE_LIST: &str = r#"{"cniVersion": "1.0.0", "name": "imaged", "plugins": [
+  {"type": "spoke-image", "image": "file:///images/cni.aci",
+   "plugin": {"type": "bridge", "bridge": "imaged0", "isGateway": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.45.0.0/24"}]],
+   "routes": [{"dst": "0.0.0.0/0"}]}}}]}"#;
+
+/// The file of [`LIST`] or [`IMAGE_LIST`], for Docker's option `cni`.
 pub(crate) const LIST_FILE: &str = "/etc/cni/net.d/theirs.conflist";
 
 impl Back {
@@ -61,6 +69,11 @@ impl Back {
             fs::create_dir_all(world.path("/etc/cni/net.d")).unwrap();
             fs::write(world.path(LIST_FILE), LIST).unwrap();
         }
+        if kind == Kind::Image {
+            PluginImage::cni().write(world, "/images/cni.aci");
+            fs::create_dir_all(world.path("/etc/cni/net.d")).unwrap();
+            fs::write(world.path(LIST_FILE), IMAGE_LIST).unwrap();
+        }
         Self { kind, neutron, plugin }
     }
 
@@ -70,14 +83,25 @@ impl Back {
         let options = match self.kind {
             Kind::Kernel => "--subnet 10.77.0.0/24".to_owned(),
             Kind::Neutron => "--driver neutron --opt network=front".to_owned(),
-            Kind::CniPlugin => format!("--driver cni --conflist {LIST_FILE}"),
+            Kind::CniPlugin | Kind::Image => format!("--driver cni --conflist {LIST_FILE}"),
             Kind::DockerPlugin => "--driver probe --ipam-driver probe".to_owned(),
         };
         world.sh(&format!("/opt/cni/bin/spoke network create {options} net"));
         // Packet filters of somebody else's drop what they do not know: their bridges are the
         // operator's business.
-        if matches!(self.kind, Kind::CniPlugin | Kind::DockerPlugin) {
+        if matches!(self.kind, Kind::CniPlugin | Kind::DockerPlugin | Kind::Image) {
             world.sh("iptables -I FORWARD -j ACCEPT");
+        }
+    }
+
+    /// The folders of the host that a plugin in a container needs for it.
+    pub(crate) fn folders(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Kernel => &[],
+            Kind::Neutron => &["/run/openvswitch"],
+            Kind::CniPlugin => &["/usr/lib/cni", "/run/theirs"],
+            Kind::DockerPlugin => &["/run/docker", "/etc/docker"],
+            Kind::Image => &["/images"],
         }
     }
 
@@ -115,6 +139,10 @@ impl Back {
         if self.kind == Kind::CniPlugin {
             assert_eq!(world.sh("find /run/theirs -name '[0-9]*'").trim(), "");
         }
+        if self.kind == Kind::Image {
+            let leases = "find /run/spoke/kurma -path '*/networks/imaged/[0-9]*'";
+            assert_eq!(world.sh(leases).trim(), "");
+        }
     }
 
     /// The column's head in the README.
@@ -124,6 +152,7 @@ impl Back {
             Kind::Neutron => "Neutron",
             Kind::CniPlugin => "foreign CNI plugin",
             Kind::DockerPlugin => "foreign Docker plugin",
+            Kind::Image => "plugin out of an image",
         }
     }
 
@@ -134,6 +163,7 @@ impl Back {
             Kind::Neutron => "Open vSwitch",
             Kind::CniPlugin => "the reference's `bridge`",
             Kind::DockerPlugin => "a remote driver and IPAM",
+            Kind::Image => "the reference's `bridge`, never installed",
         }
     }
 }

@@ -57,3 +57,8 @@ fn cli_on_a_foreign_cni_plugin() {
 fn cli_on_a_foreign_docker_plugin() {
     on(Kind::DockerPlugin);
 }
+
+#[test]
+fn cli_on_a_plugin_out_of_an_image() {
+    on(Kind::Image);
+}

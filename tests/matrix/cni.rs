@@ -75,3 +75,8 @@ fn cni_on_a_foreign_cni_plugin() {
 fn cni_on_a_foreign_docker_plugin() {
     on(Kind::DockerPlugin);
 }
+
+#[test]
+fn cni_on_a_plugin_out_of_an_image() {
+    on(Kind::Image);
+}

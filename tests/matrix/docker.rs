@@ -43,7 +43,7 @@ fn on(kind: Kind) {
     let options = match kind {
         Kind::Kernel => "--ipam-driver spoke --ipam-opt network=net --subnet 10.77.0.0/24".into(),
         Kind::Neutron => "--ipam-driver null -o driver=neutron -o neutron.network=front".into(),
-        Kind::CniPlugin => format!("--ipam-driver null -o cni={LIST_FILE}"),
+        Kind::CniPlugin | Kind::Image => format!("--ipam-driver null -o cni={LIST_FILE}"),
         Kind::DockerPlugin => "--ipam-driver null -o network=net".to_owned(),
     };
     engine.docker(&format!("network create -d spoke {options} net"));
@@ -72,4 +72,9 @@ fn docker_on_a_foreign_cni_plugin() {
 #[test]
 fn docker_on_a_foreign_docker_plugin() {
     on(Kind::DockerPlugin);
+}
+
+#[test]
+fn docker_on_a_plugin_out_of_an_image() {
+    on(Kind::Image);
 }

@@ -8,6 +8,7 @@ mod back;
 mod cli;
 mod cni;
 mod docker;
+mod kurma;
 mod podman;
 
 use back::Back;

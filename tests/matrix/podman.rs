@@ -107,3 +107,8 @@ fn podman_on_a_foreign_cni_plugin() {
 fn podman_on_a_foreign_docker_plugin() {
     on(Kind::DockerPlugin);
 }
+
+#[test]
+fn podman_on_a_plugin_out_of_an_image() {
+    on(Kind::Image);
+}

@@ -1,5 +1,7 @@
 //! Images of network plugins, in the form that Kurma had: ACI (App Container).
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::World;
@@ -127,15 +129,22 @@ impl PluginImage {
     }
 
     /// Writes it to `path` in `world` as a script does it that finds `manifest` and `rootfs` in its
-    /// folder, and the path in `$target`.
+    /// folder, and the path in `$target`. The programs in it are of this host, not of the world.
+    ///
+    /// # Panics
+    /// When a program is missing, with what was said.
     #[track_caller]
     pub fn write_as(&self, world: &World, path: &str, archive: &str) {
-        let manifest = &self.manifest;
-        world.sh(&format!(
-            "mkdir -p $(dirname {path})\ntarget={path}\ncd \"$(mktemp -d)\"\numask 022\n\
-             mkdir rootfs\n{}\ncat >manifest <<'MANIFEST'\n{manifest}\nMANIFEST\n\
-             {archive}\nrm -rf \"$PWD\"",
+        let (manifest, target) = (&self.manifest, world.path(path));
+        let script = format!(
+            "mkdir -p \"$(dirname \"$target\")\"\ncd \"$(mktemp -d)\"\ntrap 'rm -rf \"$PWD\"' EXIT\n\
+             umask 022\nmkdir rootfs\n{}\ncat >manifest <<'MANIFEST'\n{manifest}\nMANIFEST\n\
+             {archive}",
             self.script
-        ));
+        );
+        let mut command = Command::new("bash");
+        let done = command.args(["-euc", &script]).env("target", target).output();
+        let done = done.expect("bash starts");
+        assert!(done.status.success(), "{script}\n{}", String::from_utf8_lossy(&done.stderr));
     }
 }

@@ -7,8 +7,9 @@ use crate::{Result, cargo};
 
 const BEGIN: &str = "<!-- matrix: written by `cargo xtask matrix` -->\n";
 const END: &str = "<!-- end of the matrix -->";
-const ROWS: [&str; 4] = ["Docker", "CNI", "Podman", "command line"];
-const COLUMNS: [&str; 4] = ["kernel", "Neutron", "foreign CNI plugin", "foreign Docker plugin"];
+const ROWS: [&str; 5] = ["Docker", "CNI", "Podman", "Kurma", "command line"];
+const COLUMNS: [&str; 5] =
+    ["kernel", "Neutron", "foreign CNI plugin", "foreign Docker plugin", "plugin out of an image"];
 
 /// Runs the tests of the matrix, and writes their table into the README.
 pub(crate) fn matrix(root: &Path) -> Result<()> {
@@ -40,7 +41,8 @@ fn table(said: &str) -> String {
         .filter_map(|line| line.trim().strip_prefix("cell: "))
         .filter_map(|cell| cell.split(" | ").collect::<Vec<_>>().try_into().ok())
         .collect();
-    let mut table = format!("| | {} |\n|---|{}\n", COLUMNS.join(" | "), "---|".repeat(4));
+    let mut table =
+        format!("| | {} |\n|---|{}\n", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
     for row in ROWS {
         let cell = |column: &&str| {
             let cell = cells.iter().find(|[of, on, _]| *of == row && on == column);
@@ -60,9 +62,9 @@ mod tests {
     fn a_cell_is_what_a_test_said() {
         let said = "noise\ncell: Docker | kernel | bridge\ncell: CNI | Neutron | a port\n";
         let table = table(said);
-        assert!(table.contains("| Docker | bridge | fails | fails | fails |"), "{table}");
-        assert!(table.contains("| CNI | fails | a port | fails | fails |"), "{table}");
-        assert_eq!(table.lines().count(), 6);
+        assert!(table.contains("| Docker | bridge | fails | fails | fails | fails |"), "{table}");
+        assert!(table.contains("| CNI | fails | a port | fails | fails | fails |"), "{table}");
+        assert_eq!(table.lines().count(), 7);
     }
 
     #[test]
