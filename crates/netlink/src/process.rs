@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use model::{Error, Process, Result};
@@ -9,7 +10,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// The calling process.
+/// The namespace in which this host began to count its processes (the kernel's
+/// `PROC_PID_INIT_INO`).
+const FIRST: u64 = 0xEFFF_FFFC;
+
+/// A number of a process is smaller (pid_namespaces(7), `/proc/sys/kernel/pid_max`).
+const NUMBERS: u32 = 1 << 22;
+
+/// In the number of a process that another namespace counts. The bits below it, down to
+/// [`NUMBERS`], are that namespace's last ones: plugin containers share the book, and each call in
+/// one counts from the beginning.
+const ELSEWHERE: u32 = 1 << 31;
+
+/// The calling process. Where this is not the host's first namespace of processes, its number says
+/// so too.
 ///
 /// # Errors
 /// Where `/proc` is not mounted.
@@ -18,14 +32,53 @@ pub fn me() -> Result<Process> {
         .map_err(|error| Error::os("reading /proc/self/stat", error))?;
     let (_, start) = state_and_start(&stat)
         .ok_or_else(|| Error::bug(format!("/proc/self/stat holds no start time: {stat:?}")))?;
-    Ok(Process { pid: std::process::id(), start })
+    Ok(Process { pid: std::process::id() | counted_by("self"), start })
+}
+
+/// What the number of a process carries of the namespace that counts it.
+fn counted_by(process: &str) -> u32 {
+    match fs::metadata(format!("/proc/{process}/ns/pid")).map(|space| space.ino()) {
+        Ok(FIRST) | Err(_) => 0,
+        Ok(space) => {
+            let last = u32::try_from(space % u64::from(ELSEWHERE / NUMBERS)).unwrap_or_default();
+            ELSEWHERE | (last * NUMBERS)
+        }
+    }
 }
 
 /// Whether `process` still runs. A zombie does not; a process that we may not look at does.
 pub fn is_running(process: &Process) -> bool {
-    match fs::read_to_string(format!("/proc/{}/stat", process.pid)) {
+    number(process).is_some()
+}
+
+/// The number that a process that runs has here.
+fn number(process: &Process) -> Option<u32> {
+    let own = process.pid % NUMBERS;
+    match is_running_as(own, process.start) {
+        true => Some(own),
+        false if process.pid & ELSEWHERE == 0 => None,
+        false => number_of_another(process),
+    }
+}
+
+/// Of all that began at that time, the one that its own namespace has numbered so.
+fn number_of_another(process: &Process) -> Option<u32> {
+    let own = (process.pid % NUMBERS).to_string();
+    let is_it = |number: &u32| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        numbers.and_then(|numbers| numbers.split_ascii_whitespace().last()) == Some(&own)
+            && counted_by(&number.to_string()) == process.pid - process.pid % NUMBERS
+    };
+    let entries = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|number| is_running_as(*number, process.start)).find(is_it)
+}
+
+fn is_running_as(number: u32, start: u64) -> bool {
+    match fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => state_and_start(&stat)
-            .is_some_and(|(state, start)| start == process.start && !matches!(state, 'Z' | 'X')),
+            .is_some_and(|(state, began)| start == began && !matches!(state, 'Z' | 'X')),
         // ESRCH: it ended between opening and reading.
         Err(error) => {
             let gone = error.raw_os_error() == Some(Errno::SRCH.raw_os_error());
@@ -37,7 +90,7 @@ pub fn is_running(process: &Process) -> bool {
 /// Waits until `process` has ended; `false` if it still runs after `limit`.
 pub fn wait_for_end(process: &Process, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
-    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let pid = number(process).and_then(|number| Pid::from_raw(i32::try_from(number).ok()?));
     let Some(fd) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
         return !is_running(process);
     };
@@ -68,6 +121,7 @@ fn state_and_start(stat: &str) -> Option<(char, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -77,6 +131,30 @@ mod tests {
         let stat = "7 (a) Z (b) S 1 7 7 0 -1 4 0 0 0 0 1 2 3 4 20 0 1 0 12345 99 1";
         assert_eq!(state_and_start(stat), Some(('S', 12345)));
         assert_eq!(state_and_start("7 (a"), None);
+    }
+
+    /// A shell that tells who it is, in a namespace of processes of its own, is found from here.
+    #[test]
+    fn a_process_that_others_count_is_found() {
+        let mut shell = Command::new("unshare");
+        shell.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
+        let script = "read -r stat </proc/self/stat; echo \"$stat\"; stat -Lc %i /proc/self/ns/pid; read end";
+        let shell = shell.args(["sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        let stat = said.next().unwrap().unwrap();
+        let space: u64 = said.next().unwrap().unwrap().parse().unwrap();
+        let (_, start) = state_and_start(&stat).unwrap();
+        let pid = ELSEWHERE | ((space % 512) as u32 * NUMBERS) | 1;
+        let process = Process { pid, start };
+        assert!(is_running(&process), "{stat} {space}");
+        assert!(!is_running(&Process { pid: 1, start }));
+        assert!(!is_running(&Process { pid: pid ^ NUMBERS, start }), "of another namespace");
+        assert!(!wait_for_end(&process, Duration::from_millis(1)));
+        drop(child.stdin.take());
+        assert!(wait_for_end(&process, Duration::from_secs(10)));
+        child.wait().unwrap();
+        assert!(!is_running(&process));
     }
 
     #[test]
