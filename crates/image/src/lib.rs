@@ -5,6 +5,8 @@
 //! its archive is bounded, and is unpacked below one directory without following links out of it.
 
 mod app;
+mod archive;
+mod cache;
 mod digest;
 pub mod discover;
 mod image;
@@ -13,6 +15,7 @@ mod locator;
 mod policy;
 pub mod registry;
 mod transport;
+mod unpack;
 
 pub use app::{App, CapabilityChange, HostNamespaces, Isolators, MountPoint};
 pub use digest::{Algorithm, Digest};

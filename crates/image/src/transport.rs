@@ -8,6 +8,8 @@ mod redirect;
 mod reply;
 mod tls;
 
+use std::fs::File;
+use std::io::{self, Seek};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use ureq::{Agent, Body};
 use crate::Url;
 use patience::Patience;
 use redirect::Hop;
+pub(crate) use redirect::name;
 pub(crate) use reply::Reply;
 
 /// How long a server is waited for until it accepts, at most.
@@ -29,8 +32,28 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long everything of one answer may take.
 const WHOLE: Duration = Duration::from_secs(1800);
 
-/// Through whom a server is reached, by scheme (`http`, `https`) and host: a proxy's URL, or none.
-pub type Proxy = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
+/// What breaks off is fetched so often.
+const DOWNLOADS: u32 = 3;
+
+/// Through whom servers are reached.
+#[derive(Clone)]
+pub struct Proxy(Arc<Choose>);
+
+/// By scheme (`http`, `https`) and host: a proxy's URL, or none.
+type Choose = dyn Fn(&str, &str) -> Option<String> + Send + Sync;
+
+impl Proxy {
+    /// As `choose` says, by scheme (`http`, `https`) and host.
+    pub fn new(choose: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(choose))
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Proxy")
+    }
+}
 
 /// Fetches, for all threads of this process.
 pub(crate) struct Transport {
@@ -103,9 +126,35 @@ impl Transport {
         }
     }
 
+    /// Fetches it into an empty file, again where that breaks off. Whether it is there.
+    ///
+    /// # Errors
+    /// As for [`bytes`](Self::bytes).
+    pub(crate) fn download(&self, url: &Url, file: &mut File, limit: u64) -> Result<bool> {
+        let mut tries = 1;
+        loop {
+            let reply = self.call(&Call::get(url))?;
+            match reply.status() {
+                200 => {}
+                404 | 410 => return Ok(false),
+                _ => return Err(reply.refused()),
+            }
+            match io::copy(&mut reply.into_reader(limit), file) {
+                Ok(_) => return Ok(true),
+                Err(error) if tries == DOWNLOADS => return Err(reply::broken(url, error)),
+                Err(error) if reply::is_too_long(&error) => return Err(reply::broken(url, error)),
+                Err(_) => tries += 1,
+            }
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .map_err(|error| Error::os("emptying a file", error))?;
+        }
+    }
+
     /// Whether somebody answers there, whatever that is.
     pub(crate) fn is_there(&self, url: &Url) -> bool {
-        self.call(&Call::get(url)).is_ok()
+        let call = Call::get(url);
+        self.agent(url).is_ok_and(|agent| send(&agent, &call, &Hop::first(&call)).is_ok())
     }
 
     fn patiently(&self, call: &Call<'_>, hop: &Hop) -> Result<Reply> {
@@ -143,7 +192,7 @@ impl Transport {
     }
 
     fn is_listed(&self, host: &str) -> bool {
-        let name = redirect::name(host);
+        let name = name(host);
         self.insecure.iter().any(|listed| listed == host || listed == name)
     }
 
@@ -161,7 +210,7 @@ impl Transport {
 
     fn make_agent(&self, url: &Url) -> Result<Agent> {
         let scheme = if url.is_secure() { "https" } else { "http" };
-        let proxy = self.proxy.as_ref().and_then(|proxy| proxy(scheme, redirect::name(url.host())));
+        let proxy = self.proxy.as_ref().and_then(|Proxy(choose)| choose(scheme, name(url.host())));
         let proxy = proxy.map(|proxy| ureq::Proxy::new(&proxy)).transpose().map_err(|_| {
             Error::invalid(format!("the environment's {scheme}_proxy is no URL of a proxy"))
         })?;

@@ -101,6 +101,20 @@ struct Wire {
     annotations: BTreeMap<String, String>,
 }
 
+impl Descriptor {
+    /// Content without anything else to say about it.
+    pub(crate) fn new(media_type: &str, digest: Digest, size: u64) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest,
+            size,
+            platform: None,
+            annotations: BTreeMap::new(),
+            urls: Vec::new(),
+        }
+    }
+}
+
 impl Document {
     /// Reads one. `kind` is the media type that it was given with, where there was one.
     ///

@@ -77,7 +77,7 @@ fn join(base: &Url, location: &str) -> Result<Url> {
 }
 
 /// A host without its port and brackets.
-pub(super) fn name(host: &str) -> &str {
+pub(crate) fn name(host: &str) -> &str {
     match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None => host.split(':').next().unwrap_or(host),

@@ -100,13 +100,16 @@ fn plain(text: &str) -> String {
 
 /// The error of a body that breaks off.
 pub(crate) fn broken(url: &Url, error: io::Error) -> Error {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
-    match inner {
-        Some(ureq::Error::BodyExceedsLimit(limit)) => {
-            Error::invalid(format!("{url} is longer than {limit} bytes, which is too long"))
-        }
-        _ => Error::try_again(format!("retrieving {url} breaks off")).because(error),
+    match is_too_long(&error) {
+        true => Error::invalid(format!("{url} is longer than it may be")).because(error),
+        false => Error::try_again(format!("retrieving {url} breaks off")).because(error),
     }
+}
+
+/// Whether a body has more bytes than are wanted.
+pub(super) fn is_too_long(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    matches!(inner, Some(ureq::Error::BodyExceedsLimit(_)))
 }
 
 /// Whether the same call may succeed later.
