@@ -13,7 +13,7 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours B
   --quick     fewer rounds and smaller crowds: under a minute
   --rounds N  rounds of each pair (default 40, with --quick 8)
   --json FILE also writes everything that was measured as JSON
-  --only LIST of: docker20, docker28, protocol, memory, neutron,
+  --only LIST of: docker20, docker28, protocol, memory, neutron, kurma,
               counts, pairs, addresses, ports, crowd, together, controller
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
@@ -27,12 +27,26 @@ pub(crate) enum Mode {
     Bench(Args),
     /// A process that only starts: what executing a static binary costs.
     Start,
+    /// A process that moves an interface from its network to another one's, or back.
+    Move(Moved),
     /// Runs a command as its only child, and prints the peak of its memory.
     Peak(Vec<String>),
     /// One of Docker's parts, for the benchmark that started it.
     Part(Part, Args),
+    /// The same, for that process, in a world that it made.
+    Inside(Part, Args),
     /// Says how it is called.
     Help,
+}
+
+/// What is moved.
+pub(crate) struct Moved {
+    /// The interface's name, in either network.
+    pub(crate) name: String,
+    /// The other network.
+    pub(crate) netns: PathBuf,
+    /// From there to here.
+    pub(crate) back: bool,
 }
 
 /// The benchmark's options.
@@ -49,18 +63,33 @@ pub(crate) struct Args {
     only: Vec<String>,
 }
 
+impl Moved {
+    fn of(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let (name, netns, verb) = (words.next(), words.next(), words.next());
+        let missing = || Error::invalid("move needs an interface, a network namespace and a verb");
+        Ok(Self {
+            name: name.ok_or_else(missing)?,
+            netns: netns.ok_or_else(missing)?.into(),
+            back: verb.ok_or_else(missing)? != "ADD",
+        })
+    }
+}
+
 impl Args {
     /// Reads the command line without the program's name.
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Mode> {
         let mut words = words.peekable();
         match words.peek().map(String::as_str) {
             Some("start") => return Ok(Mode::Start),
+            Some("move") => return Ok(Mode::Move(Moved::of(words.skip(1))?)),
             Some("peak") => return Ok(Mode::Peak(words.skip(1).collect())),
             Some("part") => {
-                let name = words.nth(1).unwrap_or_default();
-                let part = Part::named(&name);
-                let part = part.ok_or_else(|| Error::invalid(format!("{name:?} is no part")))?;
+                let part = part(words.nth(1))?;
                 return Ok(Mode::Part(part, Self::options(words)?));
+            }
+            Some("inside") => {
+                let part = part(words.nth(1))?;
+                return Ok(Mode::Inside(part, Self::options(words)?));
             }
             Some("--help" | "-h") => return Ok(Mode::Help),
             _ => {}
@@ -101,6 +130,11 @@ impl Args {
     pub(crate) fn either<T>(&self, short: T, full: T) -> T {
         if self.quick { short } else { full }
     }
+}
+
+fn part(name: Option<String>) -> Result<Part> {
+    let name = name.unwrap_or_default();
+    Part::named(&name).ok_or_else(|| Error::invalid(format!("{name:?} is no part")))
 }
 
 fn sections(list: &str) -> Result<Vec<String>> {

@@ -15,7 +15,7 @@ use netlink::wire::Batch;
 use netlink::{At, Netns, Socket};
 
 use self::plugin::Plugin;
-use crate::args::Args;
+use crate::args::{Args, Moved};
 use crate::contender::{BOTH, Contender, Program};
 use crate::execute::{Cost, execute, ourselves, program};
 use crate::pairs::{Case, round_robin};
@@ -28,8 +28,10 @@ use crate::world::{self, Host, namespace};
 const ONE: &str = "a plugin's network";
 const DEAD: &str = "a dead plugin's network";
 
-/// Who all others are compared with: one message, in a process that lives.
+/// One message, in a process that lives.
 const BARE: &str = "bare move";
+/// Who is compared with: a process that does nothing else.
+const BARE_PROCESS: &str = "bare move, executed";
 const OURS: &str = "spoke connect";
 
 /// How many at once.
@@ -51,7 +53,7 @@ fn one(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
         make_pair(host, 0)?;
     }
     let stage = Stage::new(&ours, spoke, vec![ready(0)])?;
-    let start = vec![peers_start()?, "start".into()];
+    let start = vec![this_program()?, "start".into()];
     let start = Program {
         label: "process start",
         host: &bare,
@@ -60,17 +62,19 @@ fn one(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
         input: String::new(),
         verbs: BOTH,
     };
-    let bare = Bare { host: &bare, netns: namespace("plugin-bare-c")?, name: ready(0).parse()? };
+    let bare_netns = namespace("plugin-bare-c")?;
+    let bare_move = Bare { host: &bare, netns: bare_netns.clone(), name: ready(0).parse()? };
     let netns = namespace("plugin-ours-c")?;
     let connected = Connected { stage: &stage, netns, container: "c0".into() };
+    let executed = Executed { host: &bare, netns: bare_netns, name: ready(0) };
     let contenders: Vec<Box<dyn Contender + '_>> =
-        vec![Box::new(bare), Box::new(connected), Box::new(start)];
+        vec![Box::new(executed), Box::new(connected), Box::new(bare_move), Box::new(start)];
     let mut cases = [Case { name: ONE.into(), contenders }];
     round_robin(book, &mut cases, args.rounds);
     Ok(())
 }
 
-fn peers_start() -> Result<String> {
+fn this_program() -> Result<String> {
     let own = std::env::current_exe().map_err(|error| Error::os("finding this program", error))?;
     Ok(own.to_string_lossy().into_owned())
 }
@@ -264,6 +268,41 @@ impl Contender for Bare<'_> {
     }
 }
 
+/// The same in a process of its own.
+struct Executed<'a> {
+    host: &'a Host,
+    netns: PathBuf,
+    name: String,
+}
+
+impl Contender for Executed<'_> {
+    fn label(&self) -> &str {
+        BARE_PROCESS
+    }
+
+    fn run(&mut self, verb: &str) -> Result<Cost> {
+        let mut command = program(this_program()?.as_ref());
+        command.args(["move", &self.name, &self.netns.to_string_lossy(), verb]);
+        let done = self.host.within(|| execute(&mut command, ""))?;
+        match done.ok {
+            true => Ok(Cost { wall: done.wall, ..Cost::default() }),
+            false => Err(Error::bug(format!("{} was not moved", self.name))),
+        }
+    }
+}
+
+/// What such a process does.
+pub(crate) fn carry_out(moved: &Moved) -> Result<()> {
+    let (name, netns) = (moved.name.parse()?, Netns::open(&moved.netns)?);
+    match moved.back {
+        false => send(&name, &netns),
+        true => {
+            let home = Netns::current()?;
+            netns.enter(|| send(&name, &home))?
+        }
+    }
+}
+
 fn send(name: &IfName, to: &Netns) -> Result<()> {
     let mut socket = Socket::route()?;
     let missing = || Error::bug(format!("interface {name} is missing"));
@@ -288,7 +327,7 @@ fn ready(number: usize) -> String {
 pub(crate) fn targets(book: &Book) -> Vec<Verdict> {
     let over = |verb| {
         let series = |who| Some(book.find(ONE, who, verb)?.by_round(wall));
-        let (ours, bare) = series(OURS).zip(series(BARE))?;
+        let (ours, bare) = series(OURS).zip(series(BARE_PROCESS))?;
         let median = |of: &std::collections::BTreeMap<usize, f64>| {
             Some(Summary::of(of.values().copied().collect())?.median)
         };

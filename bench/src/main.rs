@@ -14,6 +14,7 @@ mod docker;
 mod execute;
 mod floor;
 mod json;
+mod kurma;
 mod machine;
 mod pairs;
 mod parts;
@@ -39,8 +40,10 @@ use crate::stats::Book;
 fn main() -> ExitCode {
     let done = match Args::parse(std::env::args().skip(1)) {
         Ok(Mode::Start) => return ExitCode::SUCCESS,
+        Ok(Mode::Move(moved)) => controller::carry_out(&moved),
         Ok(Mode::Peak(command)) => counts::print_peak(&command),
         Ok(Mode::Part(part, args)) => part.work(&args),
+        Ok(Mode::Inside(part, args)) => part.work_inside(&args),
         Ok(Mode::Help) => say(args::USAGE),
         Ok(Mode::Bench(args)) => bench(&args),
         Err(error) => Err(error),
