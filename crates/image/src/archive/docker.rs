@@ -40,7 +40,9 @@ impl<'a> Saved<'a> {
         let config = bounded(table.open(&wire.config)?)?;
         let known = Config::read(&config, &BTreeMap::new())?;
         if known.layers.len() != wire.layers.len() {
-            return Err(Error::invalid("its configuration has other layers than its manifest.json"));
+            return Err(Error::invalid(
+                "its configuration has other layers than its manifest.json",
+            ));
         }
         let digest = Digest::of(Algorithm::Sha256, &config);
         let mut paths: BTreeMap<Digest, String> =

@@ -90,8 +90,7 @@ mod tests {
 
     #[test]
     fn finds_who_is_called_so() {
-        let images =
-            [image('1', Some("1.0")), image('2', Some("quay.io/a/b:2")), image('3', None)];
+        let images = [image('1', Some("1.0")), image('2', Some("quay.io/a/b:2")), image('3', None)];
         assert_eq!(selected(&images, Some("1.0"), None), Some(digest('1')));
         assert_eq!(selected(&images, Some("2"), None), Some(digest('2')));
         assert_eq!(selected(&images, Some("b:2"), None), Some(digest('2')));

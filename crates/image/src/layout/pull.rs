@@ -99,7 +99,9 @@ impl Pull<'_> {
             let doing = |error: Error| error.context(format!("layer {}", blob.digest));
             let digest = match blobs.hashes_unpacked() {
                 false => self.packed(reader, blob, |reader| layer(reader, &directory, &mut budget)),
-                true => self.unpacked(reader, blob, |reader| layer(reader, &directory, &mut budget)),
+                true => {
+                    self.unpacked(reader, blob, |reader| layer(reader, &directory, &mut budget))
+                }
             };
             verify(&blob.digest, &digest.map_err(doing)?)?;
         }
@@ -113,11 +115,9 @@ impl Pull<'_> {
     fn config(&self, blobs: &dyn Blobs, manifest: &Manifest) -> Result<Config> {
         let blob = &manifest.config;
         let mut bytes = Vec::new();
-        blobs
-            .open(blob)?
-            .take(LONGEST.min(blob.size) + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::try_again("the image's configuration breaks off").because(error))?;
+        blobs.open(blob)?.take(LONGEST.min(blob.size) + 1).read_to_end(&mut bytes).map_err(
+            |error| Error::try_again("the image's configuration breaks off").because(error),
+        )?;
         verify(&blob.digest, &Digest::of(blob.digest.algorithm(), &bytes))?;
         let config = Config::read(&bytes, &manifest.annotations)?;
         let host = Platform::host();
@@ -139,8 +139,8 @@ impl Pull<'_> {
     ) -> Result<Digest> {
         let bounded = reader.take(blob.size.saturating_add(1));
         let mut hashing = Hashing::new(bounded, &[blob.digest.algorithm()]);
-        let unpacked = inflate(Box::new(&mut hashing), self.limits)
-            .and_then(|mut plain| unpack(&mut plain));
+        let unpacked =
+            inflate(Box::new(&mut hashing), self.limits).and_then(|mut plain| unpack(&mut plain));
         // What is damaged can seldom be unpacked; that it's damaged says more.
         match (unpacked, digest(hashing)) {
             (Err(_), Ok(digest)) if digest != blob.digest => Ok(digest),
@@ -171,9 +171,8 @@ impl Pull<'_> {
 
 /// What all of it hashes to.
 fn digest(hashing: Hashing<impl Read>) -> Result<Digest> {
-    let mut digests = hashing
-        .finish()
-        .map_err(|error| Error::invalid("it cannot be read").because(error))?;
+    let mut digests =
+        hashing.finish().map_err(|error| Error::invalid("it cannot be read").because(error))?;
     digests.pop().ok_or_else(|| Error::bug("nothing was hashed"))
 }
 

@@ -87,8 +87,12 @@ impl Remote<'_> {
     fn authorize(&self, url: &Url, reply: &Reply, who: Option<&Credential>) -> Result<String> {
         let challenges = reply.headers("www-authenticate").collect::<Vec<_>>().join(", ");
         let scope = format!("repository:{}:pull", self.reference.repository());
-        token::authorization(self.transport, &token::Asked { url, challenges: &challenges, scope }, who)
-            .map_err(|error| error.context(format!("asking {} for a token", self.host())))
+        token::authorization(
+            self.transport,
+            &token::Asked { url, challenges: &challenges, scope },
+            who,
+        )
+        .map_err(|error| error.context(format!("asking {} for a token", self.host())))
     }
 
     fn denied(&self, reply: Reply) -> Result<Error> {
