@@ -124,24 +124,26 @@ impl Hash {
 /// Hashes what is read through it.
 pub(crate) struct Hashing<R> {
     inner: R,
-    hash: Hash,
+    hashes: Vec<Hash>,
 }
 
 impl<R: Read> Hashing<R> {
-    pub(crate) fn new(inner: R, algorithm: Algorithm) -> Self {
-        Self { inner, hash: Hash::new(algorithm) }
+    /// With each of `algorithms`.
+    pub(crate) fn new(inner: R, algorithms: &[Algorithm]) -> Self {
+        Self { inner, hashes: algorithms.iter().copied().map(Hash::new).collect() }
     }
 
-    /// The digest of what was read until now.
-    pub(crate) fn finish(self) -> Digest {
-        self.hash.finish()
+    /// The digests of all there is: reads what nobody read yet.
+    pub(crate) fn finish(mut self) -> io::Result<Vec<Digest>> {
+        io::copy(&mut self, &mut io::sink())?;
+        Ok(self.hashes.into_iter().map(Hash::finish).collect())
     }
 }
 
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.hash.update(&buffer[..count]);
+        self.hashes.iter_mut().for_each(|hash| hash.update(&buffer[..count]));
         Ok(count)
     }
 }

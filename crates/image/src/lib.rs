@@ -4,22 +4,27 @@
 //! what to run. Nothing in here starts a container, and nothing that an image holds is trusted:
 //! its archive is bounded, and is unpacked below one directory without following links out of it.
 
+mod aci;
 mod app;
 mod archive;
+pub mod build;
 mod cache;
 mod digest;
 pub mod discover;
 mod image;
+mod images;
 pub mod layout;
 mod locator;
 mod policy;
 pub mod registry;
+mod signature;
 mod transport;
 mod unpack;
 
 pub use app::{App, CapabilityChange, HostNamespaces, Isolators, MountPoint};
 pub use digest::{Algorithm, Digest};
 pub use image::{Image, ImageId};
+pub use images::Images;
 pub use locator::{AppName, DOCKER_HUB, Locator, Reference, Source, Url};
 pub use policy::{KeyRule, Limits, Policy};
 pub use transport::Proxy;

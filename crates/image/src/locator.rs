@@ -11,7 +11,7 @@ use std::str::FromStr;
 use model::{Error, Result};
 
 pub use name::AppName;
-pub(crate) use name::{architecture, check_identifier};
+pub(crate) use name::check_identifier;
 pub use reference::{DOCKER_HUB, Reference};
 pub use url::Url;
 

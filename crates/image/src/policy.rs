@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::Proxy;
+
 /// What the host's configuration says about images.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
@@ -11,6 +13,8 @@ pub struct Policy {
     pub insecure: Vec<String>,
     /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
     pub auth: Option<PathBuf>,
+    /// Through whom servers are reached; directly where there is none.
+    pub proxy: Option<Proxy>,
     /// How much is too much.
     pub limits: Limits,
 }

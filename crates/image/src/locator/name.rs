@@ -116,7 +116,7 @@ pub(crate) fn check_identifier(text: &str) -> Result<()> {
 }
 
 /// This host's architecture in the words of the App Container specification.
-pub(crate) fn architecture() -> &'static str {
+fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "x86" => "i386",

@@ -1,0 +1,255 @@
+//! Images on disk.
+//!
+//! ```text
+//! lock                  shared: publishing; exclusive: removing
+//! images/<id>.json      what an image is, and which layers it lies on
+//! layers/<name>/        unpacked directories, complete since the moment they are there
+//! names/<hash>.json     which image a locator gave
+//! staging/<…>/          what is being fetched and unpacked; locked by who does so
+//! ```
+//!
+//! Everything appears by one rename. Who dies leaves a directory in `staging` whose lock is free: the
+//! next one that begins removes it.
+
+mod record;
+mod staging;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use model::{Error, Result};
+use rustix::fs::FlockOperation;
+
+pub(crate) use record::{Found, Record, Stamp};
+pub(crate) use staging::Staging;
+
+use crate::{Image, ImageId};
+
+/// The directory in which images are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// Uses `root`, and makes it, for root only, where it is missing.
+    pub(crate) fn open(root: &Path) -> Result<Self> {
+        for part in ["images", "layers", "names", "staging"] {
+            let path = root.join(part);
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|error| Error::os(format!("making {}", path.display()), error))?;
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// A place to fetch and unpack into.
+    pub(crate) fn begin(&self) -> Result<Staging> {
+        self.sweep();
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        Staging::new(self)
+    }
+
+    /// The image `id`, if it is there as a whole.
+    pub(crate) fn image(&self, id: &ImageId) -> Result<Option<Record>> {
+        let Some(record) = Record::read(&self.record(id))? else { return Ok(None) };
+        let whole = record.layers.iter().all(|layer| self.layer(layer).is_dir());
+        Ok((whole && record.id == *id).then_some(record))
+    }
+
+    /// Every image.
+    pub(crate) fn images(&self) -> Result<Vec<Record>> {
+        let names = names(&self.root.join("images"))?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok());
+        ids.filter_map(|id: ImageId| self.image(&id).transpose()).collect()
+    }
+
+    /// What a locator, written as `key`, gave when it was asked last.
+    pub(crate) fn found(&self, key: &str) -> Result<Option<Found>> {
+        Ok(Found::read(&self.found_path(key))?.filter(|found| found.key == key))
+    }
+
+    /// Remembers what a locator gave.
+    pub(crate) fn remember(&self, found: &Found) -> Result<()> {
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        found.write(&self.found_path(&found.key), &self.staging())
+    }
+
+    /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a layer
+    /// that is there already stays. Who verified the image before is kept.
+    ///
+    /// # Errors
+    /// A layer that it shares with another image was removed meanwhile.
+    pub(crate) fn publish(
+        &self,
+        mut record: Record,
+        layer: &str,
+        directory: &Path,
+    ) -> Result<Record> {
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        let to = self.layer(layer);
+        match fs::rename(directory, &to) {
+            Ok(()) => {}
+            Err(_) if to.is_dir() => {}
+            Err(error) => return Err(Error::os(format!("making {}", to.display()), error)),
+        }
+        if let Some(gone) = record.layers.iter().find(|layer| !self.layer(layer).is_dir()) {
+            let what = format!("layer {gone} of image {} was removed meanwhile", record.id);
+            return Err(Error::try_again(what));
+        }
+        let path = self.record(&record.id);
+        if let Some(there) = Record::read(&path)? {
+            record.signers.extend(there.signers);
+        }
+        record.write(&path, &self.staging())?;
+        Ok(record)
+    }
+
+    /// `record` for somebody who is going to use it.
+    pub(crate) fn ready(&self, record: Record) -> Image {
+        // Whether it is in use is what `gc` asks; not knowing it is no reason to fail.
+        let touched = File::options().append(true).open(self.record(&record.id));
+        let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+        self.seen(record)
+    }
+
+    /// `record` with where its layers are.
+    pub(crate) fn seen(&self, record: Record) -> Image {
+        let layers = record.layers.iter().map(|layer| self.layer(layer)).collect();
+        let Record { id, name, labels, app, .. } = record;
+        Image { id, name, labels, app, layers }
+    }
+
+    /// Forgets the image `id`, and removes what is no other image's; whether it was there.
+    pub(crate) fn remove(&self, id: &ImageId) -> Result<bool> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        let there = removed(&self.record(id))?;
+        self.sweep_unused()?;
+        Ok(there)
+    }
+
+    /// Removes the images that are not in `keep` and that nobody asked for in `unused`; gives their ids.
+    pub(crate) fn gc(&self, keep: &BTreeSet<ImageId>, unused: Duration) -> Result<Vec<ImageId>> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        let mut gone = Vec::new();
+        for name in names(&self.root.join("images"))? {
+            let path = self.root.join("images").join(&name);
+            let id: Option<ImageId> = name.strip_suffix(".json").and_then(|name| name.parse().ok());
+            if id.as_ref().is_some_and(|id| keep.contains(id)) || is_younger(&path, unused) {
+                continue;
+            }
+            removed(&path)?;
+            gone.extend(id);
+        }
+        self.sweep_unused()?;
+        Ok(gone)
+    }
+
+    /// Removes layers without images, and names of images that are gone.
+    fn sweep_unused(&self) -> Result<()> {
+        let images = self.images()?;
+        let used: BTreeSet<&str> =
+            images.iter().flat_map(|image| &image.layers).map(String::as_str).collect();
+        let layers = self.root.join("layers");
+        for name in names(&layers)?.iter().filter(|name| !used.contains(name.as_str())) {
+            // Half a layer must not look like one.
+            let trash = self.staging().join(format!("trash-{name}"));
+            let path = layers.join(name);
+            let moved = fs::rename(&path, &trash).and_then(|()| fs::remove_dir_all(&trash));
+            moved.map_err(|error| Error::os(format!("removing {}", path.display()), error))?;
+        }
+        let known: BTreeMap<_, _> = images.iter().map(|image| (&image.id, ())).collect();
+        let found = self.root.join("names");
+        for name in names(&found)? {
+            let path = found.join(name);
+            if !Found::read(&path)?.is_some_and(|found| known.contains_key(&found.id)) {
+                removed(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what dead ones left, unless somebody is busy: the next one does it then.
+    fn sweep(&self) {
+        let directory = self.staging();
+        let Ok(left) = names(&directory) else { return };
+        if left.is_empty() {
+            return;
+        }
+        let Ok(_lock) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
+        for name in left {
+            let path = directory.join(name);
+            let free = File::open(&path).is_ok_and(|file| {
+                rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            });
+            if free {
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            }
+        }
+    }
+
+    fn lock(&self, operation: FlockOperation) -> Result<File> {
+        let path = self.root.join("lock");
+        let failed = |error| Error::os(format!("locking {}", path.display()), error);
+        let options = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = options.map_err(failed)?;
+        loop {
+            match rustix::fs::flock(file.as_fd(), operation) {
+                Ok(()) => return Ok(file),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+    }
+
+    fn record(&self, id: &ImageId) -> PathBuf {
+        self.root.join("images").join(format!("{id}.json"))
+    }
+
+    /// The directory `name` among the layers.
+    pub(crate) fn layer(&self, name: &str) -> PathBuf {
+        self.root.join("layers").join(name)
+    }
+
+    fn staging(&self) -> PathBuf {
+        self.root.join("staging")
+    }
+
+    fn found_path(&self, key: &str) -> PathBuf {
+        let digest = crate::Digest::of(crate::Algorithm::Sha256, key.as_bytes());
+        self.root.join("names").join(format!("{}.json", digest.hex()))
+    }
+}
+
+/// The names in a directory that are text and no temporary file.
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let failed = |error| Error::os(format!("reading {}", directory.display()), error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        names.extend(name.into_string().ok().filter(|name| !name.starts_with('.')));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn is_younger(path: &Path, age: Duration) -> bool {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|elapsed| elapsed < age))
+}
+
+/// Removes a file; whether it was there.
+fn removed(path: &Path) -> Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::os(format!("removing {}", path.display()), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

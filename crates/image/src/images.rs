@@ -1,0 +1,173 @@
+//! Getting images.
+
+mod fetch;
+mod received;
+mod trust;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Error, Kind, Result};
+
+use crate::cache::{Cache, Found, Record, Stamp};
+use crate::locator::Source;
+use crate::transport::Transport;
+use crate::{AppName, Image, ImageId, Locator, Policy};
+use fetch::Fetch;
+use trust::Trust;
+
+/// The images of a host: the cache, and where what is not in it comes from.
+///
+/// Several processes can use the same cache at the same time, and each can end at any moment.
+#[derive(Clone)]
+pub struct Images {
+    cache: Cache,
+    policy: Policy,
+    transport: Arc<Transport>,
+    /// Keys of which one must have signed every image, besides what the policy says.
+    keys: Vec<PathBuf>,
+}
+
+impl Images {
+    /// Keeps images in the directory `root`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(root: &Path, policy: Policy) -> Result<Self> {
+        let transport = Arc::new(Transport::new(&policy.insecure, policy.proxy.clone()));
+        Ok(Self { cache: Cache::open(root)?, policy, transport, keys: Vec::new() })
+    }
+
+    /// The same, for images that one of the keys in `files` must have signed, whatever the policy says.
+    #[must_use]
+    pub fn requiring(&self, files: &[PathBuf]) -> Self {
+        Self { keys: files.to_vec(), ..self.clone() }
+    }
+
+    /// The image at `locator`: out of the cache if it is there (a file that changed is not), else
+    /// fetched, checked and unpacked.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] if there is none, [`Kind::Denied`] if it is not signed or not what its
+    /// locator pins, [`Kind::Invalid`] if it is broken, [`Kind::TryAgain`] if its host does not answer.
+    pub fn get(&self, locator: &Locator) -> Result<Image> {
+        match self.cached(locator)? {
+            Some(image) => Ok(image),
+            None => self.pull(locator),
+        }
+    }
+
+    /// The image at `locator`, fetched and checked now; what is in the cache already is not unpacked
+    /// again.
+    ///
+    /// # Errors
+    /// As of [`Images::get`].
+    pub fn pull(&self, locator: &Locator) -> Result<Image> {
+        // Somebody may have removed what it lies on at that moment.
+        let again = |error: Error| match error.kind() {
+            Kind::TryAgain if error.status().is_none() => Fetch::new(self).get(locator),
+            _ => Err(error),
+        };
+        let record = Fetch::new(self).get(locator).or_else(again);
+        let named = |error: Error| error.context(format!("image {:?}", locator.to_string()));
+        Ok(self.cache.ready(record.map_err(named)?))
+    }
+
+    /// The image at `locator`, if it can be had without asking anybody.
+    ///
+    /// # Errors
+    /// The cache cannot be read.
+    pub fn cached(&self, locator: &Locator) -> Result<Option<Image>> {
+        Ok(self.known(locator)?.map(|record| self.cache.ready(record)))
+    }
+
+    /// Every image in the cache.
+    ///
+    /// # Errors
+    /// The cache cannot be read.
+    pub fn list(&self) -> Result<Vec<Image>> {
+        let records = self.cache.images()?;
+        Ok(records.into_iter().map(|record| self.cache.seen(record)).collect())
+    }
+
+    /// Removes the image `id` from the cache, with all that no other image needs; whether it was there.
+    ///
+    /// # Errors
+    /// The cache cannot be changed.
+    pub fn remove(&self, id: &ImageId) -> Result<bool> {
+        self.cache.remove(id)
+    }
+
+    /// Removes all images but those in `keep` and those that were asked for during the last `unused`;
+    /// gives the ids of the removed ones. Layers stay as long as one image lies on them.
+    ///
+    /// # Errors
+    /// The cache cannot be changed.
+    pub fn gc(&self, keep: &BTreeSet<ImageId>, unused: Duration) -> Result<Vec<ImageId>> {
+        self.cache.gc(keep, unused)
+    }
+
+    /// What is in the cache for `locator`, and may be used.
+    fn known(&self, locator: &Locator) -> Result<Option<Record>> {
+        let key = key(locator)?;
+        let trust = Trust::new(self)?;
+        let found = self.cache.found(&key)?.filter(|found| is_current(locator, found));
+        let record = match found {
+            Some(found) => self.cache.image(&found.id)?,
+            None => None,
+        };
+        if let Some(record) = record.filter(|record| trust.accepts(locator, record)) {
+            return Ok(Some(record));
+        }
+        match (locator.source(), locator.pin()) {
+            (Source::Discover(name), None) => self.named(name, locator, &trust),
+            _ => Ok(None),
+        }
+    }
+
+    /// An image with that name that came from elsewhere.
+    fn named(&self, name: &AppName, locator: &Locator, trust: &Trust) -> Result<Option<Record>> {
+        let mut records = self.cache.images()?.into_iter();
+        let fits = |record: &Record| {
+            let version = name.version().is_none_or(|wanted| {
+                record.labels.get("version").is_some_and(|version| version == wanted)
+            });
+            record.name == name.name() && version && name.fits(&record.labels)
+        };
+        Ok(records.find(|record| fits(record) && trust.accepts(locator, record)))
+    }
+}
+
+/// A locator as it is remembered: a relative path means another file elsewhere.
+fn key(locator: &Locator) -> Result<String> {
+    let written = locator.to_string();
+    match locator.source() {
+        Source::File(path) | Source::Layout { path, .. } | Source::Archive { path, .. }
+            if path.is_relative() =>
+        {
+            let here = std::path::absolute("")
+                .or_else(|_| std::env::current_dir())
+                .map_err(|error| Error::os("asking for the working directory", error))?;
+            Ok(format!("{written} in {}", here.display()))
+        }
+        _ => Ok(written),
+    }
+}
+
+/// Whether the file that an image was read from is still the same one.
+fn is_current(locator: &Locator, found: &Found) -> bool {
+    stamp(locator) == found.stamp
+}
+
+/// The file that `locator` names, as it is now.
+fn stamp(locator: &Locator) -> Option<Stamp> {
+    let path = match locator.source() {
+        Source::File(path) | Source::Archive { path, .. } => path.clone(),
+        Source::Layout { path, .. } => path.join("index.json"),
+        _ => return None,
+    };
+    fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))
+}

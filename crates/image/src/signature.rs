@@ -1,0 +1,132 @@
+//! Detached OpenPGP signatures (RFC 9580; RFC 4880 for what is older), as `image.aci.asc` has them.
+//!
+//! What is read: keys and signatures of version 4, RSA of 2048 to 8192 bits and Ed25519, with SHA-256,
+//! SHA-384 or SHA-512. Keys that are expired or revoked, keys without a valid signature of their own,
+//! and subkeys that are not bound in both directions verify nothing. The arithmetic is `ring`'s; a
+//! general OpenPGP library is a third of this whole program.
+
+mod armor;
+mod key;
+mod packet;
+mod public;
+mod said;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use model::{Error, Kind, Result};
+
+use key::Key;
+use packet::{Packet, Tag};
+use said::{Said, Type};
+
+/// The longest file of keys, and the longest signature, in bytes.
+const LONGEST: u64 = 4 << 20;
+/// The longest signature, in bytes.
+pub(crate) const LONGEST_SIGNATURE: u64 = 1 << 20;
+
+/// The keys whose signatures count.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    keys: Vec<Key>,
+}
+
+impl Ring {
+    /// Reads the keys in `files`.
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds no key that can be used at `now` (seconds since 1970).
+    pub(crate) fn read(files: &[PathBuf], now: u64) -> Result<Self> {
+        let mut ring = Self::default();
+        for path in files {
+            let at = |error: Error| error.context(format!("key file {}", path.display()));
+            let mut bytes = Vec::new();
+            let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+            read.map_err(|error| Error::os(format!("reading key file {}", path.display()), error))?;
+            ring.add(&bytes, now).map_err(at)?;
+        }
+        Ok(ring)
+    }
+
+    /// Adds the keys in `bytes`, armoured or not.
+    pub(crate) fn add(&mut self, bytes: &[u8], now: u64) -> Result<()> {
+        let mut found = Vec::new();
+        for block in armor::blocks(bytes, "PGP PUBLIC KEY BLOCK")? {
+            found.extend(key::read(&block, now)?);
+        }
+        if found.is_empty() {
+            return Err(Error::invalid("it holds no OpenPGP public key"));
+        }
+        let mut why = None;
+        for key in found {
+            match key {
+                Ok(key) => self.keys.push(key),
+                Err(error) => why = Some(error),
+            }
+        }
+        why.filter(|_| self.keys.is_empty()).map_or(Ok(()), Err)
+    }
+
+    /// The fingerprints of the primary keys, in hexadecimal digits.
+    pub(crate) fn fingerprints(&self) -> BTreeSet<String> {
+        self.keys.iter().map(|key| key.fingerprint()).collect()
+    }
+
+    /// Checks that one of `signatures` (a detached signature file) is one of these keys over `message`,
+    /// which has its content back afterwards; gives the fingerprint of the primary key.
+    ///
+    /// # Errors
+    /// None is; the sentence says why.
+    pub(crate) fn verify(
+        &self,
+        signatures: &[u8],
+        message: &mut Vec<u8>,
+        now: u64,
+    ) -> Result<String> {
+        let mut why = None;
+        for block in armor::blocks(signatures, "PGP SIGNATURE")? {
+            for packet in packet::packets(&block) {
+                let Packet { tag: Tag::Signature, body } = packet? else { continue };
+                match Said::parse(body).and_then(|said| self.check(&said, message, now)) {
+                    Ok(fingerprint) => return Ok(fingerprint),
+                    Err(error) => why = Some(error),
+                }
+            }
+        }
+        Err(why.unwrap_or_else(|| denied("its signature file holds no signature")))
+    }
+
+    fn check(&self, said: &Said, message: &mut Vec<u8>, now: u64) -> Result<String> {
+        if said.kind != Type::Binary {
+            return Err(denied("its signature is not one of a binary file"));
+        }
+        if said.made > now.saturating_add(3600) {
+            return Err(denied("its signature is from the future: are the clocks right?"));
+        }
+        if said.is_over(now) {
+            return Err(denied("its signature has expired"));
+        }
+        let mut why = None;
+        for key in &self.keys {
+            match key.check(said, message) {
+                Some(Ok(())) => return Ok(key.fingerprint()),
+                Some(Err(error)) => why = Some(error),
+                None => {}
+            }
+        }
+        Err(why.unwrap_or_else(|| {
+            let by = said.issuer().unwrap_or_else(|| "a key without a name".to_owned());
+            denied(&format!("it is signed by {by}, which is not among the configured keys"))
+        }))
+    }
+}
+
+/// The signature is not what is needed.
+fn denied(why: &str) -> Error {
+    Error::new(Kind::Denied, why)
+}
+
+#[cfg(test)]
+mod tests;

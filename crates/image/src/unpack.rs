@@ -1,0 +1,126 @@
+//! Unpacking archives that anybody may have written.
+//!
+//! Whatever an archive says, nothing is made outside of the directory that it is unpacked into:
+//! the kernel resolves every path beneath that directory (`RESOLVE_BENEATH`), names with `..` or a
+//! leading slash are refused before, and so is everything that is no file, directory or link. The
+//! reader of tar archives is our own, because it has to say no where libraries help along: it knows
+//! what OCI layers and App Container images consist of, in bounded memory, and nothing else.
+
+mod inflate;
+mod tar;
+mod tree;
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use model::{Error, Result};
+
+pub(crate) use inflate::inflate;
+pub(crate) use tar::{Archive, Entry, Kind};
+pub(crate) use tree::{Tree, Twice};
+
+use crate::Limits;
+
+/// What may still be unpacked out of an image, which can consist of several archives.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes: u64,
+    entries: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { bytes: limits.unpacked, entries: limits.entries }
+    }
+
+    /// Takes one entry with so many bytes of content off.
+    pub(crate) fn take(&mut self, entry: &Entry) -> Result<()> {
+        let too_much = |what: &str| {
+            Error::invalid(format!("it holds more {what} than an image may: is it a bomb?"))
+        };
+        self.entries = self.entries.checked_sub(1).ok_or_else(|| too_much("entries"))?;
+        self.bytes = self.bytes.checked_sub(entry.size).ok_or_else(|| too_much("bytes"))?;
+        Ok(())
+    }
+}
+
+/// Unpacks a layer of an OCI image (an uncompressed tar) over what is in `into` already; what it
+/// whites out is removed (OCI image specification, layer.md, "Whiteouts").
+///
+/// # Errors
+/// The archive is broken, holds what no layer may, or exceeds `budget`; `into` is unusable then.
+pub(crate) fn layer(reader: &mut dyn Read, into: &Path, budget: &mut Budget) -> Result<()> {
+    let mut tree = Tree::open(into, Twice::Replaced)?;
+    let mut archive = Archive::new(reader);
+    while let Some(entry) = archive.next()? {
+        budget.take(&entry)?;
+        let at = |error: Error| error.context(format!("{:?}", entry.path));
+        let Some(path) = clean(&entry.path)? else { continue };
+        match whiteout(&path) {
+            Some(Whiteout::Opaque(directory)) => tree.clear(directory).map_err(at)?,
+            Some(Whiteout::Of(path)) => tree.remove(&path).map_err(at)?,
+            None if is_device_below_dev(&entry, &path) => {}
+            None => {
+                let link = match entry.kind {
+                    Kind::Hard => clean(&entry.link)?,
+                    _ => None,
+                };
+                tree.put(&path, &entry, link.as_deref(), &mut archive).map_err(at)?;
+            }
+        }
+    }
+    archive.finish()
+}
+
+/// What an entry of a layer takes away.
+enum Whiteout<'a> {
+    /// All that lower layers have in this directory.
+    Opaque(&'a Path),
+    /// This, whatever it is.
+    Of(PathBuf),
+}
+
+fn whiteout(path: &Path) -> Option<Whiteout<'_>> {
+    let parent = path.parent()?;
+    match path.file_name()?.as_bytes() {
+        b".wh..wh..opq" => Some(Whiteout::Opaque(parent)),
+        name => {
+            let name = name.strip_prefix(b".wh.")?;
+            Some(Whiteout::Of(parent.join(OsStr::from_bytes(name))))
+        }
+    }
+}
+
+/// Base images still bring some along; a container's own `/dev` hides them anyway.
+fn is_device_below_dev(entry: &Entry, path: &Path) -> bool {
+    matches!(entry.kind, Kind::Device) && path.starts_with("dev")
+}
+
+/// The path that `name` of an archive means below its root; nothing for the root itself.
+///
+/// # Errors
+/// It leads elsewhere, or is no path.
+pub(crate) fn clean(name: &[u8]) -> Result<Option<PathBuf>> {
+    let wrong = |why: &str| Error::invalid(format!("path \"{}\" {why}", name.escape_ascii()));
+    if name.starts_with(b"/") {
+        return Err(wrong("is absolute: an image may not hold it"));
+    }
+    let mut path = PathBuf::new();
+    for part in name.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => return Err(wrong("leads out of the image")),
+            _ if part.contains(&0) || part.len() > 255 => return Err(wrong("is none")),
+            _ => path.push(OsStr::from_bytes(part)),
+        }
+    }
+    if path.as_os_str().len() > 4095 {
+        return Err(wrong("is too long"));
+    }
+    Ok((!path.as_os_str().is_empty()).then_some(path))
+}
+
+#[cfg(test)]
+mod tests;
