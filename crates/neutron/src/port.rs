@@ -19,8 +19,9 @@ use model::{
 };
 
 use crate::Neutron;
-use crate::api::{NewPort, PortChange, PortResource, Tagged};
+use crate::api::{NewPort, PortResource};
 use crate::contract;
+use crate::naming::Naming;
 use crate::plug::{self, Lead};
 use crate::stock::{Place, StockKey};
 use claim::Claimed;
@@ -101,11 +102,7 @@ impl Neutron {
         let key = self.key_of(attachment, link, known, &new)?;
         let ready = key.as_ref().map(|key| self.take_from_stock(key)).transpose()?.flatten();
         if let Some(port) = ready {
-            let named =
-                PortChange { device_id: Some(new.device_id.clone()), ..PortChange::default() };
-            self.api().set_tags(Tagged::Ports, &port.id, &tags_of(&attachment.id))?;
-            let named = self.api().change_port(&port.id, &named, None)?;
-            return Ok(Claimed { port: named, tenure: Tenure::Own });
+            return self.name_own(attachment, port, Some(new.device_id));
         }
         if let Some(key) = &key {
             new.description = key.digest()?.mark(&self.settings.host).to_string();
@@ -114,8 +111,20 @@ impl Neutron {
         if let Some(key) = &key {
             self.lend_from_stock(key, &port)?;
         }
-        self.api().set_tags(Tagged::Ports, &port.id, &tags_of(&attachment.id))?;
-        Ok(Claimed { port, tenure: Tenure::Own })
+        self.name_own(attachment, port, None)
+    }
+
+    /// It is bound already: its container need not wait until everybody can see whose it is.
+    fn name_own(
+        &self,
+        attachment: &Attachment,
+        port: PortResource,
+        device_id: Option<String>,
+    ) -> Result<Claimed> {
+        let (tags, tenure) = (Some(tags_of(&attachment.id)), Tenure::Own);
+        let naming = Naming { port, of: attachment.id.clone(), tenure, device_id, tags };
+        self.owe(&naming)?;
+        Ok(Claimed { port: naming.port, tenure })
     }
 
     /// One request; another one where nobody knows what became of the first.

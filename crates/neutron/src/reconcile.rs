@@ -209,6 +209,8 @@ impl Neutron {
         let lent = lent.map(|id| (id.clone(), shelf.lent_since(&id))).collect();
         shelved.extend(shelf.returned_ports()?);
         shelved.extend(ready()?);
+        // Neutron was not told yet whose these are.
+        shelved.extend(self.namings().owing()?);
         let handed = self.handed.recent(PATIENCE);
         let host = &self.settings.host;
         Ok(Judge { host, facts, shelved, lent, handed, now: SystemTime::now() })

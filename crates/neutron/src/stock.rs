@@ -8,7 +8,6 @@ mod drain;
 mod fill;
 mod key;
 mod make;
-mod pause;
 mod recover;
 mod shelf;
 #[cfg(test)]
@@ -87,11 +86,18 @@ impl Neutron {
     /// would look after it: then it is the caller's to delete. No request is made; what was changed
     /// of the port the daemon undoes, or deletes it.
     pub fn return_to_stock(&self, port: &ResourceId) -> Result<bool> {
-        let shelf = self.shelf();
-        if self.settings.stock.is_none() || !shelf.is_filled() {
+        if !self.is_for_stock(port) {
             return Ok(false);
         }
-        shelf.give_back(port)
+        // What is begun is waited for by who makes the port like new.
+        self.namings().desist(port)?;
+        self.shelf().give_back(port)
+    }
+
+    /// Whether a port would come back to the stock, and somebody would look after it.
+    pub(crate) fn is_for_stock(&self, port: &ResourceId) -> bool {
+        let shelf = self.shelf();
+        self.settings.stock.is_some() && shelf.is_lent(port) && shelf.is_filled()
     }
 
     /// How many ports of each network are ready, of those networks that somebody wants ports of.

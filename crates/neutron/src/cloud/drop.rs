@@ -98,7 +98,7 @@ impl Neutron {
                 None => is_kuryrs(&port) && port.host().is_none(),
             };
             if goes {
-                self.api().delete_port(&port.id)?;
+                self.abandon(&port.id)?;
                 self.handed.remove(&port.id);
             }
         }

@@ -86,7 +86,7 @@ impl Neutron {
         if port.host().is_some_and(|other| other != host) {
             return Standing::Taken("it is bound to another host");
         }
-        if has_endpoint(port) {
+        if has_endpoint(port) || self.is_getting_a_name(&port.id, None) {
             return Standing::Taken("a container has it");
         }
         let is_same = wish.mac.is_none_or(|mac| mac == port.mac_address);
@@ -110,6 +110,9 @@ impl Neutron {
                 Standing::Taken("another host made it for itself")
             }
             Some(PortPurpose::Auxiliary) => Standing::Taken("the address is kept back"),
+            None if is_stock && self.is_handed_to_another(wish, port) => {
+                Standing::Taken("a container is getting it")
+            }
             None if is_stock && port.device_id.is_empty() && wish.mac.is_none() => {
                 Standing::Free(Tenure::Requested)
             }

@@ -38,7 +38,7 @@ impl Neutron {
             }
             Tenure::Own | Tenure::Requested => {
                 if !self.return_to_stock(id)? {
-                    self.api().delete_port(id)?;
+                    self.abandon(id)?;
                 }
             }
         }

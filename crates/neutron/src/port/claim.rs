@@ -9,6 +9,7 @@ use super::wish::tags_of;
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
+use crate::naming::Naming;
 use crate::nested::SUBPORT;
 
 /// A port that is the attachment's now.
@@ -43,7 +44,9 @@ impl Neutron {
         }
         self.refuse_foreign(attachment, &port)?;
         let device = contract::device_id(&attachment.id);
-        if !port.device_id.is_empty() && port.device_id != device && port.host().is_some() {
+        let is_anothers =
+            !port.device_id.is_empty() && port.device_id != device && port.host().is_some();
+        if is_anothers || self.is_getting_a_name(id, Some(&attachment.id)) {
             return Err(in_use(&port));
         }
         self.take_over(attachment, vec![port], Tenure::Borrowed)
@@ -150,7 +153,8 @@ impl Neutron {
         }
     }
 
-    /// Makes it the attachment's, with as few requests as it takes.
+    /// Makes it the attachment's, with as few requests as it takes. Where nothing but its name is to
+    /// change of a port that this host made, nobody waits for that.
     fn take_over(
         &self,
         attachment: &Attachment,
@@ -161,32 +165,43 @@ impl Neutron {
         let Some(mut port) = ports.next() else {
             return Err(Error::bug(format!("{} has no port to take over", attachment.id)));
         };
-        let mut tags = port.tags.clone();
-        let existing = (tenure == Tenure::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
-        let ours = tags_of(&attachment.id).into_iter();
-        // kuryr-libnetwork would delete what has the tag of those that it made.
-        let ours = ours.filter(|tag| tenure != Tenure::Borrowed || tag != contract::OWNER);
-        // Of an earlier endpoint.
-        tags.retain(|tag| !contract::is_id_tag(tag));
-        for tag in ours.chain(existing) {
-            if !tags.contains(&tag) {
-                tags.push(tag);
-            }
-        }
-        if tags != port.tags {
-            self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
-            port.tags = tags;
-        }
-        let mut change = match tenure {
+        let tags = tags_for(attachment, &port, tenure);
+        let wished = match tenure {
             Tenure::Borrowed => PortChange::default(),
             Tenure::Own | Tenure::Requested => self.granted(attachment, &port)?,
         };
+        let mut change = self.adapted(attachment, &port, wished)?;
+        if self.is_nameable(&port, tenure, &change) && ports.len() == 0 {
+            let (of, device_id) = (attachment.id.clone(), change.device_id);
+            if tags.is_some() || device_id.is_some() {
+                let naming = Naming { port, of, tenure, device_id, tags };
+                self.owe(&naming)?;
+                port = naming.port;
+            }
+            return Ok(Claimed { port, tenure });
+        }
+        // What is owed was for somebody else, or is said now.
+        if self.namings().forgo(&port.id)?.is_some() {
+            self.namings().close(&port.id)?;
+        }
+        if let Some(tags) = tags {
+            self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
+            port.tags = tags;
+        }
         let mut fixed_ips = port.fixed_ips.clone();
         for other in ports {
             self.merge(&mut fixed_ips, other, &addresses(attachment), tenure)?;
         }
         change.fixed_ips = (fixed_ips != port.fixed_ips).then_some(fixed_ips);
-        self.adapt(attachment, port, change).map(|port| Claimed { port, tenure })
+        self.change(port, change).map(|port| Claimed { port, tenure })
+    }
+
+    /// Whether this host made and bound the port, and nothing is to change that packets could meet.
+    fn is_nameable(&self, port: &PortResource, tenure: Tenure, change: &PortChange) -> bool {
+        let mark = Mark::read(&port.description);
+        let is_ours = mark.is_some_and(|mark| mark.is_of(&self.settings.host));
+        let name = PortChange { device_id: change.device_id.clone(), ..PortChange::default() };
+        is_ours && tenure != Tenure::Borrowed && *change == name
     }
 
     /// What the attachment wishes of a port that was made before anybody knew that, once.
@@ -229,7 +244,7 @@ impl Neutron {
         let is_wanted = |ip: &FixedIp| ip.ip_address.is_some_and(|ip| wanted.contains(&ip));
         let (moved, left): (Vec<_>, Vec<_>) = other.fixed_ips.drain(..).partition(is_wanted);
         if left.is_empty() {
-            self.api().delete_port(&other.id)?;
+            self.abandon(&other.id)?;
             self.handed.remove(&other.id);
         } else {
             let change = PortChange { fixed_ips: Some(left), ..PortChange::default() };
@@ -240,22 +255,22 @@ impl Neutron {
         Ok(())
     }
 
-    /// Changes what differs, if anything does.
-    fn adapt(
+    /// What differs from what the attachment's port is to be, besides what is wished.
+    fn adapted(
         &self,
         attachment: &Attachment,
-        port: PortResource,
+        port: &PortResource,
         change: PortChange,
-    ) -> Result<PortResource> {
+    ) -> Result<PortChange> {
         let link = super::wish::link_of(attachment)?;
         let device = self.device_of(attachment, link);
         let host = self.settings.host.as_str();
         let is_nested = self.nesting(link).is_some();
         let is_bound = port.host() == Some(host);
         // Who bound it to this host for a container before knows it by its own id.
-        let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(&port);
+        let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(port);
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
-        let change = PortChange {
+        Ok(PortChange {
             mac_address: mac.filter(|mac| *mac != port.mac_address),
             admin_state_up: (!port.admin_state_up).then_some(true),
             device_id: (port.device_id != device && !is_named).then_some(device),
@@ -263,11 +278,16 @@ impl Neutron {
                 .then(|| contract::OWNER.to_owned()),
             host: (!is_bound && !is_nested).then(|| host.to_owned()),
             ..change
-        };
+        })
+    }
+
+    /// Changes what differs, if anything does.
+    fn change(&self, port: PortResource, change: PortChange) -> Result<PortResource> {
         if change == PortChange::default() {
             return Ok(port);
         }
-        if change.mac_address.is_some() && is_bound {
+        let host = self.settings.host.as_str();
+        if change.mac_address.is_some() && port.host() == Some(host) {
             // Neutron changes the hardware address of what is bound to no host alone.
             let unbound = PortChange { host: Some(String::new()), ..PortChange::default() };
             self.api().change_port(&port.id, &unbound, None)?;
@@ -279,6 +299,23 @@ impl Neutron {
         changed.tags = port.tags;
         Ok(changed)
     }
+}
+
+/// The tags of the attachment's port, where it has others. Those stay that are nobody's id.
+fn tags_for(attachment: &Attachment, port: &PortResource, tenure: Tenure) -> Option<Vec<String>> {
+    let mut tags = port.tags.clone();
+    let existing = (tenure == Tenure::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
+    let ours = tags_of(&attachment.id).into_iter();
+    // kuryr-libnetwork would delete what has the tag of those that it made.
+    let ours = ours.filter(|tag| tenure != Tenure::Borrowed || tag != contract::OWNER);
+    // Of an earlier endpoint.
+    tags.retain(|tag| !contract::is_id_tag(tag));
+    for tag in ours.chain(existing) {
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    (tags != port.tags).then_some(tags)
 }
 
 fn addresses(attachment: &Attachment) -> Vec<IpAddr> {

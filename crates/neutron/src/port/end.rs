@@ -9,6 +9,7 @@ use super::wish::{link_of, tags_of};
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
+use crate::naming::{Forgone, Naming};
 use crate::plug;
 
 impl Neutron {
@@ -35,7 +36,9 @@ impl Neutron {
         mac: Option<Mac>,
     ) -> Result<()> {
         self.forget_status(&binding.port);
-        if binding.tenure == Tenure::Own && !self.is_still(attachment, &binding.port)? {
+        let forgone = self.unnamed(binding)?;
+        let is_own = binding.tenure == Tenure::Own;
+        if is_own && forgone.is_none() && !self.is_still(attachment, &binding.port)? {
             return Ok(());
         }
         let addresses: Vec<_> =
@@ -45,13 +48,36 @@ impl Neutron {
             self.drop_floating_ips(&binding.port)?;
         }
         match binding.tenure {
-            Tenure::Own if self.return_to_stock(&binding.port)? => Ok(()),
-            Tenure::Own => self.api().delete_port(&binding.port),
+            Tenure::Own => self.end_own(&binding.port, forgone),
             // It goes with its address.
             Tenure::Requested => Ok(()),
             Tenure::Borrowed if link.wish.port.is_some() => self.give_up(attachment, &binding.port),
             Tenure::Borrowed => Ok(()),
         }
+    }
+
+    /// Gives up what Neutron is still to be told of a port. One that goes with its address is waited
+    /// for by whoever brings that to its end.
+    fn unnamed(&self, binding: &Binding) -> Result<Option<Forgone>> {
+        match binding.tenure {
+            Tenure::Own => self.namings().forgo(&binding.port),
+            Tenure::Requested => self.namings().desist(&binding.port).map(|()| None),
+            Tenure::Borrowed => Ok(None),
+        }
+    }
+
+    /// Brings a port to its end that was made for an attachment, whatever Neutron knows of that.
+    fn end_own(&self, id: &ResourceId, forgone: Option<Forgone>) -> Result<()> {
+        let book = self.namings();
+        if forgone != Some(Forgone::Unsure) && self.is_for_stock(id) {
+            // Who is killed now leaves it to the reconciler; later, it could be somebody else's.
+            book.close(id)?;
+            if self.return_to_stock(id)? {
+                return Ok(());
+            }
+        }
+        self.abandon(id)?;
+        self.shelf().drop_lent(id).map(drop)
     }
 
     /// Whether a port is the attachment's and nobody else's by now: whoever is killed after he has
@@ -67,7 +93,12 @@ impl Neutron {
 
     /// Whoever was killed on the way may have made one.
     fn end_unknown(&self, attachment: &Attachment, link: &NeutronLink) -> Result<()> {
-        for port in self.ports_of(attachment)? {
+        let owed = self.namings_of(attachment)?;
+        for naming in &owed {
+            self.end_unnamed(link, naming)?;
+        }
+        let is_done = |port: &PortResource| owed.iter().any(|naming| naming.port.id == port.id);
+        for port in self.ports_of(attachment)?.into_iter().filter(|port| !is_done(port)) {
             let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
             self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
             if link.wish.floating_ip.is_some() {
@@ -75,13 +106,34 @@ impl Neutron {
             }
             match self.made_for(attachment, &port) {
                 true if self.return_to_stock(&port.id)? => {}
-                true => self.api().delete_port(&port.id)?,
+                true => self.abandon(&port.id)?,
                 false => {}
             }
         }
         match &link.wish.port {
             Some(port) => self.give_up(attachment, port),
             None => Ok(()),
+        }
+    }
+
+    /// Of a port of which Neutron may not know yet whose it is.
+    fn end_unnamed(&self, link: &NeutronLink, naming: &Naming) -> Result<()> {
+        let port = &naming.port;
+        let (tenure, book) = (naming.tenure, self.namings());
+        let forgone = book.forgo(&port.id)?;
+        let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
+        self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
+        if link.wish.floating_ip.is_some() {
+            self.drop_floating_ips(&port.id)?;
+        }
+        match tenure {
+            Tenure::Own => self.end_own(&port.id, forgone),
+            Tenure::Requested | Tenure::Borrowed => {
+                if forgone == Some(Forgone::Unsure) {
+                    self.shelf().drop_lent(&port.id)?;
+                }
+                book.close(&port.id)
+            }
         }
     }
 

@@ -27,7 +27,7 @@ const SECONDS: usize = 8;
 pub(super) struct Judge<'a> {
     pub(super) host: &'a HostId,
     pub(super) facts: &'a Facts,
-    /// Ports that are ready, or will be.
+    /// Ports that are ready, or will be, or are being given their names.
     pub(super) shelved: BTreeSet<ResourceId>,
     /// Ports that somebody took from the stock, and when.
     pub(super) lent: BTreeMap<ResourceId, Option<SystemTime>>,

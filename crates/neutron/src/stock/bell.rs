@@ -1,6 +1,7 @@
-//! Being told, by whichever process, that there is work for the stock (inotify(7)).
+//! Being told, by whichever process, that there is work (inotify(7)).
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use model::{Error, Result};
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::Neutron;
 
-/// Rings when a port is taken, missed or given back.
+/// Rings when there is something to do about ports.
 #[derive(Debug)]
 pub struct Bell {
     heard: OwnedFd,
@@ -28,22 +29,27 @@ pub enum Woken {
 }
 
 impl Neutron {
-    /// Listens from now on.
+    /// Rings from now on when a port is taken, missed or given back.
     pub fn bell(&self) -> Result<Bell> {
-        let doing = |cause: Errno| Error::os("watching the stock of ports", cause.into());
-        let heard = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(doing)?;
-        let signs = WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
-        for directory in self.shelf().bells()? {
-            inotify::add_watch(&heard, &directory, signs).map_err(doing)?;
-        }
-        Ok(Bell { heard })
+        Bell::at(&self.shelf().bells()?)
     }
 }
 
 impl Bell {
+    /// Rings when something appears in one of these directories, or is touched there.
+    pub(crate) fn at(directories: &[PathBuf]) -> Result<Self> {
+        let doing = |cause: Errno| Error::os("watching the ports of this host", cause.into());
+        let heard = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(doing)?;
+        let signs = WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+        for directory in directories {
+            inotify::add_watch(&heard, directory, signs).map_err(doing)?;
+        }
+        Ok(Self { heard })
+    }
+
     /// Waits for it, for so long or until `stop` can be read.
     pub fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Woken> {
-        let doing = |cause: Errno| Error::os("waiting at the stock of ports", cause.into());
+        let doing = |cause: Errno| Error::os("waiting for ports to look after", cause.into());
         let limit = Timespec::try_from(limit)
             .map_err(|_| Error::bug(format!("{limit:?} is too long to wait")))?;
         let mut sources = [

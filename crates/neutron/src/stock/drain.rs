@@ -29,7 +29,7 @@ impl Neutron {
             gone += self.drain_kind(&digest, network)?;
         }
         for stored in shelf.returned()?.into_iter().filter(|of| of.port.network_id == *network) {
-            self.api().delete_port(&stored.port.id)?;
+            self.abandon(&stored.port.id)?;
             shelf.settle(&stored.port.id)?;
             gone += 1;
         }
@@ -67,7 +67,9 @@ impl Neutron {
         }
         let filter = [("network_id", network.to_string())];
         let ports = self.api().ports(&filter)?;
-        let lent: BTreeSet<ResourceId> = self.shelf().lent_ports()?.into_iter().collect();
+        let mut lent: BTreeSet<ResourceId> = self.shelf().lent_ports()?.into_iter().collect();
+        // Neutron does not know yet whose these are.
+        lent.extend(self.namings().owing()?);
         let is_stray = |port: &PortResource| {
             let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
             let is_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use model::{Error, Kind, Result};
 
 use super::make::{Made, Task};
-use super::pause::Pause;
 use super::{KeyDigest, Shelf, Stored, Wanted};
 use crate::Neutron;
 use crate::config::StockSettings;
+use crate::pause::Pause;
 
 /// After this long without need no more ports are made for somebody, and those ready are deleted.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);

@@ -11,6 +11,7 @@ use super::{KeyDigest, Place, Stored, Wanted};
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract;
+use crate::naming::Forgone;
 
 /// How Neutron says that no agent of the host answers for it.
 const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];
@@ -138,6 +139,13 @@ impl Neutron {
     /// Undoes what an attachment changes of every port. One of which more was changed goes.
     fn renew(&self, stored: &Stored) -> Result<Made> {
         let id = &stored.port.id;
+        let book = self.namings();
+        match book.forgo(id)? {
+            None => {}
+            Some(Forgone::Unsaid) => book.close(id)?,
+            // Its name may still come, when it is somebody else's.
+            Some(Forgone::Unsure) => return self.discard(id),
+        }
         let now = self.api().port(id)?.filter(|now| is_as_made(now, &stored.port));
         let Some(now) = now else { return self.discard(id) };
         let mark = stored.key.mark(&self.settings.host).to_string();
@@ -162,7 +170,7 @@ impl Neutron {
     }
 
     fn discard(&self, id: &ResourceId) -> Result<Made> {
-        self.api().delete_port(id)?;
+        self.abandon(id)?;
         self.shelf().settle(id)?;
         Ok(Made::Deleted)
     }

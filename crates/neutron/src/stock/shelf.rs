@@ -8,22 +8,21 @@
 //!
 //! All of it goes with the boot. What is lost is found again in Neutron by its mark.
 
-mod file;
-
 use std::fs::{self, File, FileTimes, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use model::{Error, ResourceId, Result};
+use model::{ResourceId, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::key::{KeyDigest, StockKey};
 use crate::api::PortResource;
-use file::{entries, failed, file_of, make_directory, names, nofollow, read, remove};
+use crate::files::{
+    self, entries, failed, file_of, ids, make_directory, moved, names, nofollow, read, remove,
+};
 
 /// Where the files are. It costs nothing to have one.
 #[derive(Clone, Debug)]
@@ -65,7 +64,7 @@ impl Shelf {
     /// Takes a port like that, the oldest first as far as that is known; it is nobody else's then.
     pub(crate) fn claim(&self, digest: &KeyDigest) -> Result<Option<PortResource>> {
         // What memory's file system (tmpfs) lists last is what was made first.
-        for id in self.ids(&self.ready(digest))?.into_iter().rev() {
+        for id in ids(&self.ready(digest))?.into_iter().rev() {
             if let Some(port) = self.claim_at(&self.ready(digest), &id)? {
                 return Ok(Some(port));
             }
@@ -85,7 +84,7 @@ impl Shelf {
 
     fn claim_at(&self, ready: &Path, id: &ResourceId) -> Result<Option<PortResource>> {
         let lent = self.lent(id);
-        if !self.moved(&file_of(ready, id), &lent)? {
+        if !moved(&file_of(ready, id), &lent)? {
             return Ok(None);
         }
         match read::<Stored>(&lent)? {
@@ -151,7 +150,7 @@ impl Shelf {
 
     /// Lets a port be made like new again. `false` where it was not of the stock.
     pub(crate) fn give_back(&self, id: &ResourceId) -> Result<bool> {
-        self.moved(&self.lent(id), &file_of(&self.directory.join("returned"), id))
+        moved(&self.lent(id), &file_of(&self.directory.join("returned"), id))
     }
 
     /// What was given back.
@@ -161,14 +160,14 @@ impl Shelf {
 
     /// The ports that were given back.
     pub(crate) fn returned_ports(&self) -> Result<Vec<ResourceId>> {
-        self.ids(&self.directory.join("returned"))
+        ids(&self.directory.join("returned"))
     }
 
     /// What was given back is anybody's again.
     pub(crate) fn ready_again(&self, stored: &Stored) -> Result<()> {
         let id = &stored.port.id;
         let returned = file_of(&self.directory.join("returned"), id);
-        self.moved(&returned, &file_of(&self.ready(&stored.key), id)).map(drop)
+        moved(&returned, &file_of(&self.ready(&stored.key), id)).map(drop)
     }
 
     /// What was given back is no more of the stock: it is ready again, or gone.
@@ -188,12 +187,12 @@ impl Shelf {
 
     /// The ports of this key that are ready.
     pub(crate) fn ready_ports(&self, digest: &KeyDigest) -> Result<Vec<ResourceId>> {
-        self.ids(&self.ready(digest))
+        ids(&self.ready(digest))
     }
 
     /// What is somebody's.
     pub(crate) fn lent_ports(&self) -> Result<Vec<ResourceId>> {
-        self.ids(&self.directory.join("lent"))
+        ids(&self.directory.join("lent"))
     }
 
     /// Since when a port is somebody's.
@@ -202,6 +201,11 @@ impl Shelf {
         let changed = fs::metadata(self.lent(id)).ok()?.ctime();
         let seconds = std::time::Duration::from_secs(u64::try_from(changed).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(seconds)
+    }
+
+    /// Whether it is somebody's.
+    pub(crate) fn is_lent(&self, id: &ResourceId) -> bool {
+        self.lent(id).exists()
     }
 
     /// Nobody's any more, and not to come back.
@@ -232,20 +236,12 @@ impl Shelf {
 
     /// The only one who fills the stock; none where somebody does already.
     pub(crate) fn filler(&self) -> Result<Option<File>> {
-        let path = self.directory.join("filler");
-        let file = self.open_lock(&path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(cause) => Err(failed("locking", &path, cause.into())),
-        }
+        files::only(&self.directory.join("filler"))
     }
 
     /// Whether somebody fills the stock, and will look at what is given back.
     pub(crate) fn is_filled(&self) -> bool {
-        let file = File::open(self.directory.join("filler"));
-        let locked = file.map(|file| flock(&file, FlockOperation::NonBlockingLockShared));
-        matches!(locked, Ok(Err(rustix::io::Errno::WOULDBLOCK)))
+        files::is_held(&self.directory.join("filler"))
     }
 
     /// Where something appears when there is work.
@@ -259,15 +255,7 @@ impl Shelf {
 
     /// Removes what writers left that were killed.
     pub(crate) fn sweep(&self, before: SystemTime) -> Result<()> {
-        let directory = self.directory.join("draft");
-        for name in entries(&directory)? {
-            let path = directory.join(name);
-            let modified = fs::metadata(&path).and_then(|data| data.modified());
-            if modified.is_ok_and(|modified| modified < before) {
-                remove(&path)?;
-            }
-        }
-        Ok(())
+        files::sweep(&self.directory.join("draft"), before)
     }
 
     fn turn(&self, digest: &KeyDigest, how: FlockOperation) -> Result<Turn> {
@@ -287,16 +275,9 @@ impl Shelf {
         }
     }
 
-    fn open_lock(&self, path: &Path) -> Result<File> {
-        make_directory(&self.directory)?;
-        let mut how = OpenOptions::new();
-        how.read(true).write(true).create(true).truncate(false).mode(0o600);
-        how.custom_flags(nofollow()).open(path).map_err(|cause| failed("opening", path, cause))
-    }
-
     fn stored(&self, directory: &Path) -> Result<Vec<Stored>> {
         let mut found = Vec::new();
-        for id in self.ids(directory)? {
+        for id in ids(directory)? {
             let path = file_of(directory, &id);
             match read::<Stored>(&path)? {
                 Some(stored) if stored.port.id == id => found.push(stored),
@@ -304,10 +285,6 @@ impl Shelf {
             }
         }
         Ok(found)
-    }
-
-    fn ids(&self, directory: &Path) -> Result<Vec<ResourceId>> {
-        Ok(names(directory)?.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     fn ready(&self, digest: &KeyDigest) -> PathBuf {
@@ -322,42 +299,7 @@ impl Shelf {
         self.directory.join("wanted").join(format!("{}.json", digest.as_str()))
     }
 
-    /// Moves a file; `false` where it is not there (any more).
-    fn moved(&self, from: &Path, to: &Path) -> Result<bool> {
-        let again = || {
-            make_directory(to.parent().unwrap_or(to))?;
-            match fs::rename(from, to) {
-                Ok(()) => Ok(true),
-                Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
-                Err(cause) => Err(failed("moving", from, cause)),
-            }
-        };
-        match fs::rename(from, to) {
-            Ok(()) => Ok(true),
-            // Either of both may be missing.
-            Err(_) if from.exists() => again(),
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Writes a whole file, or none.
     fn write(&self, path: &Path, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_vec(value)
-            .map_err(|cause| Error::bug(format!("writing {}", path.display())).because(cause))?;
-        let drafts = self.directory.join("draft");
-        make_directory(&drafts)?;
-        make_directory(path.parent().unwrap_or(path))?;
-        let draft = drafts.join(format!("{:016x}", RandomState::new().hash_one(0)));
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&draft, path));
-        written.map_err(|cause| {
-            let _ = fs::remove_file(&draft);
-            failed("writing", path, cause)
-        })
+        files::write(&self.directory.join("draft"), path, value)
     }
 }

@@ -1,8 +1,11 @@
 //! What needs a long life in a cloud: ports made ahead of need, and the search for what nobody on this
 //! host knows any more. One thread does both, so that neither sees the other's work half done.
 
+mod naming;
+
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::Engine;
@@ -14,7 +17,7 @@ use neutron::reconcile::{Breadth, Facts, GRACE, Orphan, Removed, Sweep};
 use neutron::stock::{Bell, Filler, Round, Woken};
 use neutron::watch::Call;
 
-use super::Daemon;
+use super::{Daemon, STACK};
 use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
@@ -73,7 +76,16 @@ pub(super) fn keep(daemon: &Daemon) {
         next: Instant::now(),
         is_troubled: false,
     };
-    keeper.run(&bell);
+    thread::scope(|scope| {
+        let clerk = || naming::keep(daemon, &neutron);
+        let thread = thread::Builder::new().name("naming".to_owned()).stack_size(STACK);
+        // Without it who makes an attachment names its port, and waits for that.
+        if let Err(cause) = thread.spawn_scoped(scope, clerk) {
+            let error = Error::os("starting the thread naming", cause);
+            daemon.journal.failed("naming Neutron's ports", &error);
+        }
+        keeper.run(&bell);
+    });
 }
 
 /// Whether there is anything to do.

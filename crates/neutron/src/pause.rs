@@ -5,26 +5,26 @@ use std::time::{Duration, Instant};
 
 /// A pause, longer each time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     until: Option<Instant>,
     length: Duration,
 }
 
 impl Pause {
     /// The first and the longest pause where Neutron is busy or away.
-    pub(super) const BUSY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
+    pub(crate) const BUSY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
 
     /// The same where it has refused to make a port: somebody must do something first.
-    pub(super) const REFUSED: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
+    pub(crate) const REFUSED: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
     /// How much of it is left.
-    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())
     }
 
     /// Begins, if none is on: of several failures at the same time one counts.
-    pub(super) fn begin(&mut self, now: Instant, [first, longest]: [Duration; 2]) {
+    pub(crate) fn begin(&mut self, now: Instant, [first, longest]: [Duration; 2]) {
         if self.left(now).is_some() {
             return;
         }
