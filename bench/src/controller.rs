@@ -281,7 +281,7 @@ impl Contender for Executed<'_> {
     }
 
     fn run(&mut self, verb: &str) -> Result<Cost> {
-        let mut command = program(this_program()?.as_ref());
+        let mut command = program(this_program()?);
         command.args(["move", &self.name, &self.netns.to_string_lossy(), verb]);
         let done = self.host.within(|| execute(&mut command, ""))?;
         match done.ok {

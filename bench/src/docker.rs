@@ -6,7 +6,7 @@
 mod client;
 mod daemon;
 mod engines;
-mod line;
+pub(crate) mod line;
 mod memory;
 mod neutron;
 mod protocol;
@@ -41,12 +41,14 @@ pub(crate) enum Part {
     Memory,
     /// Neutron's ports, beside kuryr-libnetwork.
     Neutron,
+    /// Network plugins out of images.
+    Kurma,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Docker20, Self::Docker28, Self::Protocol, Self::Memory, Self::Neutron];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Docker20, Self::Docker28, Self::Protocol, Self::Memory, Self::Neutron, Self::Kurma];
 
     /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -56,6 +58,7 @@ impl Part {
             Self::Protocol => "protocol",
             Self::Memory => "memory",
             Self::Neutron => "neutron",
+            Self::Kurma => "kurma",
         }
     }
 
@@ -72,6 +75,16 @@ impl Part {
             Self::Protocol => protocol::run(args),
             Self::Memory => memory::run(args),
             Self::Neutron => neutron::run(args),
+            Self::Kurma => crate::kurma::run(args),
+        };
+        done.or_else(|error| line::fault(&error.context(self.name())))
+    }
+
+    /// Measures what of it happens in a world that it made, as a process there.
+    pub(crate) fn work_inside(self, args: &Args) -> Result<()> {
+        let done = match self {
+            Self::Kurma => crate::kurma::inside(args),
+            other => Err(Error::bug(format!("{} has no part in a world", other.name()))),
         };
         done.or_else(|error| line::fault(&error.context(self.name())))
     }

@@ -54,6 +54,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         judge.many(),
         judge.scale(),
         crate::docker::targets(book),
+        crate::kurma::targets(book),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -10,7 +10,7 @@ use crate::samples::Place;
 use crate::stats::Book;
 
 /// Says what was measured in a round, or why nothing was.
-pub(super) fn say(place: Place<'_>, round: usize, measured: Result<f64>) -> Result<()> {
+pub(crate) fn say(place: Place<'_>, round: usize, measured: Result<f64>) -> Result<()> {
     let Place { case, verb, who, unit } = place;
     let value = match measured {
         Ok(value) => json!([case, verb, who, unit, round, value]),
@@ -20,12 +20,12 @@ pub(super) fn say(place: Place<'_>, round: usize, measured: Result<f64>) -> Resu
 }
 
 /// Says something for whoever waits.
-pub(super) fn remark(text: impl Display) -> Result<()> {
+pub(crate) fn remark(text: impl Display) -> Result<()> {
     print(&json!(text.to_string()))
 }
 
 /// Says that there is nothing more to come, and why.
-pub(super) fn fault(error: &Error) -> Result<()> {
+pub(crate) fn fault(error: &Error) -> Result<()> {
     print(&json!({ "fault": error.to_string() }))
 }
 
