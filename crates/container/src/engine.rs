@@ -2,12 +2,21 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Error, Result};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::directory::{Directory, Record};
 use crate::ending::{Ended, Ending};
+use crate::line::ready;
+use crate::program::Program;
 use crate::spec::{Bounds, Process, Spec};
+use crate::{exec, start};
+
+/// How long the kernel may take to end what was killed.
+const BURIAL: Duration = Duration::from_secs(10);
 
 /// What runs containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,45 +30,79 @@ pub enum Engine {
 /// A container that was running when this was made.
 #[derive(Debug)]
 pub struct Running {
-    process: model::Process,
+    directory: Directory,
+    record: Record,
     pidfd: OwnedFd,
 }
 
 impl Engine {
     /// Starts a container whose records are in `directory` (made if missing, and the engine's alone),
     /// with `stdin` as its main process's standard input. If one runs there already, it is that one.
+    /// It does not end with the caller.
     ///
     /// # Errors
-    /// [`model::Kind::Invalid`] if `spec` cannot be; [`model::Kind::Denied`] without the rights;
-    /// the kernel's refusal.
+    /// [`model::Kind::Invalid`] if `spec` cannot be; [`model::Kind::NotFound`] if there is no such
+    /// program in it; [`model::Kind::Denied`] without the rights; [`model::Kind::TryAgain`] if
+    /// somebody else starts one here for long; the kernel's refusal.
     pub fn start(&self, directory: &Path, spec: &Spec, stdin: &[u8]) -> Result<Running> {
-        let _ = (directory, spec, stdin);
-        Err(Error::unsupported("starting a container"))
+        let directory = Directory::new(directory);
+        directory.make()?;
+        let lock = directory.lock()?;
+        let lock = lock.ok_or_else(|| Error::try_again("the container's directory is gone"))?;
+        if let Some(running) = Running::find(&directory)? {
+            return Ok(running);
+        }
+        directory.clear()?;
+        let (record, pidfd) = match self {
+            Self::Native => start::start(&directory, &lock, spec, stdin)?,
+            Self::Runtime(program) => {
+                let what = format!("starting containers by {}", program.display());
+                return Err(Error::unsupported(what));
+            }
+        };
+        Ok(Running { directory, record, pidfd })
     }
 
-    /// The container that runs in `directory`, if one does.
+    /// The container that runs in `directory`, if one does, whatever it was started with. One that
+    /// is being started is waited for.
     ///
     /// # Errors
     /// Where the records cannot be read.
     pub fn adopt(&self, directory: &Path) -> Result<Option<Running>> {
-        let _ = directory;
-        Err(Error::unsupported("finding a container"))
+        let directory = Directory::new(directory);
+        let Some(_lock) = directory.lock()? else { return Ok(None) };
+        Running::find(&directory)
     }
 
-    /// How the last container in `directory` ended; `None` if none did.
+    /// How the last container in `directory` ended; `None` if none was started, or it runs.
     ///
     /// # Errors
     /// Where the records cannot be read.
     pub fn last_end(&self, directory: &Path) -> Result<Option<Ending>> {
-        let _ = directory;
-        Err(Error::unsupported("finding how a container ended"))
+        let directory = Directory::new(directory);
+        match directory.record()? {
+            Some(record) if !record.is_running() => directory.ended().map(Some),
+            _ => Ok(None),
+        }
     }
 }
 
 impl Running {
+    fn find(directory: &Directory) -> Result<Option<Self>> {
+        let Some(record) = directory.record()?.filter(Record::is_running) else { return Ok(None) };
+        let pid = i32::try_from(record.init.pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Error::bug("a container's record names no process"))?;
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(None),
+            opened => opened.map_err(|errno| Error::os("watching a container", errno.into()))?,
+        };
+        // Only now is the number known to stand for the process that was looked at.
+        Ok(record.is_running().then(|| Self { directory: directory.clone(), record, pidfd }))
+    }
+
     /// The first process of the container. It ends when the container does.
     pub fn process(&self) -> model::Process {
-        self.process
+        self.record.init
     }
 
     /// Readable when the container has ended.
@@ -75,22 +118,39 @@ impl Running {
     /// [`model::Kind::TryAgain`] if the container has ended; [`model::Kind::NotFound`] if there is
     /// no such program in it.
     pub fn exec(&self, process: &Process, input: &[u8], bounds: &Bounds) -> Result<Ended> {
-        let _ = (process, input, bounds);
-        Err(Error::unsupported("calling into a container"))
+        if self.has_ended() {
+            let what = "the container has ended; try again when it has been started";
+            return Err(Error::try_again(what));
+        }
+        let program = Program::new(process, self.record.privileges)?;
+        exec::exec(self.pidfd(), &program, input, bounds)
     }
 
     /// Ends the container: SIGTERM to its main process, and SIGKILL to all after `grace`. Done if
     /// it has ended.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// [`model::Kind::TryAgain`] if the kernel has not ended it some seconds later.
     pub fn stop(&self, grace: Duration) -> Result<()> {
-        let _ = grace;
-        Err(Error::unsupported("ending a container"))
+        for (signal, limit) in [(Signal::TERM, grace), (Signal::KILL, BURIAL)] {
+            match pidfd_send_signal(&self.pidfd, signal) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(errno) => return Err(Error::os("ending a container", errno.into())),
+            }
+            if ready(&self.pidfd, Instant::now() + limit) {
+                return Ok(());
+            }
+        }
+        let what = format!("the kernel does not end process {}", self.record.init.pid);
+        Err(Error::try_again(what))
     }
 
     /// How the container ended; `None` while it runs.
     pub fn ended(&self) -> Option<Ending> {
-        None
+        self.has_ended().then(|| self.directory.ended().unwrap_or(Ending::Unseen))
+    }
+
+    fn has_ended(&self) -> bool {
+        ready(&self.pidfd, Instant::now())
     }
 }

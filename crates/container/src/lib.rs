@@ -5,10 +5,23 @@
 //! process has to stay for it.
 
 mod capability;
+mod copy;
+mod directory;
 mod ending;
 mod engine;
+mod exec;
+mod fault;
+mod init;
+mod inside;
+mod line;
+mod privileges;
+mod program;
+mod rootfs;
 pub mod rootless;
 mod spec;
+mod start;
+mod sys;
+mod tree;
 
 pub use capability::{Capabilities, Capability};
 pub use ending::{Ended, Ending};

@@ -46,6 +46,13 @@ fn counted_by(process: &str) -> u32 {
     }
 }
 
+/// The process that has the id `pid` now; `None` if none has, or it has ended.
+pub fn with_id(pid: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (state, start) = state_and_start(&stat)?;
+    (!matches!(state, 'Z' | 'X')).then_some(Process { pid, start })
+}
+
 /// Whether `process` still runs. A zombie does not; a process that we may not look at does.
 pub fn is_running(process: &Process) -> bool {
     number(process).is_some()

@@ -1,0 +1,238 @@
+//! Calls into a container.
+//!
+//! A *shim* in the container's namespaces starts the call's program and reports its end. It is the
+//! reaper of all that comes of the program, so that it finds and ends all of it when the caller hangs
+//! up, by will or by death. It ends with the call; what the call left in the background is the
+//! container's init's from then on.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, set_dumpable_behavior, setsid, waitpid,
+};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+
+use crate::ending::{Ended, Ending};
+use crate::fault::{Doing, Fault};
+use crate::init::ending;
+use crate::line::{Line, Message, ready};
+use crate::program::{Files, Program};
+use crate::spec::Bounds;
+use crate::start;
+use crate::sys::{self, Side};
+use crate::tree;
+
+/// How long a shim may take to end what it started.
+const GRACE: Duration = Duration::from_millis(700);
+
+/// Runs `program` in the container whose init is behind `init`.
+pub(crate) fn exec(
+    init: BorrowedFd<'_>,
+    program: &Program,
+    input: &[u8],
+    bounds: &Bounds,
+) -> Result<Ended> {
+    let deadline = Instant::now() + bounds.limit;
+    let input = start::input(input)?;
+    let failed = |errno: Errno| Error::os("calling into a container", errno.into());
+    let (stdout, output) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let (line, far) = Line::pair().map_err(failed)?;
+    let files = Files { input: input.as_fd(), output: output.as_fd(), errors: errors.as_fd() };
+    let shim = fork_inside(init, || shim(init, program, files, &far))?;
+    drop((output, errors, far));
+    let mut call = Call {
+        line,
+        stdout: Output::new(stdout, bounds.stdout).map_err(failed)?,
+        stderr: Output::new(stderr, bounds.stderr).map_err(failed)?,
+        shim,
+    };
+    let status = call.wait(deadline);
+    call.end();
+    Ok(Ended {
+        status: status?,
+        truncated: call.stdout.truncated || call.stderr.truncated,
+        stdout: call.stdout.kept,
+        stderr: call.stderr.kept,
+    })
+}
+
+/// Forks a child that is in the process namespace of `init`. The calling thread's own children are
+/// where they were afterwards; if they could not be, the process is aborted, because everything
+/// that it starts later would be in the wrong place.
+fn fork_inside(init: BorrowedFd<'_>, child: impl FnOnce()) -> Result<Pid> {
+    let failed = |errno: Errno| Error::os("entering the processes of a container", errno.into());
+    let me = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).map_err(failed)?;
+    match move_into_thread_name_spaces(init, ThreadNameSpaceType::PROCESS_ID) {
+        Err(Errno::SRCH | Errno::INVAL) => return Err(gone()),
+        result => result.map_err(failed)?,
+    }
+    let forked = sys::fork();
+    if let Ok(Side::Child) = forked {
+        let _end = sys::EndHere;
+        child();
+        sys::exit(0)
+    }
+    if move_into_thread_name_spaces(me.as_fd(), ThreadNameSpaceType::PROCESS_ID).is_err() {
+        std::process::abort();
+    }
+    match forked {
+        Ok(Side::Parent(pid)) => Ok(pid),
+        // ENOMEM: its init has ended.
+        Ok(Side::Child) | Err(Errno::NOMEM) => Err(gone()),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+fn gone() -> Error {
+    Error::try_again("the container has ended; try again when it has been started")
+}
+
+/// What the shim does.
+fn shim(init: BorrowedFd<'_>, program: &Program, files: Files<'_>, line: &Line) {
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let mut kept =
+        [init, files.input, files.output, files.errors, line.as_fd()].map(|fd| fd.as_raw_fd());
+    sys::close_all_but(&mut kept);
+    sys::reset_signals();
+    let _ = setsid();
+    let (pid, end) = match enter_and_spawn(init, program, files) {
+        Ok(started) => started,
+        Err(fault) => {
+            let _ = line.say(&Message::Failed(fault));
+            return;
+        }
+    };
+    // The caller is to see the end of the program's output.
+    sys::close_all_but(&mut [line.as_fd().as_raw_fd(), end.as_raw_fd()]);
+    if attend(line, &end) {
+        let status = waitpid(Some(pid), WaitOptions::empty());
+        let how = status.ok().flatten().map_or(Ending::Unseen, |(_, status)| ending(status));
+        let _ = line.say(&Message::Ended(how));
+    } else {
+        tree::end_descendants();
+    }
+}
+
+fn enter_and_spawn(
+    init: BorrowedFd<'_>,
+    program: &Program,
+    files: Files<'_>,
+) -> Result<(Pid, OwnedFd), Fault> {
+    let entered = move_into_thread_name_spaces(init, ThreadNameSpaceType::MOUNT);
+    entered.doing("entering the mounts of a container")?;
+    set_child_subreaper(Some(Pid::INIT)).doing("becoming a reaper")?;
+    let pid = program.spawn(files)?;
+    let end = pidfd_open(pid, PidfdFlags::empty()).doing("watching a process")?;
+    Ok((pid, end))
+}
+
+/// Whether the process behind `end` ended before the caller hung up.
+fn attend(line: &Line, end: &OwnedFd) -> bool {
+    loop {
+        let mut fds = [PollFd::new(end, PollFlags::IN), PollFd::new(line, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) if !fds[0].revents().is_empty() => return true,
+            Ok(_) | Err(Errno::INTR) if fds[1].revents().is_empty() => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The caller's side.
+struct Call {
+    line: Line,
+    stdout: Output,
+    stderr: Output,
+    shim: Pid,
+}
+
+impl Call {
+    fn wait(&mut self, deadline: Instant) -> Result<Ending> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.line.hang_up();
+                return Ok(Ending::TimedOut);
+            }
+            if self.turn(left) {
+                return match self.line.hear() {
+                    Some(Message::Ended(how)) => Ok(how),
+                    Some(Message::Failed(fault)) => Err(fault.into()),
+                    // Ended with the container.
+                    _ => Err(gone()),
+                };
+            }
+        }
+    }
+
+    /// Takes what there is to read, and waits for it up to `limit`; whether the shim said something.
+    fn turn(&mut self, limit: Duration) -> bool {
+        let timeout = Timespec::try_from(limit).ok();
+        let mut fds = vec![PollFd::new(&self.line, PollFlags::IN)];
+        for output in [&self.stdout, &self.stderr] {
+            fds.extend(output.file.as_ref().map(|file| PollFd::new(file, PollFlags::IN)));
+        }
+        let ready = poll(&mut fds, timeout.as_ref());
+        let said = ready.is_ok() && !fds.first().is_none_or(|line| line.revents().is_empty());
+        drop(fds);
+        self.stdout.take();
+        self.stderr.take();
+        said
+    }
+
+    /// Returns when the shim, and with it what it was to end, is gone.
+    fn end(&mut self) {
+        if let Ok(shim) = pidfd_open(self.shim, PidfdFlags::empty())
+            && !ready(&shim, Instant::now() + GRACE)
+        {
+            let _ = pidfd_send_signal(&shim, Signal::KILL);
+        }
+        let _ = waitpid(Some(self.shim), WaitOptions::empty());
+        self.stdout.take();
+        self.stderr.take();
+    }
+}
+
+/// What a process writes, up to a bound. The rest is read and forgotten, so that it can go on.
+pub(crate) struct Output {
+    pub(crate) file: Option<OwnedFd>,
+    pub(crate) kept: Vec<u8>,
+    pub(crate) truncated: bool,
+    bound: usize,
+}
+
+impl Output {
+    pub(crate) fn new(file: OwnedFd, bound: usize) -> Result<Self, Errno> {
+        rustix::io::ioctl_fionbio(&file, true)?;
+        Ok(Self { file: Some(file), kept: Vec::new(), truncated: false, bound })
+    }
+
+    /// Reads what is there now, at most a full pipe: who writes without end is not listened to
+    /// without end.
+    pub(crate) fn take(&mut self) {
+        let mut bytes = [0; 16 * 1024];
+        for _ in 0..64 {
+            let Some(file) = &self.file else { return };
+            match read(file, &mut bytes) {
+                Ok(0) => self.file = None,
+                Ok(length) => self.keep(bytes.get(..length).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.file = None,
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.bound.saturating_sub(self.kept.len()).min(bytes.len());
+        self.kept.extend(bytes.get(..room).unwrap_or_default());
+        self.truncated |= room < bytes.len();
+    }
+}

@@ -1,0 +1,188 @@
+//! The first process of a container: it starts the main one, keeps its log, reaps what is left to it,
+//! and ends with it. When it ends, the kernel ends whatever else is in the container.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, fstat, open, openat, renameat};
+use rustix::io::{Errno, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, kill_process, set_dumpable_behavior,
+    setsid, wait,
+};
+
+use crate::ending::Ending;
+use crate::fault::{Doing, Fault};
+use crate::line::{Line, Message};
+use crate::program::{Files, Program};
+use crate::rootfs::Plan;
+use crate::sys;
+
+/// When a log is this long, in bytes, it becomes `log.1`, and a new one begins.
+const LONGEST_LOG: i64 = 1 << 20;
+
+/// What it was given. All its files are the starter's, and open in both.
+pub(crate) struct Init<'s> {
+    pub(crate) line: &'s Line,
+    /// Others may start in this directory when both have closed it.
+    pub(crate) lock: BorrowedFd<'s>,
+    /// The container's directory.
+    pub(crate) directory: BorrowedFd<'s>,
+    pub(crate) ended: BorrowedFd<'s>,
+    pub(crate) input: BorrowedFd<'s>,
+    pub(crate) plan: &'s Plan,
+    pub(crate) main: Option<&'s Program>,
+    /// A file of a cgroup that takes processes.
+    pub(crate) cgroup: Option<BorrowedFd<'s>>,
+}
+
+impl Init<'_> {
+    /// What the first process does all its life.
+    pub(crate) fn live(&self) -> ! {
+        // What is in the container can neither look into it nor get at its program through it.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        let (line, lock) = (self.line.as_fd(), self.lock);
+        let mut kept: Vec<_> = [line, lock, self.directory, self.ended, self.input]
+            .iter()
+            .chain(&self.cgroup)
+            .map(AsRawFd::as_raw_fd)
+            .collect();
+        sys::close_all_but(&mut kept);
+        sys::reset_signals();
+        let _ = setsid();
+        match self.begin() {
+            Ok(Some(life)) => {
+                let mut kept = [self.directory, self.ended, life.signals.as_fd()]
+                    .map(|fd| fd.as_raw_fd())
+                    .to_vec();
+                kept.extend(life.output.as_ref().map(AsRawFd::as_raw_fd));
+                kept.extend(life.log.as_ref().map(AsRawFd::as_raw_fd));
+                let _ = self.line.say(&Message::Started);
+                sys::close_all_but(&mut kept);
+                life.go_on(self)
+            }
+            Ok(None) => sys::exit(1),
+            Err(fault) => {
+                let _ = self.line.say(&Message::Failed(fault));
+                sys::exit(1)
+            }
+        }
+    }
+
+    /// `None` if the starter is gone.
+    fn begin(&self) -> Result<Option<Life>, Fault> {
+        if let Some(cgroup) = self.cgroup {
+            write(cgroup, b"0").doing("entering the cgroup")?;
+        }
+        self.plan.enter()?;
+        let _ = self.line.say(&Message::Ready);
+        if self.line.hear() != Some(Message::Go) {
+            return Ok(None);
+        }
+        let signals = sys::signals().doing("listening to signals")?;
+        let log = self.log();
+        let Some(main) = self.main else {
+            return Ok(Some(Life { main: None, signals, output: None, log }));
+        };
+        let flags = PipeFlags::CLOEXEC;
+        let (reader, writer) = pipe_with(flags).doing("making a pipe")?;
+        let (output, errors) = (writer.as_fd(), writer.as_fd());
+        let pid = main.spawn(Files { input: self.input, output, errors })?;
+        let _ = rustix::io::ioctl_fionbio(&reader, true);
+        Ok(Some(Life { main: Some(pid), signals, output: Some(reader), log }))
+    }
+
+    fn log(&self) -> Option<OwnedFd> {
+        let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
+        openat(self.directory, "log", flags | OFlags::NOFOLLOW, Mode::from_raw_mode(0o600)).ok()
+    }
+}
+
+struct Life {
+    main: Option<Pid>,
+    signals: OwnedFd,
+    /// Where the main process's output comes; `None` at its end.
+    output: Option<OwnedFd>,
+    log: Option<OwnedFd>,
+}
+
+impl Life {
+    fn go_on(mut self, init: &Init<'_>) -> ! {
+        loop {
+            self.wait();
+            self.keep_log(init);
+            while let Some(signal) = sys::next_signal(&self.signals) {
+                self.take(signal, init);
+            }
+            // Signals of the same kind come as one.
+            self.reap(init);
+        }
+    }
+
+    fn wait(&self) {
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(self.output.as_ref().map(|output| PollFd::new(output, PollFlags::IN)));
+        let _ = poll(&mut fds, None);
+    }
+
+    fn take(&self, signal: i32, init: &Init<'_>) {
+        let named = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::CHILD);
+        match (self.main, named) {
+            (Some(main), Some(signal)) => {
+                let _ = kill_process(main, signal);
+            }
+            (None, Some(Signal::TERM | Signal::INT)) => end(init, Ending::Exited(0)),
+            _ => {}
+        }
+    }
+
+    fn reap(&mut self, init: &Init<'_>) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == self.main {
+                self.keep_log(init);
+                end(init, ending(status));
+            }
+        }
+    }
+
+    fn keep_log(&mut self, init: &Init<'_>) {
+        let mut bytes = [0; 16 * 1024];
+        while let Some(output) = &self.output {
+            match read(output, &mut bytes) {
+                Ok(0) => self.output = None,
+                Ok(length) => self.append(init, bytes.get(..length).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.output = None,
+            }
+        }
+    }
+
+    fn append(&mut self, init: &Init<'_>, bytes: &[u8]) {
+        let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
+        if length.is_some_and(|length| length >= LONGEST_LOG) {
+            let _ = renameat(init.directory, "log", init.directory, "log.1");
+            self.log = init.log();
+        }
+        if let Some(log) = &self.log {
+            let _ = write(log, bytes);
+        }
+    }
+}
+
+fn end(init: &Init<'_>, how: Ending) -> ! {
+    let _ = write(init.ended, how.to_text().as_bytes());
+    sys::exit(0)
+}
+
+/// How a process that was waited for ended.
+pub(crate) fn ending(status: WaitStatus) -> Ending {
+    let signaled = status.terminating_signal().map(Ending::Signaled);
+    signaled.or(status.exit_status().map(Ending::Exited)).unwrap_or(Ending::Unseen)
+}
+
+/// A directory, to be kept open.
+pub(crate) fn held(path: &std::path::Path) -> Result<OwnedFd, Errno> {
+    open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}

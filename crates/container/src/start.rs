@@ -1,0 +1,237 @@
+//! Starting a container by ourselves.
+//!
+//! Whatever is killed at whatever point: before the record is written, the new init ends when its
+//! starter does. After that, whoever comes next finds it by the record, and waits until it runs or
+//! has ended, because the init holds the lock until then.
+
+use std::ffi::CStr;
+use std::fs::{self, OpenOptions};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use netlink::process;
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+use rustix::io::{Errno, read, write};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, setsid, waitpid,
+};
+use rustix::thread::UnshareFlags;
+
+use crate::capability::Capabilities;
+use crate::copy;
+use crate::directory::{Directory, Record, boot};
+use crate::fault::{Class, Fault};
+use crate::init::{Init, held};
+use crate::line::{Line, Message};
+use crate::privileges::Privileges;
+use crate::program::Program;
+use crate::rootfs::Plan;
+use crate::spec::{Root, Spec};
+use crate::sys::{self, Side};
+
+/// How long a file system may take to be put together, and a program to be executed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts what `spec` says in `directory`, whose lock is `lock`.
+pub(crate) fn start(
+    directory: &Directory,
+    lock: &OwnedFd,
+    spec: &Spec,
+    stdin: &[u8],
+) -> Result<(Record, OwnedFd)> {
+    let privileges = privileges(spec);
+    let main = spec.process.as_ref().map(|main| Program::new(main, privileges)).transpose()?;
+    let input = input(stdin)?;
+    let mut plan = plan(directory, spec)?;
+    loop {
+        let started = Start { directory, lock, spec, main: main.as_ref(), input: &input };
+        match started.once(&plan, privileges) {
+            Err(Failure::Fault(fault)) if fault.class == Class::Overlay && plan.upper.is_some() => {
+                let Root::Layers { lowers, upper } = &spec.root;
+                plan.lowers = vec![copy::copied(lowers, upper)?];
+                plan.upper = None;
+            }
+            Err(Failure::Fault(fault)) => {
+                directory.clear()?;
+                return Err(Error::from(fault).context(format_args!("starting {}", spec.name)));
+            }
+            Err(Failure::Error(error)) => return Err(error),
+            Ok(started) => return Ok(started),
+        }
+    }
+}
+
+/// What all processes of a container may do.
+pub(crate) fn privileges(spec: &Spec) -> Privileges {
+    let capabilities = spec.capabilities.mask();
+    Privileges { capabilities, no_new_privileges: spec.no_new_privileges }
+}
+
+/// Where everything comes, with the directories that it takes made.
+pub(crate) fn plan(directory: &Directory, spec: &Spec) -> Result<Plan> {
+    let Root::Layers { lowers, upper } = &spec.root;
+    if lowers.is_empty() {
+        let what = format!("container {} has no layer to be made of", spec.name);
+        return Err(Error::invalid(what));
+    }
+    let (changes, work, at) = (upper.join("diff"), upper.join("work"), directory.path("rootfs"));
+    for path in [&changes, &work, &at] {
+        let made = fs::create_dir_all(path);
+        made.map_err(|error| Error::os(format!("making {}", path.display()), error))?;
+    }
+    Ok(Plan {
+        lowers: lowers.clone(),
+        upper: Some((changes, work)),
+        at,
+        mounts: spec.mounts.clone(),
+        devices: spec.devices,
+        system: spec.capabilities == Capabilities::All,
+        read_only: spec.read_only,
+    })
+}
+
+/// A file in memory that holds `bytes`: whoever reads it comes to its end, and needs nobody to
+/// write it.
+pub(crate) fn input(bytes: &[u8]) -> Result<OwnedFd> {
+    const NAME: &CStr = c"stdin";
+    let made = memfd_create(NAME, MemfdFlags::CLOEXEC).and_then(|file| {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let written = write(&file, left)?;
+            left = left.get(written..).unwrap_or_default();
+        }
+        seek(&file, SeekFrom::Start(0))?;
+        Ok(file)
+    });
+    made.map_err(|errno| Error::os("holding a process's input", errno.into()))
+}
+
+enum Failure {
+    /// Told by the new process.
+    Fault(Fault),
+    Error(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+struct Start<'s> {
+    directory: &'s Directory,
+    lock: &'s OwnedFd,
+    spec: &'s Spec,
+    main: Option<&'s Program>,
+    input: &'s OwnedFd,
+}
+
+impl Start<'_> {
+    fn once(&self, plan: &Plan, privileges: Privileges) -> Result<(Record, OwnedFd), Failure> {
+        let (line, other) = Line::pair().map_err(|errno| self.failed("making a line", errno))?;
+        let at =
+            held(&self.directory.path("")).map_err(|errno| self.failed("opening it", errno))?;
+        let ended = self.directory.new_ended()?;
+        let cgroup = self.cgroup()?;
+        let init = Init {
+            line: &other,
+            lock: self.lock.as_fd(),
+            directory: at.as_fd(),
+            ended: ended.as_fd(),
+            input: self.input.as_fd(),
+            plan,
+            main: self.main,
+            cgroup: cgroup.as_ref().map(AsFd::as_fd),
+        };
+        let (pid, pidfd) = detach(&init).map_err(|errno| self.failed("making a process", errno))?;
+        drop(other);
+        self.expect(&line, &Message::Ready, &pidfd)?;
+        let init = u32::try_from(pid.as_raw_nonzero().get()).ok().and_then(process::with_id);
+        let init = init.ok_or_else(|| self.failed("finding its init", Errno::SRCH))?;
+        let record = Record { init, boot: boot()?, privileges, runtime: None };
+        self.directory.write_record(&record)?;
+        let _ = line.say(&Message::Go);
+        self.expect(&line, &Message::Started, &pidfd)?;
+        Ok((record, pidfd))
+    }
+
+    /// Waits for `message`; whatever else comes, nothing runs afterwards.
+    fn expect(&self, line: &Line, message: &Message, pidfd: &OwnedFd) -> Result<(), Failure> {
+        match line.hear_until(Instant::now() + PATIENCE) {
+            Some(heard) if heard == *message => return Ok(()),
+            Some(Message::Failed(fault)) => return Err(Failure::Fault(fault)),
+            _ => {}
+        }
+        let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        let what = format!("container {} ended, or hung, while it was started", self.spec.name);
+        Err(Failure::Error(Error::try_again(what)))
+    }
+
+    fn cgroup(&self) -> Result<Option<OwnedFd>> {
+        let Some(cgroup) = &self.spec.cgroup else { return Ok(None) };
+        let path: PathBuf = cgroup.join("cgroup.procs");
+        let opened = OpenOptions::new().write(true).open(&path);
+        let opened =
+            opened.map_err(|error| Error::os(format!("opening {}", path.display()), error));
+        Ok(Some(opened?.into()))
+    }
+
+    fn failed(&self, doing: &str, errno: Errno) -> Error {
+        let what = format!("starting container {}: {doing}", self.spec.name);
+        Error::os(what, errno.into())
+    }
+}
+
+/// Starts `init` in a process that is not the caller's child, in a process namespace of its own.
+fn detach(init: &Init<'_>) -> Result<(Pid, OwnedFd), Errno> {
+    let (near, far) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    match sys::fork()? {
+        Side::Child => {
+            let _end = sys::EndHere;
+            drop(near);
+            between(init, &far)
+        }
+        Side::Parent(child) => {
+            drop(far);
+            let told = told(&near);
+            drop(near);
+            let _ = waitpid(Some(child), WaitOptions::empty());
+            told
+        }
+    }
+}
+
+/// Makes the init, tells its number, and ends when the starter holds it: until then the number is
+/// its, because nobody else can have waited for it.
+fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
+    let _ = setsid();
+    let made = sys::unshare(UnshareFlags::NEWPID).and_then(|()| sys::fork());
+    let number = match made {
+        Ok(Side::Child) => init.live(),
+        Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
+        Err(errno) => -errno.raw_os_error(),
+    };
+    let _ = write(far, &number.to_ne_bytes());
+    let _ = read(far, &mut [0; 1]);
+    sys::exit(0)
+}
+
+fn told(near: &OwnedFd) -> Result<(Pid, OwnedFd), Errno> {
+    let mut number = [0; 4];
+    let length = loop {
+        match read(near, &mut number) {
+            Err(Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    let number = i32::from_ne_bytes(number);
+    match Pid::from_raw(number).filter(|_| length == 4 && number > 0) {
+        Some(pid) => Ok((pid, pidfd_open(pid, PidfdFlags::empty())?)),
+        None if number < 0 => Err(Errno::from_raw_os_error(-number)),
+        None => Err(Errno::CHILD),
+    }
+}

@@ -1,0 +1,226 @@
+//! The system calls that `rustix` does not wrap, or not safely.
+//!
+//! What runs between [`fork`] and `execve` or [`exit`] may allocate: the C library makes its
+//! allocator usable in a forked child. It takes no other lock, touches no thread-local state with a
+//! destructor, and does not return into its caller.
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+/// What [`fork`] returned in.
+pub(crate) enum Side {
+    /// The new process, with all signals blocked. It must end with [`exit`], whatever happens.
+    Child,
+    /// The calling process.
+    Parent(Pid),
+}
+
+fn last() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn done(result: libc::c_long) -> Result<(), Errno> {
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// child.
+#[allow(unsafe_code)]
+pub(crate) fn fork() -> Result<Side, Errno> {
+    let before = block_signals();
+    // SAFETY: only the calling thread goes on in the child. What that does keeps to the rules at the
+    // top of this file, and no handler of the caller runs there, because all signals are blocked.
+    let pid = unsafe { libc::fork() };
+    let failure = last();
+    if pid == 0 {
+        return Ok(Side::Child);
+    }
+    set_signal_mask(&before);
+    Pid::from_raw(pid).filter(|_| pid > 0).map(Side::Parent).ok_or(failure)
+}
+
+/// Ends the process at once: no destructor, no exit handler, nothing flushed twice.
+#[allow(unsafe_code)]
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: ends the process, whatever its state.
+    unsafe { libc::_exit(code) }
+}
+
+/// Ends the process where it is dropped: a forked child that panics does not go on as its parent.
+pub(crate) struct EndHere;
+
+impl Drop for EndHere {
+    fn drop(&mut self) {
+        exit(101);
+    }
+}
+
+/// Closes every file of a forked process, except `kept`. Whatever owns the others must not be used
+/// or dropped any more.
+pub(crate) fn close_all_but(kept: &mut [RawFd]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept {
+        let fd = u32::try_from(*fd).unwrap_or(0);
+        if fd > first {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX);
+}
+
+#[allow(unsafe_code)]
+fn close_range(first: u32, last: u32) {
+    // SAFETY: closing has no precondition on memory; that the owners of these descriptors are
+    // never used again is what `close_all_but` demands of the child that it is for.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, last, 0) == 0 {
+            return;
+        }
+        // Before Linux 5.9.
+        for fd in first..=last.min(4096) {
+            libc::close(fd.cast_signed());
+        }
+    }
+}
+
+/// Moves the calling thread into namespaces of its own.
+#[allow(unsafe_code)]
+pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: callers give flags of namespaces only, never CLONE_FILES, so that no descriptor of
+    // another thread is affected.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Which signals are blocked.
+pub(crate) struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    #[allow(unsafe_code)]
+    fn all() -> Self {
+        // SAFETY: a set of signals is plain numbers, and `sigfillset` writes nothing else.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigfillset(&raw mut set);
+            Self(set)
+        }
+    }
+
+    /// None.
+    #[allow(unsafe_code)]
+    pub(crate) fn none() -> Self {
+        // SAFETY: a set of signals is plain numbers, and `sigemptyset` writes nothing else.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            Self(set)
+        }
+    }
+}
+
+/// Blocks all signals for the calling thread; which were blocked before.
+#[allow(unsafe_code)]
+fn block_signals() -> SignalMask {
+    let (all, mut before) = (SignalMask::all(), SignalMask::none());
+    // SAFETY: both sets are alive; only the mask of the calling thread changes.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all.0, &raw mut before.0) };
+    before
+}
+
+/// Lets the calling thread have all signals but those in `mask`.
+#[allow(unsafe_code)]
+pub(crate) fn set_signal_mask(mask: &SignalMask) {
+    // SAFETY: the set is alive; only the mask of the calling thread changes.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, std::ptr::null_mut());
+    }
+}
+
+/// Gives every signal its default effect.
+#[allow(unsafe_code)]
+pub(crate) fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: the default is no function of ours. The C library refuses those that are its own
+        // and the two that cannot be changed.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// A descriptor that tells of blocked signals, all of them (signalfd(2)).
+#[allow(unsafe_code)]
+pub(crate) fn signals() -> Result<OwnedFd, Errno> {
+    let all = SignalMask::all();
+    // SAFETY: the set is alive, and what is returned is a new descriptor that nobody else owns.
+    unsafe {
+        let fd = libc::signalfd(-1, &raw const all.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(last()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// The signal that [`signals`] tells of next.
+pub(crate) fn next_signal(signals: impl AsFd) -> Option<i32> {
+    let mut told = [0; size_of::<libc::signalfd_siginfo>()];
+    let length = rustix::io::read(signals, &mut told).ok()?;
+    // Its first field is the number.
+    let number = told.first_chunk().filter(|_| length == told.len())?;
+    i32::try_from(u32::from_ne_bytes(*number)).ok()
+}
+
+/// Becomes the program at `path` (execve(2)); returns only if that fails.
+#[allow(unsafe_code)]
+pub(crate) fn execute(path: &CStr, args: &[CString], env: &[CString]) -> Errno {
+    let (args, env) = (pointers(args), pointers(env));
+    // SAFETY: the path and every string are alive and end with a zero, and both lists end with a
+    // null pointer.
+    unsafe { libc::execve(path.as_ptr(), args.as_ptr(), env.as_ptr()) };
+    last()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// `struct mount_attr` (mount_setattr(2)).
+#[repr(C)]
+pub(crate) struct MountAttributes {
+    /// `MOUNT_ATTR_*` to set.
+    pub(crate) set: u64,
+    /// `MOUNT_ATTR_*` to clear.
+    pub(crate) clear: u64,
+    /// `MS_PRIVATE` and its like; 0 for as it is.
+    pub(crate) propagation: u64,
+    /// For `MOUNT_ATTR_IDMAP`.
+    pub(crate) user_namespace: u64,
+}
+
+/// `MOUNT_ATTR_RDONLY`.
+pub(crate) const READ_ONLY: u64 = 1;
+/// `MS_PRIVATE`.
+pub(crate) const PRIVATE: u64 = libc::MS_PRIVATE;
+
+/// Changes a mount, and with `recursive` all below it (Linux 5.12).
+#[allow(unsafe_code)]
+pub(crate) fn set_mount(
+    mount: impl AsFd,
+    recursive: bool,
+    attributes: &MountAttributes,
+) -> Result<(), Errno> {
+    let below = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the descriptor is borrowed for the whole call, the path is an empty string, and the
+    // kernel reads as many bytes of `attributes` as it is told.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | below,
+            std::ptr::from_ref(attributes),
+            size_of::<MountAttributes>(),
+        )
+    })
+}
