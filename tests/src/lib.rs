@@ -28,6 +28,7 @@ mod plugin_image;
 mod plugins;
 mod podman;
 mod podman5;
+pub mod registry;
 mod remains;
 pub mod remote_driver;
 mod running;

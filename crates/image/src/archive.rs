@@ -42,10 +42,11 @@ fn take(pull: &Pull<'_>, file: File, name: &str, tag: Option<&str>) -> Result<Pu
     let saved = docker::Saved::read(&table, tag.as_deref())?;
     if pull.pin.is_some_and(|pin| *pin != saved.config.digest) {
         let (found, pin) = (&saved.config.digest, pull.pin.map(ToString::to_string));
-        return Err(Error::invalid(format!(
-            "the image is not the one that is pinned: {found}, not {}",
-            pin.unwrap_or_default()
-        )));
+        let pin = pin.unwrap_or_default();
+        return Err(Error::new(
+            model::Kind::Denied,
+            format!("the image is not the one that is pinned: {found}, not {pin}"),
+        ));
     }
     let parts = Parts {
         id: saved.config.digest.clone(),

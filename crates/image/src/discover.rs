@@ -134,7 +134,8 @@ mod tests {
     #[test]
     fn templates_are_filled() {
         let page = meta("krm.test http://krm.test/d/{name}-{version}-{os}-{arch}.{ext}");
-        let arch = crate::locator::architecture();
+        let name: AppName = "krm.test/sub/spy".parse().unwrap();
+        let arch = &name.labels()["arch"];
         assert_eq!(
             found(&page, "krm.test/sub/spy"),
             [format!("http://krm.test/d/krm.test/sub/spy-latest-linux-{arch}.aci")]

@@ -1,7 +1,6 @@
 //! The formats: App Container images, OCI layouts, and archives of these.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;

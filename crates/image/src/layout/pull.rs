@@ -165,7 +165,10 @@ impl Pull<'_> {
     fn unpinned(&self, bytes: &[u8]) -> Error {
         let found = Digest::of(self.pin.map_or(Algorithm::Sha256, Digest::algorithm), bytes);
         let pin = self.pin.map(ToString::to_string).unwrap_or_default();
-        Error::invalid(format!("the image is not the one that is pinned: {found}, not {pin}"))
+        Error::new(
+            model::Kind::Denied,
+            format!("the image is not the one that is pinned: {found}, not {pin}"),
+        )
     }
 }
 
