@@ -84,20 +84,32 @@ pub fn introduce(
 ) -> Option<Output> {
     match environment.command.as_str() {
         "" => Some(about(plugin)),
-        "VERSION" => Some(Output { stdout: format!("{}\n", versions(input)), ..Output::default() }),
+        "VERSION" => {
+            Some(Output { stdout: format!("{}\n", versions(plugin, input)), ..Output::default() })
+        }
         _ => None,
     }
 }
 
 fn about(plugin: Plugin) -> Output {
-    let versions: Vec<&str> = Version::ALL.iter().map(|version| version.as_str()).collect();
     let stderr = format!(
         "CNI {} plugin of spoke {}\nCNI protocol versions supported: {}\n",
         plugin.name(),
         env!("CARGO_PKG_VERSION"),
-        versions.join(", ")
+        spoken(plugin).join(", ")
     );
     Output { stderr, ..Output::default() }
+}
+
+/// The versions in which a plugin works, the oldest first.
+fn spoken(plugin: Plugin) -> Vec<&'static str> {
+    let since = match plugin {
+        // What it limits is an interface, and older results name none.
+        Plugin::Bandwidth => Version::V030,
+        _ => Version::V010,
+    };
+    let spoken = Version::ALL.iter().filter(|version| **version >= since);
+    spoken.map(|version| version.as_str()).collect()
 }
 
 struct Run<'a> {
@@ -121,7 +133,9 @@ impl Run<'_> {
             let msg = format!("unknown CNI_COMMAND: {}", environment.command);
             Failure::new(Failure::ENVIRONMENT, msg)
         })?;
-        allows(document.version()?, command)?;
+        let version = document.version()?;
+        refuse_unspoken(self.plugin, version, command)?;
+        allows(version, command)?;
         let config = Configuration::of(document)?.inside(&environment.chain)?;
         let (sandbox, strange) = self.sandbox(command)?;
         let previous = match config.previous() {
@@ -215,6 +229,18 @@ impl Run<'_> {
     }
 }
 
+/// What cannot be made need not be refused to whoever removes it.
+fn refuse_unspoken(plugin: Plugin, version: Version, command: Command) -> Result<(), Failure> {
+    let spoken = spoken(plugin);
+    if command == Command::Del || spoken.contains(&version.as_str()) {
+        return Ok(());
+    }
+    let spoken: Vec<String> = spoken.iter().map(|version| format!("{version:?}")).collect();
+    let (version, spoken) = (version.as_str(), spoken.join(" "));
+    let failure = Failure::new(Failure::VERSION, "incompatible CNI versions");
+    Err(failure.details(format!("config is {version:?}, plugin supports [{spoken}]")))
+}
+
 /// Which commands a version has.
 fn allows(version: Version, command: Command) -> Result<(), Failure> {
     let since = match command {
@@ -233,11 +259,10 @@ fn allows(version: Version, command: Command) -> Result<(), Failure> {
 }
 
 /// The version that was asked in is told back, if it is one; old runtimes sent nothing.
-fn versions(input: &mut dyn Read) -> Value {
+fn versions(plugin: Plugin, input: &mut dyn Read) -> Value {
     let asked = Document::read(input).and_then(|document| document.version());
     let version = asked.unwrap_or(Version::LATEST);
-    let supported: Vec<&str> = Version::ALL.iter().map(|version| version.as_str()).collect();
-    json!({"cniVersion": version.as_str(), "supportedVersions": supported})
+    json!({"cniVersion": version.as_str(), "supportedVersions": spoken(plugin)})
 }
 
 fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {

@@ -245,4 +245,9 @@ fn about_and_version() {
         (told["cniVersion"].as_str(), told["supportedVersions"].as_array().unwrap().len()),
         (Some("0.4.0"), 7)
     );
+    // Whoever says that he speaks a version must work in it.
+    let about = rig.call(Plugin::Bandwidth, &[], "").stderr;
+    assert!(about.ends_with(": 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n"), "{about}");
+    let told = json_of(&rig.call(Plugin::Bandwidth, &[("CNI_COMMAND", "VERSION")], ""));
+    assert_eq!(told["supportedVersions"].as_array().unwrap().len(), 5);
 }
