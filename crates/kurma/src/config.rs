@@ -12,7 +12,7 @@ use std::path::Path;
 use model::{Error, Kind, Result, text};
 use serde_json::Value;
 
-pub use network::{Mount, NetworkConfig, OnError, Sandboxing};
+pub use network::{Mount, NetworkConfig, OnError, Sandboxing, keys};
 
 use crate::Name;
 
@@ -148,7 +148,9 @@ impl PodNetworks {
         }
         let mut refused = self.refused();
         match refused.find(|refused| refused.name.as_deref() == Some(name.as_str())) {
-            Some(Refused { error, .. }) => Err(Error::new(error.kind(), error.to_string())),
+            Some(Refused { error, .. }) => {
+                Err(Error::new(error.kind(), format!("network \"{name}\" is refused: {error}")))
+            }
             None => Err(Error::not_found(format!("network \"{name}\" does not exist"))),
         }
     }

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use model::{ContainerId, Error, Result, text};
 
 /// A longer name is refused: it has to fit into a directory's name with room to spare.
-const LONGEST: usize = 100;
+const LONGEST: usize = 50;
 
 /// The name of a network: it names a container too, so it is an AC Name of the App Container
-/// specification, `[a-z0-9]+(-[a-z0-9]+)*`, of at most 100 bytes.
+/// specification, `[a-z0-9]+(-[a-z0-9]+)*`, of at most 50 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
@@ -102,7 +102,7 @@ mod tests {
         for good in ["a", "0", "mynet", "my-net-2"] {
             assert_eq!(good.parse::<Name>().unwrap().as_str(), good);
         }
-        let long = "a".repeat(101);
+        let long = "a".repeat(51);
         for bad in ["", "Bad_Name", "a.b", "-a", "a-", "a--b", "a/b", "ä", "..", &long] {
             assert!(bad.parse::<Name>().is_err(), "{bad:?}");
         }

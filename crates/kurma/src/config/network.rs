@@ -21,6 +21,8 @@ pub struct NetworkConfig {
     pub name: Name,
     /// Where its plugin's image is (`aci`, with `digest` as its pin).
     pub image: Locator,
+    /// OpenPGP keys of which one must have signed that (`keys`), where there are any.
+    pub keys: Vec<PathBuf>,
     /// Whether pods that name no networks get it (`default`).
     pub is_default: bool,
     /// The interface to make in the pod (`containerInterface`).
@@ -82,6 +84,7 @@ impl NetworkConfig {
         Ok(Self {
             name: field("name").parsed()?.ok_or_else(|| missing(at, "name"))?,
             image: image(&field("aci"), &field("digest"))?.ok_or_else(|| missing(at, "aci"))?,
+            keys: keys(value, at)?,
             is_default: field("default").flag()?,
             interface: interface(&field("containerInterface"))?,
             on_error: if on_error == Some("skip") { OnError::Skip } else { OnError::Fail },
@@ -215,6 +218,19 @@ fn mounts(field: &Field<'_>) -> Result<Vec<Mount>> {
         let read_only = Field::of(value, "readOnly", &at).flag()?;
         Ok(Mount { host: path(&host)?, container: path(&container)?, read_only })
     };
+    list.iter().enumerate().map(read).collect()
+}
+
+/// The files of `keys` of an object that stands at `at`.
+///
+/// # Errors
+/// As [`NetworkConfig::read`].
+pub fn keys(object: &Value, at: &str) -> Result<Vec<PathBuf>> {
+    let field = Field::of(object, "keys", at);
+    let Some(value) = field.value else { return Ok(Vec::new()) };
+    let list = value.as_array().ok_or_else(|| wrong(&field.at, value, "it should be a list"))?;
+    let read =
+        |(place, value)| path(&Field { at: format!("{}[{place}]", field.at), value: Some(value) });
     list.iter().enumerate().map(read).collect()
 }
 

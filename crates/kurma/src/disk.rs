@@ -1,0 +1,183 @@
+//! Small files that several processes share: replaced in one step, changed by one at a time.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde_json::Value;
+
+/// A longer file is none of ours, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
+const ASK: Duration = Duration::from_millis(2);
+
+/// Exclusion among processes, until it is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Who else may have the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Others who share it.
+    Shared,
+    /// Nobody.
+    Alone,
+}
+
+impl Lock {
+    /// Waits for the lock as long as it takes.
+    pub(crate) fn wait(path: &Path) -> Result<Self> {
+        let lock = Self::taken(path, FlockOperation::LockExclusive)?;
+        lock.ok_or_else(|| Error::bug(format!("waiting for {} gave nothing", path.display())))
+    }
+
+    /// Waits for the lock until `deadline`; none where it is somebody else's still.
+    pub(crate) fn until(path: &Path, share: Share, deadline: Instant) -> Result<Option<Self>> {
+        let how = match share {
+            Share::Shared => FlockOperation::NonBlockingLockShared,
+            Share::Alone => FlockOperation::NonBlockingLockExclusive,
+        };
+        loop {
+            let lock = Self::taken(path, how)?;
+            if lock.is_some() || Instant::now() >= deadline {
+                return Ok(lock);
+            }
+            thread::sleep(ASK);
+        }
+    }
+
+    /// The lock, if it is nobody's.
+    pub(crate) fn now(path: &Path) -> Result<Option<Self>> {
+        Self::taken(path, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn taken(path: &Path, how: FlockOperation) -> Result<Option<Self>> {
+        let failed = |cause| Error::os(format!("locking {}", path.display()), cause);
+        loop {
+            let mut options = OpenOptions::new();
+            let file = options.create(true).append(true).mode(0o600).open(path).map_err(failed)?;
+            match flock(&file, how) {
+                Ok(()) => {}
+                Err(Errno::INTR) => continue,
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(failed(errno.into())),
+            }
+            // Who had it before may have removed it: then the next one does not see this one's.
+            if file.metadata().map_err(failed)?.nlink() > 0 {
+                return Ok(Some(Self { _file: file }));
+            }
+        }
+    }
+}
+
+/// Makes a directory, and those above, for this user alone.
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|cause| Error::os(format!("making {}", path.display()), cause))
+}
+
+/// The document in a file; none where there is no file.
+pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
+    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
+    let file = match File::open(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text).map_err(failed)?;
+    let damaged = |cause| Error::bug(format!("{} is damaged", path.display())).because(cause);
+    serde_json::from_slice(&text).map(Some).map_err(damaged)
+}
+
+/// Replaces a file. Only who has the lock of what it is about may do so.
+pub(crate) fn write(path: &Path, value: &Value) -> Result<()> {
+    let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
+    let new = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let options = options.create(true).write(true).truncate(true).mode(0o600);
+    let mut file = options.open(&new).map_err(failed)?;
+    file.write_all(value.to_string().as_bytes()).map_err(failed)?;
+    fs::rename(&new, path).map_err(failed)
+}
+
+/// Removes a file; one that is gone is removed.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => {
+            Err(Error::os(format!("removing {}", path.display()), cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names in a directory that end so, without that, sorted; none where there is no directory.
+pub(crate) fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
+    let failed = |cause| Error::os(format!("reading {}", directory.display()), cause);
+    let entries = match fs::read_dir(directory) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(ending));
+        names.extend(name.map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_file_is_replaced_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.json");
+        assert_eq!(read(&path).unwrap(), None);
+        for value in [json!({"long": "x".repeat(100)}), json!(7)] {
+            write(&path, &value).unwrap();
+            assert_eq!(read(&path).unwrap(), Some(value));
+        }
+        assert_eq!(names(directory.path(), ".json").unwrap(), ["a"]);
+        fs::write(&path, "{").unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("is damaged"));
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        assert_eq!(names(&directory.path().join("no"), "").unwrap(), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_lock_is_one_process_s_and_survives_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let soon = || Instant::now() + Duration::from_millis(10);
+        let shared = Lock::until(&path, Share::Shared, soon()).unwrap().unwrap();
+        assert!(Lock::until(&path, Share::Shared, soon()).unwrap().is_some());
+        assert!(Lock::now(&path).unwrap().is_none());
+        assert!(Lock::until(&path, Share::Alone, soon()).unwrap().is_none());
+        drop(shared);
+        let alone = Lock::wait(&path).unwrap();
+        let waiter = {
+            let path = path.clone();
+            thread::spawn(move || Lock::wait(&path).map(drop))
+        };
+        remove(&path).unwrap();
+        drop(alone);
+        waiter.join().unwrap().unwrap();
+    }
+}

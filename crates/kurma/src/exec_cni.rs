@@ -1,0 +1,134 @@
+//! CNI plugins out of images, for any runtime: the program is found in the image, and runs in its
+//! container with the environment and the input that it is given. What is in these is the caller's
+//! affair; here only the path of the network namespace is translated, because a container has its
+//! own mounts.
+
+use std::path::Path;
+
+use container::Ended;
+use model::{Error, Result};
+use netlink::Netns;
+
+use crate::plugin::{Direct, NetworkingPod, Wanted};
+use crate::volume::{INSIDE, Volume};
+
+/// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
+const NETNS: &str = "CNI_NETNS";
+
+/// A network namespace as the runtime names it, and as plugins see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// What the volume has it under; a function of the attachment.
+    pub name: String,
+    /// The runtime's path; empty where it told none (CNI 1.1.0 §2, DEL).
+    pub path: String,
+}
+
+/// Whether the plugin is the last to need the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenancy {
+    /// It stays visible: it has to be undone once (ADD, CHECK, GC, STATUS).
+    Stays,
+    /// It goes if the plugin succeeds (DEL).
+    Ends,
+}
+
+impl Shown {
+    /// The namespace at `path` of an attachment. `parts` tell it from every other one: container,
+    /// interface, network and plugin.
+    pub fn new(path: &str, parts: &[&str]) -> Self {
+        let joined = parts.join("\0");
+        let name: String = crate::plugin::hex(&[joined.as_bytes()]).chars().take(24).collect();
+        Self { name: format!("cni-{name}"), path: path.to_owned() }
+    }
+
+    /// The path that the plugin is given.
+    fn inside(&self) -> String {
+        format!("{INSIDE}/{}", self.name)
+    }
+
+    /// What the runtime says, for the plugin.
+    fn inwards(&self, text: &[u8]) -> Vec<u8> {
+        replace(text, &self.path, &self.inside())
+    }
+
+    /// What the plugin says, for the runtime.
+    fn outwards(&self, text: &[u8]) -> Vec<u8> {
+        replace(text, &self.inside(), &self.path)
+    }
+}
+
+/// Runs a CNI plugin out of an image. `CNI_NETNS` is added to its environment, and in its input and
+/// its answer the one path stands for the other, wherever it is the whole of a string.
+///
+/// # Errors
+/// [`model::Kind::NotFound`] where the image has no such plugin; [`model::Kind::TryAgain`] where
+/// its container does not come up; why the image cannot be had or run; [`model::Kind::Invalid`]
+/// where the path is no network namespace, unless this is its end.
+pub fn run(
+    pod: &NetworkingPod,
+    wanted: &Wanted,
+    call: &Direct<'_>,
+    shown: &Shown,
+    tenancy: Tenancy,
+) -> Result<Ended> {
+    let volume = Volume::new(&pod.directories.netns);
+    volume.prepare()?;
+    let is_there = show(volume, shown, tenancy)?;
+    let inside = shown.inside();
+    let netns = if is_there { inside.as_str() } else { shown.path.as_str() };
+    let mut environment = call.environment.to_vec();
+    environment.retain(|(key, _)| *key != NETNS);
+    environment.push((NETNS, netns));
+    let input = if is_there { shown.inwards(call.input) } else { call.input.to_vec() };
+    let call = Direct { environment: &environment, input: &input, ..*call };
+    let ended = pod.direct(wanted, &call)?;
+    if tenancy == Tenancy::Ends && ended.status == container::Ending::Exited(0) {
+        volume.hide(&shown.name)?;
+    }
+    let stdout = shown.outwards(&ended.stdout);
+    let stderr = shown.outwards(&ended.stderr);
+    Ok(Ended { stdout, stderr, ..ended })
+}
+
+/// Makes the namespace visible to plugins; whether it is.
+fn show(volume: Volume<'_>, shown: &Shown, tenancy: Tenancy) -> Result<bool> {
+    match (shown.path.as_str(), tenancy) {
+        // What was shown to ADD is still there, whatever has become of the runtime's path.
+        (_, Tenancy::Ends) if volume.shows(&shown.name) => Ok(true),
+        ("", _) => Ok(false),
+        (path, tenancy) => match Netns::open(Path::new(path)) {
+            Ok(netns) => volume.show(&shown.name, &netns).map(|()| true),
+            Err(_) if tenancy == Tenancy::Ends => Ok(false),
+            Err(error) => Err(Error::context(error, NETNS)),
+        },
+    }
+}
+
+/// Puts one JSON string for another.
+fn replace(text: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let (Ok(text), false) = (str::from_utf8(text), from.is_empty()) else { return text.to_vec() };
+    let quote = |text: &str| serde_json::Value::from(text).to_string();
+    text.replace(&quote(from), &quote(to)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_strings_are_replaced() {
+        let shown = Shown::new("/run/netns/a", &["container", "eth0"]);
+        assert_eq!(shown.name.len(), 28);
+        let text = r#"{"sandbox":"/run/netns/a","other":"/run/netns/ab"}"#;
+        let inside = shown.inwards(text.as_bytes());
+        let expected =
+            format!(r#"{{"sandbox":"{INSIDE}/{}","other":"/run/netns/ab"}}"#, shown.name);
+        assert_eq!(String::from_utf8(inside.clone()).unwrap(), expected);
+        assert_eq!(shown.outwards(&inside), text.as_bytes());
+        assert_ne!(Shown::new("/run/netns/a", &["container", "eth1"]).name, shown.name);
+        let none = Shown::new("", &["x"]);
+        assert_eq!(none.inwards(b"\"\""), b"\"\"");
+        assert_eq!(shown.inwards(b"\xff"), b"\xff");
+    }
+}

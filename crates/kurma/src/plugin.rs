@@ -1,0 +1,94 @@
+//! The networking pod: the plugin containers of a host, each started when it is needed, started
+//! again when it has ended, and called into.
+//!
+//! No process has to stay for that: a container is its directory, which any process finds again.
+//!
+//! ```text
+//! <runtime>/plugins/<network>/state.json          what runs, or ran last
+//!                             lock                who starts and stops
+//!                             volume/             what the plugin keeps: its /var/lib/cni
+//!                             <generation>/       the container's own records
+//!                             <generation>.root/  what it has written into its file system
+//!                             <generation>.calls  shared by who calls into it
+//! ```
+
+mod call;
+mod doors;
+mod ensure;
+mod spec;
+mod state;
+mod status;
+mod wanted;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use container::Engine;
+use image::{Image, Locator};
+use model::Result;
+
+pub use call::Direct;
+pub(crate) use ensure::Watched;
+pub use status::{Standing, Status};
+pub(crate) use wanted::hex;
+pub use wanted::{Key, Main, Wanted};
+
+use crate::Directories;
+use crate::call::LIMIT;
+
+/// Where images come from.
+pub trait Images: Send + Sync {
+    /// The image, fetched if it is not here; one of `keys` must have signed it, where there are any.
+    ///
+    /// # Errors
+    /// Where it is unknown, unreachable, not what it should be, or not signed so.
+    fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image>;
+}
+
+/// How long somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// For one call of a plugin, if its network says nothing else.
+    pub call: Duration,
+    /// For a plugin to run, before each call.
+    pub wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { call: LIMIT, wait: Duration::from_secs(10) }
+    }
+}
+
+/// The host's own book, for plugins of ours that are to share it: mounted where an image has mount
+/// points called `spoke-runtime`, `spoke-state` and `spoke-config`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Book {
+    /// What goes with a reboot.
+    pub runtime: PathBuf,
+    /// What outlives it.
+    pub state: PathBuf,
+    /// The configuration's directory; read only in plugins.
+    pub config: PathBuf,
+}
+
+/// The plugin containers of a host, and what they are made of.
+pub struct NetworkingPod {
+    /// Where everything is.
+    pub directories: Directories,
+    /// Where images come from.
+    pub images: Box<dyn Images>,
+    /// What runs containers, where a network does not say.
+    pub engine: Engine,
+    /// The host's book, if plugins may have it.
+    pub book: Option<Book>,
+    /// How long somebody waits.
+    pub limits: Limits,
+}
+
+impl fmt::Debug for NetworkingPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetworkingPod").field("directories", &self.directories).finish()
+    }
+}

@@ -1,0 +1,349 @@
+//! A plugin container that runs: found, started, started again, or replaced.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use container::{Ending, Engine, Running};
+use model::{Error, Kind, Result};
+
+use super::call::verdict;
+use super::spec::{Plan, plan};
+use super::state::{Past, State, now};
+use super::wanted::hex;
+use super::{Key, Main, NetworkingPod, Wanted};
+use crate::call::{self, Verb};
+use crate::config::NetworkConfig;
+use crate::disk::{self, Lock, Share};
+
+/// How long a container may take to go by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A running container. While this is held it is not replaced.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) running: Running,
+    _turn: Lock,
+}
+
+/// Which containers will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// As it is wanted now.
+    Exact,
+    /// Any of the same key, such as one that was configured otherwise.
+    Any,
+}
+
+/// What [`NetworkingPod::watch`] saw.
+pub(crate) enum Watched {
+    Runs(Running),
+    /// On purpose.
+    Stopped,
+    /// It has ended, and is not started again before that.
+    After(Duration),
+}
+
+/// What [`NetworkingPod::start`] came to.
+enum Started {
+    Runs,
+    /// It ended by itself, and is not started again before that.
+    After(Duration),
+}
+
+impl NetworkingPod {
+    /// A look at a network's plugin by somebody who has all day: started if it has ended and may be
+    /// started again; not if it was stopped on purpose.
+    pub(crate) fn watch(&self, network: &NetworkConfig) -> Result<Watched> {
+        let wanted = Wanted::network(network);
+        let directory = self.plugin(&wanted.key);
+        if State::read(&directory)?.is_stopped {
+            return Ok(Watched::Stopped);
+        }
+        if let Some(held) = self.current(&wanted, Fit::Exact)? {
+            return Ok(Watched::Runs(held.running));
+        }
+        let turn = self.turn(&wanted.key, Instant::now() + self.limits.wait)?;
+        let _turn = turn.ok_or_else(|| busy(&wanted.key))?;
+        match self.start(&wanted, Renewal::IfEnded)? {
+            Started::After(pause) => Ok(Watched::After(pause)),
+            Started::Runs => {
+                // It may have ended again: then the next look says so.
+                let held = self.current(&wanted, Fit::Exact)?;
+                Ok(held.map_or(Watched::After(Duration::ZERO), |held| Watched::Runs(held.running)))
+            }
+        }
+    }
+
+    /// Why a network's plugin does not run.
+    pub(crate) fn why(&self, network: &NetworkConfig) -> String {
+        let directory = self.plugin(&Key::Network(network.name.clone()));
+        self.last_words(&directory).unwrap_or_else(|| "it was replaced or stopped".to_owned())
+    }
+
+    /// The directory of a plugin container.
+    pub(super) fn plugin(&self, key: &Key) -> PathBuf {
+        self.directories.plugins().join(key.to_string())
+    }
+
+    /// The container, running; waits for it until `deadline`.
+    pub(super) fn running(&self, wanted: &Wanted, fit: Fit, deadline: Instant) -> Result<Held> {
+        loop {
+            if let Some(held) = self.current(wanted, fit)? {
+                return Ok(held);
+            }
+            let pause = match self.turn(&wanted.key, deadline)? {
+                Some(_turn) => self.start(wanted, Renewal::IfEnded)?,
+                None => return Err(busy(&wanted.key)),
+            };
+            if let Started::After(pause) = pause {
+                if Instant::now() + pause > deadline {
+                    return Err(self.why_down(wanted));
+                }
+                thread::sleep(pause);
+            }
+        }
+    }
+
+    /// Starts the container if it does not run, whatever happened before; where its image or its
+    /// configuration has changed, a new one is started, and the old one ended when nobody calls it
+    /// any more.
+    pub(super) fn renew(&self, wanted: &Wanted, deadline: Instant) -> Result<()> {
+        let turn = self.turn(&wanted.key, deadline)?;
+        let _turn = turn.ok_or_else(|| busy(&wanted.key))?;
+        self.start(wanted, Renewal::Always).map(drop)
+    }
+
+    /// The turn to start and stop containers of this key.
+    pub(super) fn turn(&self, key: &Key, deadline: Instant) -> Result<Option<Lock>> {
+        let directory = self.plugin(key);
+        disk::make_directory(&directory)?;
+        Lock::until(&directory.join("lock"), Share::Alone, deadline)
+    }
+
+    /// The container that runs and fits. Takes no turn: this is all that most calls need.
+    fn current(&self, wanted: &Wanted, fit: Fit) -> Result<Option<Held>> {
+        let directory = self.plugin(&wanted.key);
+        let state = State::read(&directory)?;
+        let fits = fit == Fit::Any || state.settings == wanted.settings();
+        if !state.should_run() || !state.is_ready || !fits {
+            return Ok(None);
+        }
+        let calls = calls(&directory, &state.generation);
+        let Some(turn) = Lock::until(&calls, Share::Shared, Instant::now())? else {
+            return Ok(None);
+        };
+        let running = self.engine_of(&state.engine).adopt(&directory.join(&state.generation))?;
+        Ok(running.map(|running| Held { running, _turn: turn }))
+    }
+
+    /// What runs the containers of whom the configuration says this.
+    pub(super) fn engine_of(&self, said: &str) -> Engine {
+        match said {
+            "" => self.engine.clone(),
+            "native" => Engine::Native,
+            program => Engine::Runtime(program.into()),
+        }
+    }
+
+    /// Has the container running, with the turn taken.
+    fn start(&self, wanted: &Wanted, renewal: Renewal) -> Result<Started> {
+        let directory = self.plugin(&wanted.key);
+        let before = State::read(&directory)?;
+        let settings = wanted.settings();
+        let is_same = before.settings == settings;
+        let runs = match before.should_run() {
+            true => self.engine_of(&before.engine).adopt(&directory.join(&before.generation))?,
+            false => None,
+        };
+        if runs.is_some() && is_same && before.is_ready && renewal == Renewal::IfEnded {
+            return Ok(Started::Runs);
+        }
+        let has_ended = before.should_run() && runs.is_none();
+        if has_ended && is_same && renewal == Renewal::IfEnded {
+            let pause = before.pause(now());
+            if !pause.is_zero() {
+                return Ok(Started::After(pause));
+            }
+        }
+        let told = |error: Error| {
+            let error = error.context(format!("plugin of {}", wanted.key));
+            let failed = State { error: Some(error.to_string()), ..State::read(&directory)? };
+            let failed = match failed.generation.is_empty() {
+                true => State { image: wanted.image.to_string(), ..failed },
+                false => failed,
+            };
+            failed.write(&directory)?;
+            Err(error)
+        };
+        self.start_new(wanted, &before, runs.as_ref(), renewal).or_else(told)
+    }
+
+    /// Starts the container of now beside the one of before.
+    fn start_new(
+        &self,
+        wanted: &Wanted,
+        before: &State,
+        runs: Option<&Running>,
+        renewal: Renewal,
+    ) -> Result<Started> {
+        let directory = self.plugin(&wanted.key);
+        let image = self.images.get(&wanted.image, &wanted.keys)?;
+        let settings = wanted.settings();
+        let id = image.id.to_string();
+        let generation: String =
+            hex(&[settings.as_bytes(), id.as_bytes()]).chars().take(16).collect();
+        let mut state = State {
+            settings,
+            generation: generation.clone(),
+            image: wanted.image.to_string(),
+            id,
+            engine: wanted.sandboxing.engine.clone().unwrap_or_default(),
+            is_ready: false,
+            is_stopped: false,
+            error: None,
+            ..before.clone()
+        };
+        let is_running = runs.is_some() && before.generation == generation;
+        if is_running && before.is_ready {
+            state.is_ready = true;
+            state.retired = self.retire(&directory, state.retired);
+            state.write(&directory)?;
+            return Ok(Started::Runs);
+        }
+        if before.generation != generation && !before.generation.is_empty() {
+            state.retired.push(before.current());
+        }
+        state.retired.retain(|past| past.generation != generation);
+        if !is_running {
+            if before.should_run() && runs.is_none() {
+                state.count_restart(now());
+            }
+            if renewal == Renewal::Always {
+                state.failures = 0;
+            }
+            state.started = now();
+        }
+        let plan = plan(self, wanted, &image, &generation)?;
+        state.write(&directory)?;
+        if let Err(error) = self.begin(wanted, &plan, &state) {
+            if runs.is_some() && before.generation != generation {
+                // What runs goes on serving.
+                let mut retired = before.retired.clone();
+                retired.retain(|past| past.generation != generation);
+                retired.push(state.current());
+                State { retired, ..before.clone() }.write(&directory)?;
+            }
+            return Err(error);
+        }
+        state.is_ready = true;
+        state.write(&directory)?;
+        state.retired = self.retire(&directory, state.retired);
+        state.write(&directory)?;
+        Ok(Started::Runs)
+    }
+
+    /// Starts it, and calls its setup where it has no main executable.
+    fn begin(&self, wanted: &Wanted, plan: &Plan, state: &State) -> Result<()> {
+        let directory = self.plugin(&wanted.key);
+        let place = directory.join(&state.generation);
+        disk::make_directory(&directory.join("volume"))?;
+        crate::volume::Volume::new(&self.directories.netns).prepare()?;
+        let running = self.engine_of(&state.engine).start(&place, &plan.spec, &plan.stdin)?;
+        let Main::OfImage(input) = &wanted.main else { return Ok(()) };
+        if !plan.needs_setup {
+            return Ok(());
+        }
+        let program = call::Verb::Setup.path();
+        let process = super::call::process([program.into()]);
+        let bounds = super::call::bounds(self.limits.call);
+        let ended = running.exec(&process, input, &bounds).map_err(|error| match error.kind() {
+            Kind::NotFound => Error::invalid(format!(
+                "the image has neither a main executable nor {}",
+                Verb::Setup.path().display()
+            )),
+            _ => error,
+        });
+        let done = ended.and_then(|ended| verdict(&ended, self.limits.call));
+        if let Err(error) = done {
+            running.stop(GRACE)?;
+            return Err(error.context("its setup"));
+        }
+        Ok(())
+    }
+
+    /// Ends replaced containers that nobody calls any more; gives those that are left.
+    pub(super) fn retire(&self, directory: &Path, retired: Vec<Past>) -> Vec<Past> {
+        let gone = |past: &Past| -> Result<bool> {
+            let path = calls(directory, &past.generation);
+            let Some(_turn) = Lock::now(&path)? else { return Ok(false) };
+            self.end(directory, past)?;
+            remove_tree(&directory.join(&past.generation))?;
+            remove_tree(&directory.join(format!("{}.root", past.generation)))?;
+            disk::remove(&path).map(|()| true)
+        };
+        // What cannot be ended now is tried again with the next start.
+        retired.into_iter().filter(|past| !gone(past).unwrap_or(false)).collect()
+    }
+
+    /// Ends a container of the plugin's.
+    pub(super) fn end(&self, directory: &Path, past: &Past) -> Result<()> {
+        match self.engine_of(&past.engine).adopt(&directory.join(&past.generation))? {
+            Some(running) => running.stop(GRACE),
+            None => Ok(()),
+        }
+    }
+
+    /// Why a plugin does not run.
+    fn why_down(&self, wanted: &Wanted) -> Error {
+        let why = self.last_words(&self.plugin(&wanted.key));
+        let why = why.unwrap_or_else(|| "it has ended".to_owned());
+        let what = format!("plugin of {}: {why}; it is started again soon", wanted.key);
+        Error::new(Kind::TryAgain, what)
+    }
+
+    /// What went wrong the last time.
+    pub(super) fn last_words(&self, directory: &Path) -> Option<String> {
+        let state = State::read(directory).ok()?;
+        let place = directory.join(&state.generation);
+        let ended = || match self.engine_of(&state.engine).last_end(&place).ok()?? {
+            Ending::Exited(code) => Some(format!("its main executable exited {code}")),
+            Ending::Signaled(signal) => {
+                Some(format!("its main executable was ended by signal {signal}"))
+            }
+            Ending::TimedOut | Ending::Unseen => Some("it ended with its container".to_owned()),
+        };
+        state.error.clone().or_else(|| ended().filter(|_| !state.generation.is_empty()))
+    }
+}
+
+/// When a container is started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewal {
+    /// Where it has ended, after a pause, or is to be another one.
+    IfEnded,
+    /// Also where its image is another one now, and without a pause.
+    Always,
+}
+
+/// The file that callers of a container share.
+pub(super) fn calls(directory: &Path, generation: &str) -> PathBuf {
+    directory.join(format!("{generation}.calls"))
+}
+
+fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::os(format!("removing {}", path.display()), cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn busy(key: &Key) -> Error {
+    Error::new(
+        Kind::TryAgain,
+        format!("plugin of {key}: it is being started by somebody else still"),
+    )
+}

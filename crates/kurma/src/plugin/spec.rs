@@ -1,0 +1,145 @@
+//! A container, from an image and what was configured.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use container::{Capabilities, Capability, Devices, Mount, Process, Propagation, Root, Spec};
+use image::{App, CapabilityChange, Image};
+use model::{Error, Result};
+
+use super::{Main, NetworkingPod, Wanted};
+use crate::{call, volume};
+
+/// Where what a plugin keeps is mounted.
+const STATE: &str = "/var/lib/cni";
+
+/// A container that can be started.
+pub(super) struct Plan {
+    pub(super) spec: Spec,
+    pub(super) stdin: Vec<u8>,
+    /// Whether its one-time setup has to be called: there is no main executable.
+    pub(super) needs_setup: bool,
+}
+
+/// Plans the container of `generation` in the plugin's directory.
+pub(super) fn plan(
+    pod: &NetworkingPod,
+    wanted: &Wanted,
+    image: &Image,
+    generation: &str,
+) -> Result<Plan> {
+    let no_app = || {
+        Error::invalid(format!("image {} has no app: nothing in it is meant to run", image.name))
+    };
+    let app = image.app.as_ref().ok_or_else(no_app)?;
+    let directory = pod.plugin(&wanted.key);
+    let (process, stdin) = match &wanted.main {
+        Main::OfImage(input) if !app.exec.is_empty() => (Some(process(image, app)?), input.clone()),
+        _ => (None, Vec::new()),
+    };
+    let is_privileged = wanted.sandboxing.privileged || app.isolators.privileged;
+    let no_new = app.isolators.no_new_privileges.unwrap_or(!is_privileged);
+    let short: String = generation.chars().take(8).collect();
+    let name = format!("{}-{short}", wanted.key);
+    let spec = Spec {
+        name: name.parse()?,
+        root: Root::Layers {
+            lowers: image.layers.clone(),
+            upper: directory.join(format!("{generation}.root")),
+        },
+        read_only: false,
+        mounts: mounts(pod, wanted, app, &directory.join("volume")),
+        process,
+        capabilities: capabilities(app, is_privileged)?,
+        no_new_privileges: no_new,
+        devices: if is_privileged { Devices::Host } else { Devices::Minimal },
+        cgroup: None,
+    };
+    let needs_setup = spec.process.is_none() && matches!(wanted.main, Main::OfImage(_));
+    Ok(Plan { spec, stdin, needs_setup })
+}
+
+/// The main executable, with the image's environment.
+fn process(image: &Image, app: &App) -> Result<Process> {
+    let (uid, gid) = owner(image, app)?;
+    let mut env: Vec<_> = app.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
+    for (key, value) in call::ENVIRONMENT {
+        if !app.environment.iter().any(|(given, _)| given == key) {
+            env.push((key.into(), value.into()));
+        }
+    }
+    Ok(Process {
+        env,
+        cwd: app.working_directory.clone().unwrap_or_else(|| "/".into()),
+        uid,
+        gid,
+        groups: app.supplementary_groups.clone(),
+        ..Process::new(&app.exec)
+    })
+}
+
+/// Who the main executable is.
+fn owner(image: &Image, app: &App) -> Result<(u32, u32)> {
+    let number = |name: &str| match name {
+        "" | "root" => Ok(0),
+        name => name.parse().map_err(|_| {
+            Error::unsupported(format!(
+                "image {} wants to run as {name:?}: name a number",
+                image.name
+            ))
+        }),
+    };
+    Ok((number(&app.user)?, number(&app.group)?))
+}
+
+/// What its processes may do: an image that is not privileged can ask for less or other things.
+fn capabilities(app: &App, is_privileged: bool) -> Result<Capabilities> {
+    let parse = |names: &[String]| -> Result<BTreeSet<Capability>> {
+        names.iter().map(|name| name.parse()).collect()
+    };
+    let usual = match is_privileged {
+        true => Capabilities::All,
+        false => Capabilities::of_network_plugin(),
+    };
+    match (&app.isolators.capabilities, usual) {
+        (Some(CapabilityChange::Retain(names)), _) if !is_privileged => {
+            parse(names).map(Capabilities::Set)
+        }
+        (Some(CapabilityChange::Remove(names)), Capabilities::Set(set)) => {
+            Ok(Capabilities::Set(&set - &parse(names)?))
+        }
+        (_, usual) => Ok(usual),
+    }
+}
+
+fn mounts(pod: &NetworkingPod, wanted: &Wanted, app: &App, state: &Path) -> Vec<Mount> {
+    let bind = |source: &Path, target: &Path, read_only| Mount::Bind {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        read_only,
+        propagation: Propagation::Private,
+    };
+    let mut mounts = vec![bind(state, Path::new(STATE), false)];
+    for point in &app.mount_points {
+        let book = pod.book.as_ref();
+        let source: Option<(&PathBuf, bool)> = match (point.name.as_str(), book) {
+            ("spoke-runtime", Some(book)) => Some((&book.runtime, point.read_only)),
+            ("spoke-state", Some(book)) => Some((&book.state, point.read_only)),
+            ("spoke-config", Some(book)) => Some((&book.config, true)),
+            _ => None,
+        };
+        // What is not there yet has nothing to share, and appears with the plugin's next start.
+        let there = source.filter(|(source, _)| source.exists());
+        mounts.extend(there.map(|(source, read_only)| bind(source, &point.path, read_only)));
+    }
+    let given = wanted.sandboxing.mounts.iter();
+    mounts.extend(given.map(|mount| bind(&mount.host, &mount.container, mount.read_only)));
+    // The last, so that nothing can lie over it.
+    mounts.push(Mount::Bind {
+        source: pod.directories.netns.clone(),
+        target: volume::INSIDE.into(),
+        read_only: false,
+        propagation: Propagation::Slave,
+    });
+    mounts
+}

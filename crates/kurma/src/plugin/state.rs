@@ -1,0 +1,187 @@
+//! What is remembered of a plugin container.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::Result;
+use serde_json::{Value, json};
+
+use crate::disk;
+
+/// Who lived for so long is not in trouble, in milliseconds.
+const LONG_LIFE: u64 = 60_000;
+/// The first pause before a restart, in milliseconds. Each further one is twice as long.
+const FIRST_PAUSE: u64 = 100;
+/// The longest pause, in milliseconds.
+const LONGEST_PAUSE: u64 = 30_000;
+
+/// The last start, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Digest of what was wanted.
+    pub(super) settings: String,
+    /// Which container: a digest of the settings and the image's content. Empty: none yet.
+    pub(super) generation: String,
+    /// The image, as it was asked for.
+    pub(super) image: String,
+    /// The id of that.
+    pub(super) id: String,
+    /// What runs it, as the configuration said; empty for the usual engine.
+    pub(super) engine: String,
+    /// When it was started, in milliseconds since 1970.
+    pub(super) started: u64,
+    /// How many starts in a row ended soon.
+    pub(super) failures: u32,
+    /// How often it was started again because it had ended.
+    pub(super) restarts: u32,
+    /// Whether it can be called: its one-time setup is done.
+    pub(super) is_ready: bool,
+    /// Whether it was stopped on purpose.
+    pub(super) is_stopped: bool,
+    /// What went wrong the last time.
+    pub(super) error: Option<String>,
+    /// Containers that were replaced, and may run still.
+    pub(super) retired: Vec<Past>,
+}
+
+/// A container of before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) generation: String,
+    /// What runs it.
+    pub(super) engine: String,
+}
+
+impl State {
+    pub(super) fn path(plugin: &Path) -> PathBuf {
+        plugin.join("state.json")
+    }
+
+    /// Of the plugin in this directory; as if there had been nothing where there is no record that
+    /// can be read, because a container can always be started anew.
+    pub(super) fn read(plugin: &Path) -> Result<Self> {
+        match disk::read(&Self::path(plugin)) {
+            Ok(value) => Ok(value.as_ref().map(Self::from_value).unwrap_or_default()),
+            Err(error) if error.kind() == model::Kind::Bug => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, plugin: &Path) -> Result<()> {
+        disk::write(&State::path(plugin), &self.to_value())
+    }
+
+    fn from_value(value: &Value) -> Self {
+        let text =
+            |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or_default();
+        let flag = |field: &str| value.get(field).and_then(Value::as_bool).unwrap_or_default();
+        let retired = value.get("retired").and_then(Value::as_array).into_iter().flatten();
+        let past = |value: &Value| {
+            let (generation, engine) = value.as_str()?.split_once(' ')?;
+            Some(Past { generation: generation.to_owned(), engine: engine.to_owned() })
+        };
+        // It becomes a part of a path.
+        let is_digest = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Self {
+            settings: text("settings"),
+            generation: Some(text("generation"))
+                .filter(|it| is_digest(&it.as_str()))
+                .unwrap_or_default(),
+            image: text("image"),
+            id: text("id"),
+            engine: text("engine"),
+            started: number("started"),
+            failures: u32::try_from(number("failures")).unwrap_or(u32::MAX),
+            restarts: u32::try_from(number("restarts")).unwrap_or(u32::MAX),
+            is_ready: flag("ready"),
+            is_stopped: flag("stopped"),
+            error: value.get("error").and_then(Value::as_str).map(str::to_owned),
+            retired: retired
+                .filter_map(past)
+                .filter(|past| is_digest(&past.generation.as_str()))
+                .collect(),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let retired =
+            self.retired.iter().map(|past| format!("{} {}", past.generation, past.engine));
+        json!({
+            "settings": self.settings, "generation": self.generation, "image": self.image,
+            "id": self.id, "engine": self.engine, "started": self.started, "failures": self.failures,
+            "restarts": self.restarts, "ready": self.is_ready, "stopped": self.is_stopped,
+            "error": self.error, "retired": retired.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The container itself.
+    pub(super) fn current(&self) -> Past {
+        Past { generation: self.generation.clone(), engine: self.engine.clone() }
+    }
+
+    /// Whether a container was started and should be running.
+    pub(super) fn should_run(&self) -> bool {
+        !self.generation.is_empty() && !self.is_stopped
+    }
+
+    /// How long to wait with the next start, where the container has ended by itself.
+    pub(super) fn pause(&self, now: u64) -> Duration {
+        let lived = now.saturating_sub(self.started);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(20)).min(LONGEST_PAUSE);
+        Duration::from_millis(pause.saturating_sub(lived))
+    }
+
+    /// Counts a start after an end that nobody wanted.
+    pub(super) fn count_restart(&mut self, now: u64) {
+        self.restarts = self.restarts.saturating_add(1);
+        let is_well = now.saturating_sub(self.started) >= LONG_LIFE;
+        self.failures = if is_well { 0 } else { self.failures.saturating_add(1) };
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_until_it_lives_long() {
+        let mut state = State { started: 1000, ..State::default() };
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            pauses.push(state.pause(state.started).as_millis());
+            state.count_restart(state.started + 1);
+        }
+        assert_eq!(pauses[..4], [100, 200, 400, 800]);
+        assert_eq!(pauses[9..], [30_000, 30_000]);
+        assert_eq!(state.pause(state.started + LONG_LIFE), Duration::ZERO);
+        state.count_restart(state.started + LONG_LIFE);
+        assert_eq!((state.failures, state.restarts), (0, 12));
+    }
+
+    #[test]
+    fn reads_what_it_writes() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(State::read(directory.path()).unwrap(), State::default());
+        let state = State {
+            generation: "0a".into(),
+            retired: vec![Past { generation: "0b".into(), engine: "runc".into() }],
+            error: Some("x".into()),
+            is_ready: true,
+            restarts: 3,
+            ..State::default()
+        };
+        state.write(directory.path()).unwrap();
+        assert_eq!(State::read(directory.path()).unwrap(), state);
+        std::fs::write(State::path(directory.path()), r#"{"generation": "../x"}"#).unwrap();
+        assert_eq!(State::read(directory.path()).unwrap().generation, "");
+        std::fs::write(State::path(directory.path()), "{").unwrap();
+        assert_eq!(State::read(directory.path()).unwrap(), State::default());
+    }
+}

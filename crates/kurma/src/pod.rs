@@ -1,0 +1,73 @@
+//! Pods: what is connected to networks.
+
+mod deprovision;
+mod provision;
+mod record;
+mod shelf;
+
+use model::{Error, Result};
+
+pub use deprovision::Owed;
+pub use record::{Attachment, Record, Stage, State};
+
+use crate::PodId;
+use crate::call::Call;
+use crate::config::PodNetworks;
+use crate::plugin::NetworkingPod;
+use crate::volume::{INSIDE, Volume};
+use shelf::Shelf;
+
+/// The pods of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Pods<'a> {
+    plugins: &'a NetworkingPod,
+    networks: &'a PodNetworks,
+}
+
+impl<'a> Pods<'a> {
+    /// Pods that `plugins` connect to `networks`.
+    pub fn new(plugins: &'a NetworkingPod, networks: &'a PodNetworks) -> Self {
+        Self { plugins, networks }
+    }
+
+    /// Every pod that something was done for.
+    ///
+    /// # Errors
+    /// Where a record cannot be read.
+    pub fn list(&self) -> Result<Vec<Record>> {
+        let shelf = self.shelf();
+        let mut records = Vec::new();
+        for pod in shelf.pods()? {
+            records.extend(shelf.read(&pod)?);
+        }
+        Ok(records)
+    }
+
+    /// One pod.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where nothing was done for it.
+    pub fn get(&self, pod: &PodId) -> Result<Record> {
+        let none = || Error::not_found(format!("pod {pod} is not provisioned"));
+        self.shelf().read(pod)?.ok_or_else(none)
+    }
+
+    fn shelf(&self) -> Shelf {
+        Shelf::new(self.plugins.directories.pods())
+    }
+
+    fn volume(&self) -> Volume<'a> {
+        Volume::new(&self.plugins.directories.netns)
+    }
+}
+
+impl Attachment {
+    /// What its plugin is called with.
+    fn call(&self, pod: &PodId) -> Result<Call> {
+        Ok(Call {
+            netns: format!("{INSIDE}/{pod}").into(),
+            container: pod.try_into()?,
+            interface: self.interface.clone(),
+        })
+    }
+}

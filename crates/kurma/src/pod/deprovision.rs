@@ -1,0 +1,150 @@
+//! Undoing a pod. There is one way: from the record, in reverse order, whoever begins it.
+
+use model::{Error, Kind, Result};
+
+use super::shelf::Turn;
+use super::{Pods, Record, Stage, State};
+use crate::config::NetworkConfig;
+use crate::plugin::Key;
+use crate::{Name, PodId};
+
+/// A plugin that is owed its `del`, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// Which network's.
+    pub network: Name,
+    /// What it said the last time.
+    pub error: String,
+}
+
+impl Pods<'_> {
+    /// Disconnects a pod from everything that it was connected to, in reverse order, and removes its
+    /// network namespace. A plugin that fails does not keep the others from it; its `del` stays owed,
+    /// and is called again by the next who deprovisions the pod, or [`Pods::settle`]. What is gone
+    /// is done.
+    ///
+    /// # Errors
+    /// [`Kind::TryAgain`] where a plugin has failed; why the record or the namespace cannot be removed.
+    pub fn deprovision(&self, pod: &PodId) -> Result<()> {
+        let turn = self.shelf().turn(pod)?;
+        let Some(record) = turn.read()? else {
+            self.volume().remove(pod)?;
+            return turn.forget();
+        };
+        let owed = self.undo(turn, record)?;
+        if owed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("pod {pod} is gone, but for {}; it is tried again", told(&owed));
+        Err(Error::new(Kind::TryAgain, what))
+    }
+
+    /// Undoes pods that somebody was killed with, and calls every `del` that is owed. Pods that
+    /// somebody does something for at the moment are left alone.
+    ///
+    /// # Errors
+    /// Where the records cannot be read; what fails for a pod is in the answer.
+    pub fn settle(&self) -> Result<Vec<(PodId, Result<()>)>> {
+        let mut settled = Vec::new();
+        for pod in self.shelf().pods()? {
+            let done = self.settle_one(&pod).transpose();
+            settled.extend(done.map(|done| (pod, done)));
+        }
+        Ok(settled)
+    }
+
+    /// Pods that are half made or half undone, by somebody or by nobody any more.
+    pub(crate) fn unsettled(&self) -> Result<Vec<PodId>> {
+        let records = self.list()?.into_iter();
+        Ok(records.filter(|record| record.stage != Stage::Ready).map(|record| record.pod).collect())
+    }
+
+    /// None where the pod is not to be undone.
+    pub(crate) fn settle_one(&self, pod: &PodId) -> Result<Option<()>> {
+        let Some(turn) = self.shelf().turn_now(pod)? else { return Ok(None) };
+        let Some(record) = turn.read()? else { return turn.forget().map(|()| None) };
+        if record.stage == Stage::Ready {
+            return Ok(None);
+        }
+        let owed = self.undo(turn, record)?;
+        match owed.is_empty() {
+            true => Ok(Some(())),
+            false => Err(Error::new(Kind::TryAgain, told(&owed))),
+        }
+    }
+
+    /// Settles what is owed, forgets the plugins of networks that are neither configured nor used,
+    /// and removes what is in the volume of namespaces without a pod.
+    ///
+    /// # Errors
+    /// Where the records cannot be read, or something cannot be removed.
+    pub fn clear(&self) -> Result<Vec<(PodId, Result<()>)>> {
+        let settled = self.settle()?;
+        let records = self.list()?;
+        let attachments = records.iter().flat_map(|record| &record.attachments);
+        let used: Vec<Key> =
+            attachments.map(|attachment| Key::Network(attachment.network.name.clone())).collect();
+        self.plugins.forget(self.networks, &used)?;
+        for name in crate::disk::names(&self.plugins.directories.netns, "")? {
+            let Ok(pod) = name.parse::<PodId>() else { continue };
+            let Some(turn) = self.shelf().turn_now(&pod)? else { continue };
+            if turn.read()?.is_none() {
+                self.volume().remove(&pod)?;
+                turn.forget()?;
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Undoes the pod, and forgets it where nothing is owed.
+    pub(super) fn undo(&self, turn: Turn, record: Record) -> Result<Vec<Owed>> {
+        let left = self.undo_attachments(&turn, record)?;
+        if left.attachments.is_empty() {
+            turn.forget()?;
+        }
+        Ok(failures(&left))
+    }
+
+    /// Calls every `del`, and removes the namespace; gives what is left.
+    pub(super) fn undo_attachments(&self, turn: &Turn, mut record: Record) -> Result<Record> {
+        record.stage = Stage::Going;
+        record.skipped.clear();
+        turn.write(&record)?;
+        let mut left = Vec::new();
+        while let Some(mut attachment) = record.attachments.pop() {
+            let now = self.now(&attachment.network);
+            let call = attachment.call(&record.pod)?;
+            if let Err(error) = self.plugins.del(now, &attachment.network, &call) {
+                attachment.state = State::Failed(error.to_string());
+                left.insert(0, attachment);
+            }
+            let both = record.attachments.iter().chain(&left).cloned().collect();
+            turn.write(&Record { attachments: both, ..record.clone() })?;
+        }
+        self.volume().remove(&record.pod)?;
+        Ok(Record { attachments: left, ..record })
+    }
+
+    /// A network as it is configured now; as it was, where it is not any more.
+    fn now<'a>(&'a self, then: &'a NetworkConfig) -> &'a NetworkConfig {
+        self.networks.network(&then.name).unwrap_or(then)
+    }
+}
+
+/// What a record says about the calls that failed.
+pub(super) fn failures(record: &Record) -> Vec<Owed> {
+    let failed = record.attachments.iter().map(|attachment| Owed {
+        network: attachment.network.name.clone(),
+        error: match &attachment.state {
+            State::Failed(error) => error.clone(),
+            _ => String::new(),
+        },
+    });
+    failed.collect()
+}
+
+/// All of them in one sentence.
+pub(super) fn told(owed: &[Owed]) -> String {
+    let each = owed.iter().map(|Owed { network, error }| format!("network \"{network}\": {error}"));
+    each.collect::<Vec<_>>().join("; ")
+}

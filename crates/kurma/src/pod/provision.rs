@@ -1,0 +1,146 @@
+//! Connecting a pod to its networks.
+
+use model::{Error, IfName, Kind, Result};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::shelf::Turn;
+use super::{Attachment, Pods, Record, Stage, State};
+use crate::config::{NetworkConfig, OnError};
+use crate::reply::Reply;
+use crate::template::Facts;
+use crate::{Name, PodId};
+
+/// How often a random name is tried that is taken.
+const TRIES: usize = 16;
+
+impl Pods<'_> {
+    /// Makes a pod's network namespace, and connects it to the networks `names`, in that order, or to
+    /// those that are default. A pod that has all that already is left as it is; what is left of a
+    /// call that was killed is undone before.
+    ///
+    /// # Errors
+    /// What a network says, after everything was undone (unless it is to be skipped);
+    /// [`Kind::NotFound`] for a network that is not configured; [`Kind::Conflict`] where the pod has
+    /// other networks; [`Kind::TryAgain`] where it still owes a plugin its `del`.
+    pub fn provision(&self, pod: &PodId, names: &[Name]) -> Result<Record> {
+        let networks = self.networks.chosen(names)?;
+        let wanted: Vec<Name> = networks.iter().map(|network| network.name.clone()).collect();
+        self.volume().prepare()?;
+        let turn = self.shelf().turn(pod)?;
+        if let Some(record) = turn.read()? {
+            match self.settled(&turn, record, &wanted)? {
+                Some(complete) => return Ok(complete),
+                None => {}
+            }
+        }
+        let netns = self.plugins.directories.netns_of(pod);
+        let mut record = Record::new(pod.clone(), netns, wanted);
+        turn.write(&record)?;
+        match self.connect(&turn, &mut record, &networks) {
+            Ok(()) => Ok(record),
+            Err(error) => {
+                let kind = error.kind();
+                let undone = self.undo(turn, record);
+                match undone {
+                    Ok(left) if left.is_empty() => Err(error),
+                    Ok(left) => Err(Error::new(
+                        kind,
+                        format!("{error}; undoing it: {}", super::deprovision::told(&left)),
+                    )),
+                    Err(worse) => Err(Error::new(kind, format!("{error}; undoing it: {worse}"))),
+                }
+            }
+        }
+    }
+
+    /// The pod as it is, where it is as wanted; none where nothing is left of it.
+    fn settled(&self, turn: &Turn, record: Record, wanted: &[Name]) -> Result<Option<Record>> {
+        let pod = record.pod.clone();
+        if record.stage == Stage::Ready && self.volume().has(&pod) {
+            if record.wanted == wanted {
+                return Ok(Some(record));
+            }
+            let has: Vec<&str> = record.wanted.iter().map(Name::as_str).collect();
+            let what =
+                format!("pod {pod} has other networks ({}): deprovision it first", has.join(", "));
+            return Err(Error::conflict(what));
+        }
+        let left = self.undo_attachments(turn, record)?;
+        if left.attachments.is_empty() {
+            return Ok(None);
+        }
+        let what = format!(
+            "pod {pod} is not undone yet, deprovision it first: {}",
+            super::deprovision::told(&super::deprovision::failures(&left))
+        );
+        Err(Error::new(Kind::TryAgain, what))
+    }
+
+    fn connect(&self, turn: &Turn, record: &mut Record, networks: &[&NetworkConfig]) -> Result<()> {
+        self.volume().make(&record.pod)?;
+        for network in networks {
+            let about = |error: Error| error.context(format!("network \"{}\"", network.name));
+            match self.attach(turn, record, network).map_err(about) {
+                Ok(()) => {}
+                Err(error) if network.on_error == OnError::Skip && error.kind() != Kind::Bug => {}
+                Err(error) => return Err(error),
+            }
+        }
+        record.stage = Stage::Ready;
+        turn.write(record)
+    }
+
+    fn attach(&self, turn: &Turn, record: &mut Record, network: &NetworkConfig) -> Result<()> {
+        let interface = match interface(record, network) {
+            Ok(interface) => interface,
+            Err(error) => {
+                record.skipped.push((network.name.clone(), error.to_string()));
+                return Err(error);
+            }
+        };
+        let attachment = Attachment { network: network.clone(), interface, state: State::Adding };
+        let call = attachment.call(&record.pod)?;
+        record.attachments.push(attachment);
+        turn.write(record)?;
+        let added = self.plugins.add(network, &call).and_then(|said| Reply::read(&said));
+        let state = match &added {
+            Ok(reply) => State::Added(reply.clone()),
+            Err(error) => State::Failed(error.to_string()),
+        };
+        if let Some(attachment) = record.attachments.last_mut() {
+            attachment.state = state;
+        }
+        turn.write(record)?;
+        added.map(drop)
+    }
+}
+
+/// The name of the interface that a network makes in the pod.
+fn interface(record: &Record, network: &NetworkConfig) -> Result<Option<IfName>> {
+    let facts = Facts { pod: &record.pod, num: record.num() };
+    for _ in 0..TRIES {
+        let rendered = network.interface.render(facts, &mut random)?;
+        let Some(name) = rendered.interface else { return Ok(None) };
+        if !record.has(&name) {
+            return Ok(Some(name));
+        }
+        if !rendered.is_random {
+            let what = format!("interface \"{name}\" is not unique on the container");
+            return Err(Error::conflict(what));
+        }
+    }
+    let template = network.interface.source();
+    Err(Error::conflict(format!("containerInterface {template:?} gives only names that are taken")))
+}
+
+fn random() -> Result<u8> {
+    let mut byte = [0];
+    loop {
+        match getrandom(&mut byte, GetRandomFlags::empty()) {
+            Ok(_) => return Ok(byte[0]),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::os("asking for random numbers", errno.into())),
+        }
+    }
+}
