@@ -11,6 +11,7 @@ mod hang;
 mod images;
 mod killed;
 mod plugins;
+mod registry;
 mod rootless;
 mod runtimes;
 mod seed;
