@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tests::fault_proxy::FaultProxy;
 use tests::neutron_lab::ApiLab;
 use tests::neutron_switch::Switch;
-use tests::remote_driver::Kuryr;
+use tests::remote_driver::{Kuryr, OvnDocker};
 use tests::{Plugins, World};
 
 use crate::{ended, names, test};
@@ -30,4 +30,18 @@ fn kuryr_is_what_it_is_known_for() {
     // What is gone is an error, which engines bear.
     assert!(ended(&verdicts, "warn").contains_key("unknown-endpoint"), "{verdicts:#?}");
     assert!(names(&verdicts, "pass").len() >= 6, "{verdicts:#?}");
+}
+
+/// OVN's driver for Docker: what it is known for is found.
+#[test]
+fn ovn_is_what_it_is_known_for() {
+    let world = World::new(&Plugins::subject());
+    let ovn = OvnDocker::start(&world);
+    let verdicts = test(&world, "openvswitch");
+    let failed = names(&verdicts, "fail");
+    // What is gone is an error, interfaces stay where engines do not leave, and it is of global scope but
+    // knows nothing of swarm's managers.
+    let known = ["delete-without-leave", "leave-repeated", "swarm-allocate"];
+    assert_eq!(failed, known, "{verdicts:#?}\n{}", ovn.log());
+    assert!(names(&verdicts, "pass").len() >= 25, "{verdicts:#?}");
 }

@@ -1,6 +1,6 @@
 //! The driver that Spoke serves.
 
-use tests::{Host, Plugins, Serve, World};
+use tests::{Held, Host, Plugins, Serve, World};
 
 use crate::{ended, names, test};
 
@@ -16,6 +16,16 @@ fn what_we_serve_violates_nothing() {
     // It is no driver of swarm's scope, and nobody restarts it here.
     assert_eq!(names(&verdicts, "skipped"), ["ipam-restart", "restart", "swarm-allocate"]);
     assert!(names(&verdicts, "pass").len() > 60, "{verdicts:#?}");
+}
+
+/// Killed in the middle of a container's life, with its socket held, as its units run it.
+#[test]
+fn a_restart_changes_nothing() {
+    let world = World::new(&Plugins::subject());
+    let held = Held::start(&world, &[]);
+    let kill = format!("kill -9 $(pgrep -f \"^{}/spoke serve\")", Plugins::MOUNT);
+    let verdicts = test(&world, &format!("spoke --only restart --restart '{kill}'"));
+    assert_eq!(names(&verdicts, "pass"), ["ipam-restart", "restart"], "{}", held.log());
 }
 
 #[test]

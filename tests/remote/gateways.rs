@@ -77,24 +77,106 @@ fn a_network_without_gateway_gets_one_beside() {
     bed.is_clean();
 }
 
-/// Nobody said that the container went: what else there is to collect is collected, and it can still
-/// be said.
+/// That a server of the container's answers on this port of the host.
+#[track_caller]
+fn answers(bed: &Bed, port: u16) {
+    let heard = bed.world.sh(&format!("busybox nc -w 5 127.0.0.1 {port} </dev/null"));
+    assert_eq!(heard.trim(), "from one", "port {port}");
+}
+
+/// Which ports the call programs.
+fn programmed(call: &tests::remote_driver::Asked) -> Vec<u64> {
+    let ports = call.body["Options"]["com.docker.network.portmap"].as_array().cloned();
+    ports.unwrap_or_default().iter().map(|port| port["HostPort"].as_u64().unwrap()).collect()
+}
+
+/// Docker's ports are the sandbox's: whoever is its gateway publishes all of them, whichever network they
+/// were named with, and they are never published twice.
 #[test]
-fn who_is_gone_is_led_nowhere() {
-    let bed = Bed::with_network(Manners { gateway: false, ..Manners::default() }, "");
-    bed.spoke("network connect net one");
-    assert!(bed.spoke("ps").contains("gwbridge"));
-    bed.world.sh("ip netns del one");
-    // The kernel takes a namespace apart behind the command's back.
-    let is_gone = (0..500).any(|_| {
-        let found = bed.spoke("gc");
-        assert!(!found.contains("sandbox"), "{found}");
-        !bed.spoke("ps").contains("gwbridge")
-    });
-    assert!(is_gone, "the pair goes with the namespace");
+fn ports_follow_whoever_leads_out() {
+    let bed = Bed::with_network(Manners::default(), "");
+    bed.spoke(&format!("{CREATE} b"));
+    bed.spoke("network create --subnet 10.211.0.0/24 bridged");
+    bed.world.sh(
+        "ip netns exec one sh -c 'while :; do echo from one | busybox nc -l -p 80; done >/dev/null 2>&1 &'",
+    );
+    bed.spoke("network connect --publish 8081:80 bridged one");
+    let listens = "until grep -q ':0050 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done";
+    bed.world.sh(&format!("ip netns exec one bash -c \"{listens}\""));
+    answers(&bed, 8081);
+    bed.driver.take();
+    // A plugin's network takes over, and adds one of its own.
+    bed.spoke("network connect --gw-priority 5 --publish 8082:80 net one");
+    let asked = bed.driver.take();
+    let told: Vec<_> =
+        asked.iter().filter(|it| it.method == "ProgramExternalConnectivity").collect();
+    assert_eq!(told.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082]]);
+    let silent = bed.world.try_sh("busybox nc -w 1 127.0.0.1 8081 </dev/null");
+    assert_ne!(silent.stdout.trim(), "from one", "our packet filter has let go");
+    let shown = bed.spoke("ports");
+    assert!(shown.matches("8081").count() == 1 && shown.contains("10.200.1.2:80"), "{shown}");
+    // Another endpoint of the same plugin: revoked on the old one, and then programmed on the new.
+    bed.spoke("network connect --gw-priority 9 b one");
+    let order = bed.order();
+    let revoked = order.find("RevokeExternalConnectivity").expect("net leads no more");
+    let programmed_at = order.find("ProgramExternalConnectivity").expect("b leads");
+    assert!(revoked < programmed_at, "{order}");
+    // A port that comes with a network that does not lead is programmed where the others are.
     bed.spoke("network disconnect net one");
-    bed.spoke("network rm net gwbridge");
+    bed.driver.take();
+    bed.spoke("network connect --publish 8083:80 net one");
+    let asked = bed.driver.take();
+    let told: Vec<_> =
+        asked.iter().filter(|it| it.method == "ProgramExternalConnectivity").collect();
+    assert_eq!(told.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082, 8083]]);
+    let order: Vec<&str> = asked.iter().map(|it| it.method.as_str()).collect();
+    assert_eq!(order.iter().filter(|it| **it == "RevokeExternalConnectivity").count(), 1);
+    // Each endpoint of the container is asked for what there is to say of it.
+    assert_eq!(order.iter().filter(|it| **it == "EndpointOperInfo").count(), 2, "{order:?}");
+    // Those that lead go: all ports are the bridge's.
+    for network in ["b", "net"] {
+        bed.spoke(&format!("network disconnect {network} one"));
+    }
+    for port in [8081, 8082, 8083] {
+        answers(&bed, port);
+    }
+    bed.refused("network connect --publish 8083:81 bridged two", &["8083"]);
+    bed.spoke("network disconnect bridged one");
+    assert!(!bed.spoke("ports").contains("808"));
+    bed.world.sh("ip netns pids one | xargs -r kill -9");
+    bed.spoke("network rm net b bridged");
     bed.is_clean();
+}
+
+/// Nobody said that the container went: what the plugin has for it is given back all the same, once the
+/// kernel has taken the namespace apart.
+#[test]
+fn who_is_gone_is_collected() {
+    for gateway in [false, true] {
+        let bed = Bed::with_network(Manners { gateway, ..Manners::default() }, "");
+        bed.spoke("network connect --publish 8080:80 net one");
+        // Not the namespace's path alone proves anything: a process is in it still.
+        bed.world.sh("ip netns exec one sleep 1000 >/dev/null 2>&1 &");
+        let within = bed.world.sh("until ip netns pids one | grep .; do :; done");
+        bed.world.sh("ip netns del one");
+        for _ in 0..5 {
+            bed.spoke("gc");
+        }
+        assert!(bed.spoke("ps").contains("net"), "it may be alive");
+        assert!(!bed.order().contains("Leave"));
+        bed.world.sh(&format!("kill -9 {}", within.trim()));
+        let is_gone = (0..500).any(|_| {
+            let found = bed.spoke("gc");
+            assert!(!found.contains("sandbox"), "{found}");
+            !bed.spoke("ps").contains("one")
+        });
+        assert!(is_gone, "the namespace's number goes with it: {}", bed.spoke("ps"));
+        let order = bed.order();
+        assert!(order.contains("Leave DeleteEndpoint ReleaseAddress"), "{order}");
+        assert!(!bed.spoke("ports").contains("8080"));
+        bed.spoke(if gateway { "network rm net" } else { "network rm net gwbridge" });
+        bed.is_clean();
+    }
 }
 
 #[test]

@@ -11,3 +11,4 @@ mod kuryr;
 mod life;
 mod lost;
 mod ours;
+mod ovn;

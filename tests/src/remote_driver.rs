@@ -11,6 +11,7 @@ mod ipam;
 mod listen;
 mod manners;
 mod network;
+mod ovn;
 mod range;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ pub use foreign::Kuryr;
 pub use listen::{Certificates, Tls};
 use listen::{Listening, Place};
 pub use manners::{Manners, Route};
+pub use ovn::OvnDocker;
 
 /// What becomes of a call.
 #[derive(Clone, Debug)]

@@ -274,7 +274,11 @@ impl Engine<'_> {
             }
             // Only its runtime knows.
             Phase::Reserved => false,
-            Phase::Attached(_) => self.presence(attachment) == Presence::Gone,
+            Phase::Attached(_) => match self.presence(attachment) {
+                Presence::Gone => true,
+                Presence::Alive => false,
+                Presence::Doubtful => self.is_ended(attachment),
+            },
         }
     }
 

@@ -33,6 +33,8 @@ impl Engine<'_> {
     pub fn connect(&self, request: &Request, priority: i32) -> Result<Attachment> {
         refuse_senseless(request)?;
         let had = self.ports_of(&request.container)?;
+        // Before anything else names it, with a number that others may get after it.
+        let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
         let id = self.attach_as(request, Role::Leading(priority))?.id;
         match self.settle(&id.container) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
@@ -57,6 +59,18 @@ impl Engine<'_> {
         let removed = self.remove(id);
         let settled = self.settle_rest(&id.container, &[]);
         removed.and(settled)
+    }
+
+    /// Whether the namespace of an attachment of ours is proved to be no more, although its path and its
+    /// link prove nothing.
+    pub(crate) fn is_ended(&self, attachment: &Attachment) -> bool {
+        let (Some(_), Some(sandbox)) = (&attachment.lead, &attachment.sandbox) else {
+            return false;
+        };
+        let roster = self.roster_of(&attachment.id.container).ok().flatten();
+        let known = roster.and_then(|read| read.value.namespace);
+        let its = known.filter(|namespace| namespace.inode == sandbox.inode);
+        its.is_some_and(|namespace| self.driver.is_ended(&namespace))
     }
 
     /// Adds to the transaction that the attachment is one of those of its sandbox, where Spoke

@@ -47,4 +47,4 @@ pub use pool::{
     RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
-pub use roster::{Roster, Steering};
+pub use roster::{Namespace, Roster, Steering};

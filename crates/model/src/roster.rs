@@ -16,8 +16,22 @@ pub struct Roster {
     /// it out publishes them all (libnetwork's port map).
     #[serde(default)]
     pub ports: Vec<PortMap>,
+    /// Its namespace, so that the end of that can be proved.
+    #[serde(default)]
+    pub namespace: Option<Namespace>,
     /// Whether what leads it out is what was chosen.
     pub steering: Steering,
+}
+
+/// What the kernel calls a network namespace as long as that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// [`crate::Sandbox::inode`]: another one may get it later.
+    pub inode: u64,
+    /// The inode of the namespace from which it is called so.
+    pub seen_from: u64,
+    /// Its number there.
+    pub number: u32,
 }
 
 /// Whether a sandbox is led out as was chosen.

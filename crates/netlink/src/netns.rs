@@ -1,5 +1,7 @@
 //! Network namespaces: proven to be one when opened, and never looked up by path again.
 
+mod id;
+
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;

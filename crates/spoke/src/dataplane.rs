@@ -15,7 +15,10 @@ use cni::Chain;
 use engine::port::{Driver, Offer, Presence, Stray};
 use linux::identity::Identity;
 use linux::{Life, Linux};
-use model::{Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Network, Result};
+use model::{
+    Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Namespace, Network, Result,
+    Sandbox,
+};
 
 use crate::config::Config;
 use cloud::Cloud;
@@ -226,6 +229,14 @@ impl Driver for Dataplane {
             Maker::Plugins | Maker::Cloud | Maker::Kernel => Ok(()),
             Maker::Remote => self.remote.create(network),
         }
+    }
+
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        crate::sandbox::namespace(sandbox).ok().flatten()
+    }
+
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        crate::sandbox::is_ended(namespace).unwrap_or(false)
     }
 
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use docker::driver::Within;
-use model::{Error, Kind, Result};
+use model::{Error, Kind, Namespace, Result, Sandbox};
 use netlink::{Links, Netns, Socket};
 
 /// What the namespace at `path` holds; none if there is no namespace there.
@@ -20,6 +20,23 @@ pub(crate) fn look(path: &Path) -> Result<Option<Within>> {
     let links = sandbox.enter(|| Socket::route()?.links(Links::default()))??;
     let links = links.into_iter().map(|link| link.name).collect();
     Ok(Some(Within { inode: sandbox.inode(), links }))
+}
+
+/// What the kernel calls the sandbox's namespace from here; none where another is at its path.
+pub(crate) fn namespace(sandbox: &Sandbox) -> Result<Option<Namespace>> {
+    let there = Netns::open(&sandbox.path)?;
+    if there.inode() != sandbox.inode {
+        return Ok(None);
+    }
+    let seen_from = Netns::current()?.inode();
+    let number = Socket::route()?.namespace_id(&there)?;
+    Ok(Some(Namespace { inode: sandbox.inode, seen_from, number }))
+}
+
+/// Whether the namespace is no more: the kernel takes its number away at its end and at no other time.
+pub(crate) fn is_ended(namespace: &Namespace) -> Result<bool> {
+    let is_seen_from_here = Netns::current()?.inode() == namespace.seen_from;
+    Ok(is_seen_from_here && !Socket::route()?.namespace_ids()?.contains(&namespace.number))
 }
 
 /// What is set in a container must never be set in the host.

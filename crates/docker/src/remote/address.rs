@@ -3,15 +3,18 @@
 mod tls;
 
 use std::fmt;
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::http::connect_unix;
 pub use tls::{Trust, TrustFiles};
 
 /// A host that does not answer at all is not waited for any longer.
@@ -123,10 +126,10 @@ impl Address {
         }
     }
 
-    /// A connection to it. A unix socket's is there at once or not at all.
+    /// A connection to it, or [`ErrorKind::TimedOut`] at the deadline.
     pub(super) fn connect(&self, deadline: Instant) -> io::Result<OwnedFd> {
         match self {
-            Address::Unix(path) => connect_unix(path),
+            Address::Unix(path) => connect_unix(path, deadline),
             Address::Tcp(host) | Address::Tls(host, _) => host.connect(deadline),
         }
     }
@@ -134,13 +137,13 @@ impl Address {
 
 impl Host {
     fn connect(&self, deadline: Instant) -> io::Result<OwnedFd> {
-        let mut why = io::Error::new(io::ErrorKind::NotFound, "the host's name has no address");
-        for address in (self.name.as_str(), self.port).to_socket_addrs()? {
-            let left = deadline.saturating_duration_since(Instant::now()).min(CONNECTING);
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            match TcpStream::connect_timeout(&address, left) {
+        let mut why = io::Error::new(ErrorKind::NotFound, "the host's name has no address");
+        let addresses = self.resolve(deadline)?;
+        for (tried, address) in addresses.iter().enumerate() {
+            // The others need time as well.
+            let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+            let left = left_until(deadline)?.min(CONNECTING) / others;
+            match TcpStream::connect_timeout(address, left) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return Ok(stream.into());
@@ -149,6 +152,55 @@ impl Host {
             }
         }
         Err(why)
+    }
+
+    /// The system's resolver knows no deadline: a thread that nobody waits for any longer ends when that
+    /// gives up.
+    fn resolve(&self, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.name.parse::<IpAddr>() {
+            return Ok(vec![(address, self.port).into()]);
+        }
+        within(deadline, {
+            let (name, port) = (self.name.clone(), self.port);
+            move || Ok((name.as_str(), port).to_socket_addrs()?.collect())
+        })
+    }
+}
+
+/// What `work` comes to before the deadline.
+fn within<T: Send + 'static>(
+    deadline: Instant,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (tell, told) = mpsc::sync_channel(1);
+    thread::Builder::new().name("resolve".to_owned()).spawn(move || {
+        // Nobody may be there to hear it.
+        let _ = tell.send(work());
+    })?;
+    told.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
+        Err(io::Error::new(ErrorKind::TimedOut, "the host's name was not resolved in time"))
+    })
+}
+
+fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Who accepts slowly lets its queue fill up: it is waited for, as it may be for an answer.
+fn connect_unix(socket: &Path, deadline: Instant) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(socket)?;
+    loop {
+        // The kernel counts microseconds, and takes none for no limit.
+        let left = left_until(deadline)?.max(Duration::from_micros(1));
+        set_socket_timeout(&fd, Timeout::Send, Some(left))?;
+        match rustix::net::connect(&fd, &address) {
+            // As unix(7) says that its time is over; or a signal came.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            done => return Ok(done.map(|()| fd)?),
+        }
     }
 }
 
@@ -173,6 +225,44 @@ mod tests {
             assert_eq!(Url::read(text).unwrap(), url, "{text}");
         }
         assert_eq!(host("fe80::1", 9).to_string(), "[fe80::1]:9");
+    }
+
+    #[test]
+    fn no_resolver_is_waited_for_beyond_the_deadline() {
+        let (release, held) = mpsc::channel::<()>();
+        let begin = Instant::now();
+        let late = within(begin + Duration::from_millis(50), move || {
+            let _ = held.recv();
+            Ok(())
+        });
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        drop(release);
+        assert_eq!(within(begin + Duration::from_secs(60), || Ok(7)).unwrap(), 7);
+        let found = host("localhost", 1).resolve(begin + Duration::from_secs(60)).unwrap();
+        assert!(found.iter().all(|address| address.ip().is_loopback()) && !found.is_empty());
+    }
+
+    /// One that accepts late is waited for, one that never does is not waited for any longer.
+    #[test]
+    fn a_full_queue_is_waited_for_within_the_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let flags = SocketFlags::CLOEXEC;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let soon = || Instant::now() + Duration::from_millis(50);
+        let _first = connect_unix(&path, soon()).unwrap();
+        let full = connect_unix(&path, soon()).unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::TimedOut);
+        thread::scope(|scope| {
+            let waiting =
+                scope.spawn(|| connect_unix(&path, Instant::now() + Duration::from_secs(60)));
+            rustix::net::accept(&listener).unwrap();
+            waiting.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub trait Calls: Send + Sync {
     /// Only looks, and calls nobody.
     fn life(&self, driver: &DriverName) -> Result<Life, Failed>;
 
+    /// What an administrator should know of how a driver is reached: that nobody checks who answers,
+    /// for one. Nothing of one that is not installed. Calls nobody.
+    fn warnings(&self, driver: &DriverName) -> Vec<String> {
+        let _ = driver;
+        Vec::new()
+    }
+
     /// Every driver that is installed on this host, by its socket or description, whether or not
     /// it lives. Sorted. Calls nobody.
     fn installed(&self) -> Vec<DriverName>;

@@ -1,9 +1,9 @@
 //! One request over a connection of its own.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Instant;
 
-use rustls::{ClientConnection, StreamOwned};
+use rustls::{AlertDescription, ClientConnection, StreamOwned};
 
 use super::address::Address;
 use crate::http::{Body, Head, Timed};
@@ -49,11 +49,14 @@ pub fn post(
     .into_bytes();
     request.extend_from_slice(body);
     stream.write_all(&request).and_then(|()| stream.flush()).map_err(unsent)?;
-    receive(stream).map_err(|error| Lost { was_sent: !is_refused(&error), error })
+    let mut from = BufReader::new(stream);
+    // Once an answer has begun, somebody has taken the request.
+    let begun = from.fill_buf().map(drop);
+    begun.map_err(|error| Lost { was_sent: !is_refused(&error), error })?;
+    receive(from).map_err(|error| Lost { was_sent: true, error })
 }
 
-fn receive(stream: Stream) -> io::Result<Reply> {
-    let mut from = BufReader::new(stream);
+fn receive(mut from: BufReader<Stream>) -> io::Result<Reply> {
     for _ in 0..MOST_HEADS {
         let Head { status, framing } = Head::read(&mut from)?;
         if (100..200).contains(&status) {
@@ -66,10 +69,26 @@ fn receive(stream: Stream) -> io::Result<Reply> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "there are only interim answers"))
 }
 
-/// TLS 1.3 tells only now that the other side does not want to talk to us.
+/// TLS 1.3 tells only now that the other side does not want to talk to us. Whatever else it complains of
+/// may come from who has read the request.
 fn is_refused(error: &io::Error) -> bool {
+    use AlertDescription as Alert;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(inner, Some(rustls::Error::AlertReceived(_)))
+    let Some(rustls::Error::AlertReceived(alert)) = inner else { return false };
+    matches!(
+        alert,
+        Alert::HandshakeFailure
+            | Alert::NoCertificate
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::CertificateRequired
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::DecryptError
+    )
 }
 
 /// A connection of the caller's own until `deadline`: for requests that this client would not send.

@@ -6,14 +6,20 @@ use model::{
     OwnerName, RemoteIpam, RemotePool, Result,
 };
 use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Remote;
 use super::endpoint::{chosen_mac, subject};
-use super::ledger::{Given, Page, Undo, pool_key};
+use super::ledger::{Given, Page, Record, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 /// How often an address is asked for again that is in the middle of being given back.
 const RACES: usize = 16;
+/// Whoever gives it back at that moment is waited for, and not for as long as a plugin may take.
+const BRIEFLY: Duration = Duration::from_secs(1);
+/// After so long it is looked whether he is done.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Which address is wanted, and for whom.
 #[derive(Clone)]
@@ -195,7 +201,8 @@ impl Remote {
         }
     }
 
-    /// Gives an address back that others owe to give back as well.
+    /// Gives an address back that others owe to give back as well, unless one of them is about to: then
+    /// it is left for later. Whoever waits for a page holds this one.
     fn give_up(
         &self,
         page: &mut Page,
@@ -205,10 +212,19 @@ impl Remote {
     ) -> Result<()> {
         let is_it = |undo: &Undo| undo.address_in(driver, pool) == Some(address.addr());
         for key in self.ledger.keys(super::ledger::Place::Owed)? {
-            if key == page.key() {
+            let owes = |record: &Record| record.entries.iter().any(|entry| is_it(&entry.undo));
+            if key == page.key() || !self.ledger.peek(&key)?.as_ref().is_some_and(owes) {
                 continue;
             }
-            if let Some(mut other) = self.ledger.find(&key)? {
+            let other = match self.find_soon(&key) {
+                Err(error) if error.kind() == Kind::TryAgain => {
+                    page.owe(self.now(), is_it);
+                    self.finish(page)?;
+                    return Err(error.context(format!("plugin {driver} gave {address}")));
+                }
+                other => other?,
+            };
+            if let Some(mut other) = other {
                 let before = other.record.entries.len();
                 other.record.entries.retain(|e| e.owed.is_none() || !is_it(&e.undo));
                 if other.record.entries.len() < before {
@@ -222,6 +238,19 @@ impl Remote {
             true => Err(Error::try_again(format!(
                 "plugin {driver} gave {address}, which is being given back"
             ))),
+        }
+    }
+
+    /// A page that others need not work on for long.
+    fn find_soon(&self, key: &str) -> Result<Option<Page>> {
+        let until = Instant::now() + BRIEFLY;
+        loop {
+            match self.ledger.find_idle(key) {
+                Err(error) if error.kind() == Kind::TryAgain && Instant::now() < until => {
+                    thread::sleep(LOOK);
+                }
+                found => return found,
+            }
         }
     }
 

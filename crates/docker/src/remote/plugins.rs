@@ -163,6 +163,10 @@ impl Calls for Plugins {
         Ok(found.life())
     }
 
+    fn warnings(&self, driver: &DriverName) -> Vec<String> {
+        self.find(driver).map(|installed| installed.warnings).unwrap_or_default()
+    }
+
     fn installed(&self) -> Vec<DriverName> {
         self.places.names().into_iter().collect()
     }

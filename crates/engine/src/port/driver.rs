@@ -3,7 +3,9 @@
 use super::Offer;
 use std::net::IpAddr;
 
-use model::{Attached, Attachment, Error, Family, IfName, Mac, Network, Result};
+use model::{
+    Attached, Attachment, Error, Family, IfName, Mac, Namespace, Network, Result, Sandbox,
+};
 
 /// Whether what a record describes is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,19 @@ pub trait Driver {
     fn create(&self, network: &Network) -> Result<()> {
         let _ = network;
         Ok(())
+    }
+
+    /// What the kernel calls the sandbox's namespace, where it can be told afterwards whether that is
+    /// there.
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        let _ = sandbox;
+        None
+    }
+
+    /// Whether the end of the namespace is proved, whatever became of its path.
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        let _ = namespace;
+        false
     }
 
     /// Leads the attachment's sandbox out through it, for these families and no others: its default

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Error, Family, Kind, Layer, Phase, PortMap, Process,
-    Result, Roster, Steering,
+    Attachment, AttachmentId, ContainerId, Error, Family, Kind, Layer, Namespace, Phase, PortMap,
+    Process, Result, Roster, Steering,
 };
 
 use super::choice::{Candidate, choose, needs_exit};
@@ -75,12 +75,15 @@ impl Engine<'_> {
             let mut ports = all(&read.value.ports, &members);
             ports.retain(|map| !withdrawn.contains(map));
             let next = next(&members, &ports, is_known);
+            let namespace = self.namespace_of(&members).or(read.value.namespace);
+            let is_written = (&ports, namespace) == (&read.value.ports, read.value.namespace);
             let steering = match next {
-                Next::Rest if is_settled && ports == read.value.ports => return Ok(()),
+                Next::Rest if is_settled && is_written => return Ok(()),
                 Next::Rest => Steering::Settled,
                 Next::Leave(_) | Next::Enter | Next::Lead => Steering::By(self.host.me()),
             };
-            let roster = Roster { steering, ports: ports.clone(), ..read.value.clone() };
+            let ids = read.value.members.clone();
+            let roster = Roster { members: ids, ports: ports.clone(), namespace, steering };
             if !self.replace_roster(container, &mut read, roster)? {
                 continue;
             }
@@ -103,6 +106,12 @@ impl Engine<'_> {
             Err(_) if !self.is_there(container)? => Ok(()),
             settled => settled,
         }
+    }
+
+    /// The namespace of the sandbox, if it is there: it may be another one than before.
+    fn namespace_of(&self, members: &[Attachment]) -> Option<Namespace> {
+        let sandboxes = members.iter().filter_map(|member| member.sandbox.as_ref());
+        sandboxes.filter_map(|sandbox| self.driver.namespace(sandbox)).last()
     }
 
     /// Whether any attachment of a container proves that its sandbox is there.

@@ -53,6 +53,10 @@ pub(crate) struct World {
     pub(crate) ways: Mutex<BTreeMap<String, Vec<Family>>>,
     pub(crate) keeps_in: Mutex<BTreeSet<String>>,
     pub(crate) gone: Mutex<BTreeSet<AttachmentId>>,
+    /// Of which nobody can tell.
+    pub(crate) unseen: Mutex<BTreeSet<AttachmentId>>,
+    /// Namespaces that are no more.
+    pub(crate) ended: Mutex<BTreeSet<u64>>,
     /// Which pool it gives.
     pub(crate) subnet: Mutex<IpNet>,
     pub(crate) dead: Mutex<BTreeSet<u32>>,
@@ -79,6 +83,8 @@ impl World {
             ways: Mutex::default(),
             keeps_in: Mutex::default(),
             gone: Mutex::default(),
+            unseen: Mutex::default(),
+            ended: Mutex::default(),
             subnet: Mutex::new("10.9.0.0/24".parse().unwrap()),
             dead: Mutex::default(),
             next: Mutex::new(2),
@@ -213,6 +219,15 @@ impl Driver for World {
         Ok(Offer { addresses, ..Offer::default() })
     }
 
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        let is_there = !self.ended.lock().unwrap().contains(&sandbox.inode);
+        is_there.then_some(Namespace { inode: sandbox.inode, seen_from: 7, number: 3 })
+    }
+
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        self.ended.lock().unwrap().contains(&namespace.inode)
+    }
+
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let id = attachment.id.clone();
         let what = format!("lead {} {families:?}", id.network);
@@ -259,6 +274,7 @@ impl Driver for World {
     fn presence(&self, attachment: &Attachment) -> Presence {
         match self.gone.lock().unwrap().contains(&attachment.id) {
             true => Presence::Gone,
+            false if self.unseen.lock().unwrap().contains(&attachment.id) => Presence::Doubtful,
             false => Presence::Alive,
         }
     }

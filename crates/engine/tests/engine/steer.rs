@@ -207,6 +207,27 @@ fn an_unled_sandbox_is_found() {
     assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
 }
 
+/// Where links prove nothing, the namespace's own end does, and nothing else.
+#[test]
+fn a_namespace_that_ended_is_proof_of_death() {
+    let world = world(&[("a", V4)]);
+    let engine = world.engine();
+    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    let other = Request {
+        sandbox: Some(Sandbox { path: "/run/netns/t".into(), inode: 2 }),
+        ..to(&world, "a", "t", "eth0")
+    };
+    engine.connect(&other, 0).unwrap();
+    world.unseen.lock().unwrap().extend([to(&world, "a", "s", "eth0").id(), other.id()]);
+    let found = engine.reconcile(Mode::Mend).unwrap();
+    assert!(found.iter().all(|it| matches!(it.what, Garbage::Doubtful(_))), "{found:?}");
+    assert_eq!(engine.attachments().unwrap().len(), 2);
+    world.ended.lock().unwrap().insert(2);
+    engine.reconcile(Mode::Mend).unwrap();
+    let left = engine.attachments().unwrap();
+    assert_eq!(left.iter().map(|it| it.id.container.as_str()).collect::<Vec<_>>(), ["s"]);
+}
+
 /// Processes that connect one sandbox at once agree on what leads it.
 #[test]
 fn processes_that_connect_at_once_agree() {

@@ -71,6 +71,7 @@ fn text(findings: &[FindingView]) -> String {
             (true, "free") => "freed",
             (true, "quarantine") => "quarantined",
             (true, "forget") => "forgotten",
+            (true, "settle") => "settled",
             (_, remedy) => remedy,
         };
         let cells = [finding.kind, &finding.subject, remedy, &finding.why];

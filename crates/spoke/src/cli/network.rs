@@ -102,10 +102,24 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
             Err(error) => return Err(error),
             Ok(()) => {
                 let text = names(output, &[network.name.to_string()])?;
-                return Ok(Answer { notes: hidden(&network, &facts), ..Answer::text(text) });
+                let mut notes = hidden(&network, &facts);
+                notes.extend(warnings(&network, world));
+                return Ok(Answer { notes, ..Answer::text(text) });
             }
         }
     }
+}
+
+/// What is to know of the Docker plugins that the network needs.
+fn warnings(network: &Network, world: &World) -> Vec<String> {
+    let mut names: Vec<_> = draft::plugins_of(network).into_iter().collect();
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let Ok(foreign) = (world.foreign)() else { return Vec::new() };
+    names.iter().flat_map(|name| foreign.calls.warnings(name)).collect()
 }
 
 /// Routes of this host that the network's subnets take the place of.

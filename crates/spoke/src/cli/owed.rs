@@ -14,7 +14,7 @@ pub(super) fn collect(gc: &GcArgs, world: &World) -> Result<Vec<FindingView>> {
         let is_written_off = |debt: &Debt| gc.force && debt.dead_end.is_some();
         let owed = foreign.remote.owed()?;
         let views = owed.iter().map(|debt| match is_written_off(debt) {
-            true => FindingView { done: false, ..written_off(debt) },
+            true => FindingView { done: false, ..written_off(debt, "to be left") },
             false => view(debt, false),
         });
         return Ok(views.collect());
@@ -24,17 +24,18 @@ pub(super) fn collect(gc: &GcArgs, world: &World) -> Result<Vec<FindingView>> {
     let is_written_off = |debt: &&Debt| {
         written_off.iter().any(|off| (&off.page, &off.what) == (&debt.page, &debt.what))
     };
+    let forgotten = written_off.iter().map(|debt| self::written_off(debt, "left"));
     let done = settled.done.iter().chain(&settled.moot).map(|debt| view(debt, true));
     let left = settled.left.iter().filter(|debt| !is_written_off(debt));
     let left = left.map(|debt| view(debt, false));
-    Ok(done.chain(written_off.iter().map(self::written_off)).chain(left).collect())
+    Ok(done.chain(forgotten).chain(left).collect())
 }
 
 /// What is not owed any more although nobody was called: what its plugin has stays there.
-fn written_off(debt: &Debt) -> FindingView {
+fn written_off(debt: &Debt, left: &str) -> FindingView {
     let said = view(debt, true);
     let plugin = debt.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
-    let why = format!("{}; left in the hands of {plugin}: {}", said.why, debt.held);
+    let why = format!("{}; {left} in the hands of {plugin}: {}", said.why, debt.held);
     FindingView { remedy: "forget", why, ..said }
 }
 
@@ -60,7 +61,7 @@ fn view(debt: &Debt, done: bool) -> FindingView {
         kind: "owed",
         subject: format!("{} to plugin {driver}", debt.what),
         why: format!("for {who}{tried}{hint}"),
-        remedy: if is_kept { "keep" } else { "free" },
+        remedy: if is_kept { "keep" } else { "settle" },
         done,
     }
 }

@@ -391,7 +391,7 @@ pub(super) struct FindingView {
     pub(super) kind: &'static str,
     pub(super) subject: String,
     pub(super) why: String,
-    /// `free`, `quarantine`, `forget`, `keep`, or `decide`: a person must.
+    /// `free`, `quarantine`, `settle`, `forget`, `keep`, or `decide`: a person must.
     pub(super) remedy: &'static str,
     /// Whether the remedy was applied.
     pub(super) done: bool,

@@ -71,8 +71,7 @@ impl Plugins {
         let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
         let mut made = linux.attach(&within(joined.kernel))?;
-        let is_led_later = attachment.lead.is_some() && !joined.gateways.is_empty();
-        if is_led_later {
+        if attachment.lead.is_some() {
             // Whoever chooses what leads the sandbox out must know that this one could.
             let ways = remote.leading(attachment, &joined.gateways)?.into_iter();
             let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
@@ -103,11 +102,7 @@ impl Plugins {
         if let Some(made) = remote.leading(attachment, families)? {
             linux.lead(&within(made), families)?;
         }
-        remote.lead(attachment, families)?;
-        if !families.is_empty() {
-            look(remote, attachment);
-        }
-        Ok(())
+        remote.lead(attachment, families)
     }
 
     /// As it was before it joined.

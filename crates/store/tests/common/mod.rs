@@ -150,6 +150,7 @@ pub(crate) fn roster(container: &str) -> Record {
     Record::Sandbox(Roster {
         members: [id("podman", container), id("kube", container)].into(),
         ports: Vec::new(),
+        namespace: None,
         steering: Steering::By(Process { pid: 1, start: 2 }),
     })
 }

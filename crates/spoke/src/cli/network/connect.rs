@@ -10,7 +10,7 @@ use docker::remote::said::{EndpointSaid, ExposedSaid};
 use engine::{Engine, Request};
 use model::{
     Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Layer, Link,
-    LinkKind, Network, Publish, Result, Runtime, Sandbox, Wiring,
+    LinkKind, Network, Phase, Publish, Result, Runtime, Sandbox, Wiring,
 };
 
 use crate::cli::args::{ConnectArgs, DisconnectArgs, Output};
@@ -68,7 +68,28 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
                 tries += 1;
             }
             Err(error) => return Err(error),
-            Ok(attachment) => return shown(&attachment, output),
+            Ok(attachment) => {
+                look(&engine, &container, world);
+                return shown(&attachment, output);
+            }
+        }
+    }
+}
+
+/// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
+/// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
+fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
+    let records = engine.attachments().unwrap_or_default();
+    let is_remote = |record: &&Attachment| {
+        let link = record.wiring.link.as_ref();
+        record.id.container == *container
+            && record.lead.is_some()
+            && matches!(record.phase, Phase::Attached(_))
+            && link.is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
+    };
+    for record in records.iter().filter(is_remote) {
+        if let Ok(foreign) = (world.foreign)() {
+            let _ = foreign.remote.info(record);
         }
     }
 }
