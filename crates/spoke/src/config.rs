@@ -2,6 +2,7 @@
 //! names. A missing file is an empty one; an unknown key is an error.
 
 mod daemon;
+mod kurma;
 mod kuryr;
 mod neutron;
 mod remote;
@@ -15,6 +16,7 @@ pub(crate) use daemon::{
     DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope,
     SpecConfig, TcpConfig,
 };
+pub(crate) use kurma::KurmaConfig;
 pub(crate) use kuryr::KuryrConfig;
 pub(crate) use neutron::{CloudSettings, NeutronConfig};
 pub(crate) use remote::RemoteConfig;
@@ -35,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) firewall: FirewallConfig,
     /// `[docker]`.
     pub(crate) docker: DockerConfig,
+    /// `[kurma]`.
+    pub(crate) kurma: KurmaConfig,
     /// `[kuryr]`.
     pub(crate) kuryr: KuryrConfig,
     /// `[neutron]`.
@@ -108,6 +112,7 @@ impl Config {
         let config: Self =
             toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
         config.docker.check()?;
+        config.kurma.check()?;
         config.kuryr.check()?;
         config.neutron.as_ref().map_or(Ok(()), NeutronConfig::check)?;
         config.remote.check()?;

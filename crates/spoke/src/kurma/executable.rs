@@ -8,23 +8,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
-use model::{ContainerId, Error, IfName, Result};
+use kurma::call::{Call, Verb};
+use model::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::wrapped::{Pod, Wrapped};
+use super::wrapped::Wrapped;
 use crate::cli;
-
-/// Which of the executables this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    /// Connects a pod.
-    Add,
-    /// Disconnects it.
-    Del,
-    /// Stands for the plugin while it runs.
-    Setup,
-}
 
 /// The directory that the executables are in.
 const DIRECTORY: &str = "network";
@@ -87,44 +77,16 @@ fn answer(verb: Verb, text: &[u8], arguments: &[OsString]) -> Result<String> {
     let wrapped = Wrapped::parse(text)?;
     match verb {
         Verb::Add => {
-            let pod = pod(arguments)?;
+            let call = Call::read(arguments)?;
             wrapped.validate()?;
-            wrapped.add(&pod).map(|result| format!("{result}\n"))
+            wrapped.add(&call).map(|reply| format!("{}\n", reply.to_value()))
         }
-        Verb::Del => wrapped.del(&pod(arguments)?).map(|()| String::new()),
+        Verb::Del => wrapped.del(&Call::read(arguments)?).map(|()| String::new()),
         Verb::Setup => {
             wrapped.validate()?;
             wait().map(|()| String::new())
         }
     }
-}
-
-/// The three arguments. The interface may be empty or missing where the network names none.
-fn pod(arguments: &[OsString]) -> Result<Pod> {
-    let text = |argument: &OsString| {
-        let text = argument.to_str().map(str::to_owned);
-        text.ok_or_else(|| Error::invalid(format!("the argument {argument:?} is not UTF-8")))
-    };
-    let words = arguments.iter().map(text).collect::<Result<Vec<String>>>()?;
-    let (netns, uuid, interface) = match words.as_slice() {
-        [netns, uuid] => (netns, uuid, ""),
-        [netns, uuid, interface] => (netns, uuid, interface.as_str()),
-        _ => {
-            let usage = "give the path of the network namespace, the pod's UUID and its interface";
-            return Err(Error::invalid(format!("{usage}; there are {} arguments", words.len())));
-        }
-    };
-    if !Path::new(netns).is_absolute() {
-        return Err(Error::invalid(format!(
-            "the network namespace {netns:?} is not an absolute path"
-        )));
-    }
-    let uuid: ContainerId = uuid.parse().map_err(|error: Error| error.context("the pod's UUID"))?;
-    let interface: Option<IfName> = match interface {
-        "" => None,
-        name => Some(name.parse().map_err(|error: Error| error.context("the pod's interface"))?),
-    };
-    Ok(Pod { netns: netns.clone(), uuid, interface })
 }
 
 /// Until somebody wants the plugin to end.
@@ -157,23 +119,5 @@ mod tests {
         assert_eq!(is(&["/usr/bin/add", "/n", "u", "eth0"]), None);
         assert_eq!(is(&["/opt/network/gc", "/n"]), None);
         assert_eq!(is(&[]), None);
-    }
-
-    #[test]
-    fn reads_two_or_three_arguments() {
-        let of = |list: &[&str]| pod(&words(list));
-        let pod = of(&["/n", "u-1", "eth0"]).unwrap();
-        assert_eq!(pod.interface.unwrap().as_str(), "eth0");
-        assert_eq!(of(&["/n", "u", ""]).unwrap().interface, None);
-        assert_eq!(of(&["/n", "u"]).unwrap().interface, None);
-        for (list, word) in [
-            (vec!["/n"], "there are 1 arguments"),
-            (vec!["n", "u", "eth0"], "not an absolute path"),
-            (vec!["/n", "a/b", "eth0"], "the pod's UUID"),
-            (vec!["/n", "u", "a-much-too-long-name"], "the pod's interface"),
-        ] {
-            let error = of(&list).unwrap_err().to_string();
-            assert!(error.contains(word), "{list:?}: {error}");
-        }
     }
 }

@@ -1,17 +1,18 @@
 //! A network of Kurma made by CNI plugins: our own in this process, any other out of the image's
 //! directories, one alone or several in a chain.
 //!
-//! Kurma keeps addresses by the names of CNI 0.2, so results are told in that form, whatever the
-//! plugins speak.
+//! Whatever version the plugins speak, the result is told as Kurma keeps it.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni::runtime::{CACHE, Cache, NetworkList, Programs, Runtime, Target};
-use cni::wire::{Command, Environment, Failure, Object, Success, Version};
+use cni::wire::{Command, Environment, Failure, Object, Version};
 use cni::{Output, Plugin};
-use model::{ContainerId, Error, IfName, Kind, Result};
+use kurma::call::Call;
+use kurma::reply::Reply;
+use model::{Error, Kind, Result};
 use serde_json::{Map, Value, json};
 
 use crate::plugin;
@@ -42,23 +43,10 @@ const FIELDS_OF_KURMA: [&str; 10] = [
     "privileged",
 ];
 
-/// For which pod plugins are called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pod {
-    /// The path of its network namespace.
-    pub(super) netns: String,
-    /// Its name for as long as it lives.
-    pub(super) uuid: ContainerId,
-    /// Its interface; none where the network names none.
-    pub(super) interface: Option<IfName>,
-}
-
 /// A network's configuration.
 #[derive(Debug)]
 pub(super) struct Wrapped {
     list: NetworkList,
-    /// The version that the configuration says, for programs that are alone.
-    version: Version,
     path: Vec<PathBuf>,
 }
 
@@ -96,7 +84,7 @@ impl Wrapped {
             true => NetworkList::parse(text.as_bytes()),
             false => NetworkList::parse_single(text.as_bytes()),
         };
-        Ok(Self { list: list?, version, path: PATH.map(PathBuf::from).to_vec() })
+        Ok(Self { list: list?, path: PATH.map(PathBuf::from).to_vec() })
     }
 
     /// Whether the plugins are there and our own understand their part. Changes nothing.
@@ -140,19 +128,19 @@ impl Wrapped {
         }
     }
 
-    /// Connects the pod. The result has the form of CNI 0.2.
-    pub(super) fn add(&self, pod: &Pod) -> Result<Value> {
-        let target = self.target(pod)?;
+    /// Connects a pod.
+    pub(super) fn add(&self, call: &Call) -> Result<Reply> {
+        let target = self.target(call)?;
         let result = match self.alone() {
             Some((plugin, config)) => native_add(plugin, &self.environment("ADD", &target), config),
             None => self.with(|runtime| runtime.add(&self.list, &target)),
         };
-        result.and_then(|result| self.reply(&result))
+        Reply::from_value(&result?).map_err(|error| error.context("the plugins' result"))
     }
 
     /// Disconnects it. What is gone is gone, also the namespace.
-    pub(super) fn del(&self, pod: &Pod) -> Result<()> {
-        let target = self.target(pod)?;
+    pub(super) fn del(&self, call: &Call) -> Result<()> {
+        let target = self.target(call)?;
         match self.alone() {
             Some((plugin, config)) => {
                 let environment = self.environment("DEL", &target);
@@ -176,9 +164,9 @@ impl Wrapped {
         Some((plugin, Value::Object(fields).to_string()))
     }
 
-    fn target(&self, pod: &Pod) -> Result<Target> {
+    fn target(&self, call: &Call) -> Result<Target> {
         let is_loopback = self.list.plugins.iter().all(|config| config.kind == "loopback");
-        let interface = match &pod.interface {
+        let interface = match &call.interface {
             Some(interface) => interface.clone(),
             None if is_loopback => "lo".parse()?,
             None => {
@@ -189,7 +177,8 @@ impl Wrapped {
                 )));
             }
         };
-        let mut target = Target::new(pod.uuid.clone(), pod.netns.clone(), interface);
+        let netns = call.netns.display().to_string();
+        let mut target = Target::new(call.container.clone(), netns, interface);
         let whole: Map<String, Value> =
             serde_json::from_slice(self.list.text()).unwrap_or_default();
         if let Some(Value::Object(arguments)) = whole.get("runtimeConfig") {
@@ -240,26 +229,6 @@ impl Wrapped {
                 said => Error::new(error.kind(), format!("{error}; plugins complained: {said}")),
             }
         })
-    }
-
-    /// A plugin may give no address at all, which CNI 0.2 cannot say and Kurma can. To Kurma's first
-    /// version an empty `dns` is a resolver without servers.
-    fn reply(&self, result: &Value) -> Result<Value> {
-        let doing = |error: Error| error.context("reading the plugins' result");
-        let empty = Map::new();
-        let object = Object::new("result", result.as_object().unwrap_or(&empty));
-        let success = Success::parse(&object, self.version).map_err(doing)?;
-        let is_bare = success.ips.is_empty();
-        let version = if is_bare { Version::V100 } else { Version::V020 };
-        let mut reply = success.render(version)?;
-        if let Some(fields) = reply.as_object_mut() {
-            fields.retain(|key, value| match key.as_str() {
-                "dns" => value.as_object().is_some_and(|dns| !dns.is_empty()),
-                _ => !is_bare,
-            });
-            fields.insert("cniVersion".into(), json!(Version::V020.as_str()));
-        }
-        Ok(reply)
     }
 }
 
@@ -346,25 +315,11 @@ mod tests {
 
     #[test]
     fn without_an_interface_there_is_only_loopback() {
-        let pod = Pod { netns: "/n".into(), uuid: "u".parse().unwrap(), interface: None };
+        let call = Call { netns: "/n".into(), container: "u".parse().unwrap(), interface: None };
         let loopback = parse(&json!({"name": "n", "type": "loopback"})).unwrap();
-        assert_eq!(loopback.target(&pod).unwrap().ifname.as_str(), "lo");
+        assert_eq!(loopback.target(&call).unwrap().ifname.as_str(), "lo");
         let bridge = parse(&json!({"name": "n", "type": "bridge"})).unwrap();
-        let error = bridge.target(&pod).unwrap_err().to_string();
+        let error = bridge.target(&call).unwrap_err().to_string();
         assert!(error.contains("has no containerInterface"), "{error}");
-    }
-
-    #[test]
-    fn results_are_told_as_kurma_keeps_them() {
-        let wrapped = parse(&json!({"name": "n", "type": "bridge"})).unwrap();
-        let new = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}],
-            "ips": [{"address": "10.0.0.2/24", "gateway": "10.0.0.1", "interface": 0}]});
-        let told = json!({"cniVersion": "0.2.0",
-            "ip4": {"ip": "10.0.0.2/24", "gateway": "10.0.0.1"}});
-        assert_eq!(wrapped.reply(&new).unwrap(), told);
-        let bare = json!({"dns": {"domain": "d"}});
-        let told = json!({"cniVersion": "0.2.0", "dns": {"domain": "d"}});
-        assert_eq!(wrapped.reply(&bare).unwrap(), told);
-        assert_eq!(wrapped.reply(&json!({})).unwrap(), json!({"cniVersion": "0.2.0"}));
     }
 }

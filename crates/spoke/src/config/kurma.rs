@@ -1,0 +1,218 @@
+//! `[kurma]`: the networking pod.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use container::Engine;
+use image::{KeyRule, Policy};
+use kurma::Directories;
+use model::{Error, Result};
+use serde::Deserialize;
+
+use super::StoreConfig;
+use super::daemon::absolute;
+
+/// Nobody waits longer for a plugin, in seconds.
+const LONGEST: u64 = 3600;
+
+/// Networks whose plugins run out of images.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct KurmaConfig {
+    /// Whether `spoke serve` runs the networking pod.
+    pub(crate) enabled: bool,
+    /// The file of networks, Kurma's own: JSON or YAML.
+    pub(crate) networks: PathBuf,
+    /// Plugin containers and the records of pods; `kurma` below `[store] runtime` unless given.
+    pub(crate) runtime: Option<PathBuf>,
+    /// The files that keep the pods' network namespaces.
+    pub(crate) netns: PathBuf,
+    /// The cache of images; `images` below `[store] state` unless given.
+    pub(crate) images: Option<PathBuf>,
+    /// Hosts that images may be fetched from without TLS.
+    pub(crate) insecure: Vec<String>,
+    /// Whose signatures images need.
+    pub(crate) keys: Vec<KeysConfig>,
+    /// Credentials for registries, a file as Docker and Podman have it.
+    pub(crate) auth: Option<PathBuf>,
+    /// What runs plugin containers.
+    pub(crate) engine: EngineName,
+    /// How long one call of a plugin may take, in seconds.
+    pub(crate) call_seconds: u64,
+    /// How long a call waits for a plugin that is not up, in seconds.
+    pub(crate) wait_seconds: u64,
+}
+
+/// Images whose name starts so must be signed by one of these keys.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeysConfig {
+    /// The beginning of the name; the empty one is every image's.
+    pub(crate) prefix: String,
+    /// OpenPGP public keys.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// What runs plugin containers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EngineName {
+    /// This program.
+    #[default]
+    Native,
+    /// runc(8), for its profiles.
+    Runc,
+    /// crun(1).
+    Crun,
+}
+
+impl Default for KurmaConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            networks: "/etc/kurma/kurma.json".into(),
+            runtime: None,
+            netns: "/var/lib/kurma/netns".into(),
+            images: None,
+            insecure: Vec::new(),
+            keys: Vec::new(),
+            auth: None,
+            engine: EngineName::Native,
+            call_seconds: 60,
+            wait_seconds: 10,
+        }
+    }
+}
+
+impl EngineName {
+    /// The engine of this name.
+    pub(crate) fn engine(self) -> Engine {
+        match self {
+            Self::Native => Engine::Native,
+            Self::Runc => Engine::Runtime("runc".into()),
+            Self::Crun => Engine::Runtime("crun".into()),
+        }
+    }
+}
+
+impl KurmaConfig {
+    /// Where everything is.
+    pub(crate) fn directories(&self, store: &StoreConfig) -> Directories {
+        let runtime = self.runtime.clone().unwrap_or_else(|| store.runtime.join("kurma"));
+        Directories { runtime, netns: self.netns.clone() }
+    }
+
+    /// Where images are kept.
+    pub(crate) fn cache(&self, store: &StoreConfig) -> PathBuf {
+        self.images.clone().unwrap_or_else(|| store.state.join("images"))
+    }
+
+    /// What may be fetched.
+    pub(crate) fn policy(&self) -> Policy {
+        let rule =
+            |keys: &KeysConfig| KeyRule { prefix: keys.prefix.clone(), files: keys.files.clone() };
+        Policy {
+            keys: self.keys.iter().map(rule).collect(),
+            insecure: self.insecure.clone(),
+            auth: self.auth.clone(),
+            ..Policy::default()
+        }
+    }
+
+    /// How long one call may take.
+    pub(crate) fn limit(&self) -> Duration {
+        Duration::from_secs(self.call_seconds)
+    }
+
+    /// How long a plugin that is not up is waited for.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.wait_seconds)
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<()> {
+        absolute("kurma.networks", &self.networks)?;
+        absolute("kurma.netns", &self.netns)?;
+        let given = [
+            ("kurma.runtime", &self.runtime),
+            ("kurma.images", &self.images),
+            ("kurma.auth", &self.auth),
+        ];
+        for (key, path) in given {
+            path.as_ref().map_or(Ok(()), |path| absolute(key, path))?;
+        }
+        let files = self.keys.iter().flat_map(|keys| &keys.files);
+        for path in files {
+            absolute("kurma.keys.files", path)?;
+        }
+        if let Some(keys) = self.keys.iter().find(|keys| keys.files.is_empty()) {
+            return Err(Error::invalid(format!(
+                "kurma.keys has no files for the prefix {:?}: nothing could be signed by them",
+                keys.prefix
+            )));
+        }
+        between("kurma.call_seconds", self.call_seconds, 1)?;
+        between("kurma.wait_seconds", self.wait_seconds, 0)
+    }
+}
+
+fn between(key: &str, seconds: u64, least: u64) -> Result<()> {
+    match (least..=LONGEST).contains(&seconds) {
+        true => Ok(()),
+        false => {
+            let what = format!("{key} is {seconds}; it must be between {least} and {LONGEST}");
+            Err(Error::invalid(what))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(&format!("[kurma]\n{text}"))
+    }
+
+    #[test]
+    fn follows_the_store_unless_told() {
+        let config = Config::parse("[store]\nruntime = \"/r\"\nstate = \"/s\"\n").unwrap();
+        let directories = config.kurma.directories(&config.store);
+        assert_eq!(directories.runtime, PathBuf::from("/r/kurma"));
+        assert_eq!(directories.netns, PathBuf::from("/var/lib/kurma/netns"));
+        assert_eq!(config.kurma.cache(&config.store), PathBuf::from("/s/images"));
+        let told = parse("runtime = \"/x\"\nimages = \"/y\"\nengine = \"crun\"").unwrap();
+        assert_eq!(told.kurma.directories(&told.store).runtime, PathBuf::from("/x"));
+        assert_eq!(told.kurma.cache(&told.store), PathBuf::from("/y"));
+        assert_eq!(told.kurma.engine.engine(), Engine::Runtime("crun".into()));
+    }
+
+    #[test]
+    fn keys_are_a_policy() {
+        let config =
+            parse("insecure = [\"h:5000\"]\nkeys = [{ prefix = \"krm.test/\", files = [\"/k\"] }]");
+        let policy = config.unwrap().kurma.policy();
+        assert_eq!(policy.insecure, ["h:5000"]);
+        let rule = KeyRule { prefix: "krm.test/".into(), files: vec!["/k".into()] };
+        assert_eq!(policy.keys, [rule]);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        for (text, word) in [
+            ("networks = \"k.json\"", "kurma.networks"),
+            ("netns = \"x\"", "kurma.netns"),
+            ("auth = \"x\"", "kurma.auth"),
+            ("engine = \"docker\"", "docker"),
+            ("call_seconds = 0", "between 1 and 3600"),
+            ("wait_seconds = 4000", "between 0 and 3600"),
+            ("keys = [{ prefix = \"a\", files = [] }]", "has no files"),
+            ("keys = [{ prefix = \"a\", files = [\"x\"] }]", "kurma.keys.files"),
+            ("pod_networks = []", "pod_networks"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}
