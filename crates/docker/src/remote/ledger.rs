@@ -10,23 +10,26 @@
 //! counts.
 
 mod entry;
+mod file;
 mod page;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{AttachmentId, DriverName, Error, Layer, NetworkName, Result};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub(super) use entry::{At, Entry, Given, Kept, KeptRoute, Owed, PoolAsked, Undo, pool_key};
+use file::{Why, decode, is_at, is_no_file, open};
 pub(super) use page::Page;
 
 /// Of what a page says; a later one is left alone.
@@ -38,6 +41,8 @@ const LONGEST: u64 = 4 << 20;
 const ASKING: Duration = Duration::from_millis(2);
 /// What a killed writer left is not in anybody's work after this.
 const STALE: Duration = Duration::from_hours(1);
+/// More files than this in the place of one page are left where they are.
+const MOST_ODD: u32 = 100;
 /// Between the name of a network and a number, where its page outlives it. No name holds it.
 const ENDED: char = '+';
 
@@ -79,12 +84,6 @@ pub(super) struct Record {
     /// The link by which the driver knows the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sandbox: Option<PathBuf>,
-}
-
-/// The least that is known of a page's form before its version is.
-#[derive(Deserialize)]
-struct Versioned {
-    version: u32,
 }
 
 impl Place {
@@ -181,6 +180,10 @@ impl Ledger {
                 let file = match open(&path) {
                     Ok(file) => file,
                     Err(error) if error.kind() == ErrorKind::NotFound => break,
+                    Err(error) if is_no_file(&error) => {
+                        self.put_aside(&path);
+                        return Err(self.unreadable(&path, &Why::Damaged(error.to_string())));
+                    }
                     Err(error) => return Err(failed("opening", &path, error)),
                 };
                 while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -228,7 +231,16 @@ impl Ledger {
         let Some(name) = path.file_name() else { return };
         let odd = self.directory.join("odd");
         let _ = make(&odd);
-        let _ = fs::rename(path, odd.join(name));
+        let names = (1..=MOST_ODD).map(|number| match number {
+            1 => name.to_owned(),
+            _ => format!("{}{ENDED}{number}", name.display()).into(),
+        });
+        for name in names {
+            match renameat_with(CWD, path, CWD, odd.join(name), RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                Ok(()) | Err(_) => return,
+            }
+        }
     }
 
     fn unreadable(&self, path: &Path, why: &Why) -> Error {
@@ -313,7 +325,11 @@ impl Ledger {
     /// Forgets what could not be read.
     pub(super) fn forget_odd(&self, name: &str) -> Result<()> {
         let path = self.directory.join("odd").join(name);
-        match fs::remove_file(&path) {
+        let removed = fs::remove_file(&path).or_else(|error| match is_no_file(&error) {
+            true => fs::remove_dir_all(&path),
+            false => Err(error),
+        });
+        match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(failed("removing", &path, error))
             }
@@ -338,50 +354,6 @@ impl Ledger {
 
     fn path(&self, place: Place, key: &str) -> PathBuf {
         self.directory.join(place.name()).join(key)
-    }
-}
-
-/// Why a page cannot be read.
-enum Why {
-    Later(u32),
-    Damaged(String),
-}
-
-fn decode(file: &File) -> Result<Record, Why> {
-    let mut text = Vec::new();
-    let damaged = |cause: &dyn std::fmt::Display| Why::Damaged(cause.to_string());
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(|error| damaged(&error))?;
-    if text.len() as u64 > LONGEST {
-        return Err(damaged(&"it is too long"));
-    }
-    let last = last_line(&text);
-    let read = serde_json::from_slice::<Record>(last);
-    let version = match &read {
-        Ok(record) => Some(record.version),
-        Err(_) => serde_json::from_slice::<Versioned>(last).ok().map(|form| form.version),
-    };
-    match version.filter(|version| *version > VERSION) {
-        Some(later) => Err(Why::Later(later)),
-        None => read.map_err(|error| damaged(&error)),
-    }
-}
-
-/// The last line that was written as a whole; everything where there is none.
-fn last_line(text: &[u8]) -> &[u8] {
-    let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else { return text };
-    text[..end].rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap_or(text)
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    OpenOptions::new().read(true).append(true).custom_flags(flags.cast_signed()).open(path)
-}
-
-/// Whether the file is still the one at `path`: whoever had the lock before may have replaced it.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
-        _ => false,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 
@@ -44,6 +46,22 @@ fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
     rig.restart("boot-4");
     rig.delete(&network);
     rig.is_clean();
+}
+
+#[test]
+fn what_is_no_file_is_put_aside_too() {
+    let (rig, _network, one) = attached();
+    let page = rig.pages().into_iter().find(|page| page.contains("endpoint-")).unwrap();
+    let path = rig.directory.path().join("ledger").join(page);
+    for put in [|path: &Path| symlink("/etc/passwd", path), |path: &Path| fs::create_dir(path)] {
+        fs::remove_file(&path).unwrap();
+        put(&path).unwrap();
+        let error = rig.remote.leave(&one).unwrap_err();
+        assert!(error.to_string().contains("is no page of the ledger"), "{error}");
+        assert!(fs::symlink_metadata(&path).is_err());
+        rig.remote.leave(&one).unwrap();
+        fs::write(&path, "").unwrap();
+    }
 }
 
 #[test]

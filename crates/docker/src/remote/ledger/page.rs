@@ -125,6 +125,11 @@ impl Page {
         }
         put?;
         self.sync(&directory)?;
+        if let Some((before, _)) = &self.there
+            && *before != place
+        {
+            self.sync(&self.ledger.directory.join(before.name()))?;
+        }
         self.there = Some((place, lock));
         Ok(())
     }
