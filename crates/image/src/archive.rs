@@ -32,7 +32,7 @@ fn take(pull: &Pull<'_>, file: File, name: &str, tag: Option<&str>) -> Result<Pu
     if table.has("index.json") {
         let index = Index::read(&bounded(table.open("index.json")?)?)?;
         let image = select(&index.images, tag.as_deref(), pull.pin)?;
-        let (id, manifest) = pull.manifest(&table, table.document(image)?)?;
+        let (id, manifest) = pull.listed(&table, image)?;
         let parts = Parts { id, name: name.to_owned(), tag, manifest };
         return pull.assemble(&table, parts);
     }

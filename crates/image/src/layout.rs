@@ -37,8 +37,7 @@ impl Layout<'_> {
         let index = bounded(self.file(Path::new("index.json"))?)?;
         let Index { images } = Index::read(&index)?;
         let image = select(&images, tag, pull.pin)?;
-        let top = self.document(image)?;
-        let (id, manifest) = pull.manifest(self, top)?;
+        let (id, manifest) = pull.listed(self, image)?;
         let name = self.path.display().to_string();
         pull.assemble(self, Parts { id, name, tag: tag.map(ToOwned::to_owned), manifest })
     }

@@ -54,6 +54,18 @@ pub(crate) struct Parts {
 }
 
 impl Pull<'_> {
+    /// The image that is listed as `blob`, which may be an index.
+    ///
+    /// # Errors
+    /// As for [`manifest`](Self::manifest), and when it is not what its digest says.
+    pub(crate) fn listed(
+        &self,
+        blobs: &dyn Blobs,
+        blob: &Descriptor,
+    ) -> Result<(Digest, Manifest)> {
+        self.manifest(blobs, verified(blobs, blob)?)
+    }
+
     /// The image in `top`, which may be an index.
     ///
     /// # Errors
@@ -74,8 +86,7 @@ impl Pull<'_> {
                 }
                 Document::Index(images) => {
                     let image = choose(&images, &Platform::host())?;
-                    (bytes, kind) = blobs.document(image)?;
-                    verify(&image.digest, &Digest::of(image.digest.algorithm(), &bytes))?;
+                    (bytes, kind) = verified(blobs, image)?;
                 }
             }
         }
@@ -170,6 +181,13 @@ impl Pull<'_> {
             format!("the image is not the one that is pinned: {found}, not {pin}"),
         )
     }
+}
+
+/// A document that is what its digest says.
+fn verified(blobs: &dyn Blobs, blob: &Descriptor) -> Result<(Vec<u8>, Option<String>)> {
+    let (bytes, kind) = blobs.document(blob)?;
+    verify(&blob.digest, &Digest::of(blob.digest.algorithm(), &bytes))?;
+    Ok((bytes, kind))
 }
 
 /// What all of it hashes to.

@@ -122,7 +122,7 @@ impl Remote<'_> {
         loop {
             let reply = self.get(&format!("blobs/{}", blob.digest), "*/*")?;
             // One byte more, so that what is too long isn't taken for what it should be.
-            match io::copy(&mut reply.into_reader(blob.size + 1), &mut file) {
+            match io::copy(&mut reply.into_reader(u64::MAX).take(blob.size + 1), &mut file) {
                 Ok(count) if count >= blob.size => break,
                 Ok(_) | Err(_) if tries < TRIES => tries += 1,
                 Ok(count) => {
