@@ -15,6 +15,7 @@ mod image;
 mod images;
 pub mod layout;
 mod locator;
+mod owner;
 mod policy;
 pub mod registry;
 mod signature;
@@ -26,5 +27,10 @@ pub use digest::{Algorithm, Digest};
 pub use image::{Image, ImageId};
 pub use images::Images;
 pub use locator::{AppName, DOCKER_HUB, Locator, Reference, Source, Url};
+pub use owner::Owner;
 pub use policy::{KeyRule, Limits, Policy};
+pub use signature::verify;
 pub use transport::Proxy;
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,10 @@ pub(crate) fn is_host(text: &str) -> bool {
     };
     let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     let numbered = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-    !name.is_empty() && name.len() <= 253 && name.bytes().all(named) && numbered
+    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.len() <= 253
+        && name.bytes().all(named)
+        && numbered
 }
 
 #[cfg(test)]

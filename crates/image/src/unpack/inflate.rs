@@ -32,7 +32,10 @@ pub(crate) fn inflate<'a>(
     let taken = Rc::new(Cell::new(0));
     let counted = Counted { inner: reader, count: Rc::clone(&taken), most: limits.compressed };
     let mut reader = BufReader::with_capacity(1 << 16, counted);
-    let magic = reader.fill_buf().map_err(|error| Error::os("reading it", error))?;
+    let magic = reader.fill_buf().map_err(|error| match error.kind() {
+        io::ErrorKind::Other => Error::invalid("it cannot be read").because(error),
+        _ => Error::os("reading it", error),
+    })?;
     let starts = |with: &[u8]| magic.starts_with(with);
     let inner: Box<dyn Read + 'a> = match () {
         () if starts(GZIP) => Box::new(MultiGzDecoder::new(reader)),

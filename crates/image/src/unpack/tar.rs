@@ -151,9 +151,13 @@ impl<'a> Archive<'a> {
 impl Read for Archive<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        // A decompressor takes a read of nothing for its end.
+        if most == 0 {
+            return Ok(0);
+        }
         let count = self.reader.read(&mut buffer[..most])?;
         self.left -= count as u64;
-        match count == 0 && most > 0 {
+        match count == 0 {
             true => Err(io::ErrorKind::UnexpectedEof.into()),
             false => Ok(count),
         }

@@ -1,1 +1,194 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::tests::{Item, entry, gzip, tar};
+
+/// Unpacks layers over each other; gives the directory, beside which nothing may appear.
+fn unpack(layers: &[Vec<u8>]) -> (TempDir, Result<()>) {
+    let directory = TempDir::new().unwrap();
+    let into = directory.path().join("root");
+    fs::create_dir(&into).unwrap();
+    let mut budget = Budget::new(&Limits::default());
+    let mut all = layers.iter();
+    let result = all.try_for_each(|bytes| layer(&mut bytes.as_slice(), &into, &mut budget));
+    (directory, result)
+}
+
+fn read(directory: &TempDir, path: &str) -> String {
+    fs::read_to_string(directory.path().join("root").join(path)).unwrap()
+}
+
+#[test]
+fn entries_become_files() {
+    let items: [Item<'_>; 6] = [
+        ("./", b'5', b"", ""),
+        ("./a/", b'5', b"", ""),
+        ("./a/b", b'0', b"text", ""),
+        ("c/d/e", b'0', b"", ""),
+        ("a/l", b'2', b"", "/anywhere"),
+        ("h", b'1', b"", "./a/b"),
+    ];
+    let (directory, result) = unpack(&[tar(&items)]);
+    result.unwrap();
+    assert_eq!(read(&directory, "h"), "text");
+    let metadata = |path: &str| fs::metadata(directory.path().join("root").join(path)).unwrap();
+    assert_eq!(metadata("h").ino(), metadata("a/b").ino());
+    assert_eq!(metadata("a").permissions().mode() & 0o7777, 0o755);
+    assert_eq!((metadata("a/b").mode() & 0o7777, metadata("a/b").mtime()), (0o644, 1));
+    assert!(directory.path().join("root/a/l").is_symlink());
+}
+
+#[test]
+fn nothing_leads_out() {
+    let out = |path: &'static str| -> Item<'static> { (path, b'0', b"x", "") };
+    let cases: [&[Item<'_>]; 9] = [
+        &[out("../evil")],
+        &[out("a/../../evil")],
+        &[out("/evil")],
+        &[("l", b'2', b"", ".."), out("l/evil")],
+        &[("l", b'2', b"", "/tmp"), out("l/evil")],
+        &[("l", b'2', b"", "../evil"), ("h", b'1', b"", "l/x")],
+        &[("h", b'1', b"", "../../evil")],
+        &[("d/l", b'2', b"", "../.."), ("d/l/.wh.root", b'0', b"", "")],
+        &[("d", b'3', b"", "")],
+    ];
+    for items in cases {
+        let (directory, result) = unpack(&[tar(items)]);
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), model::Kind::Invalid, "{items:?}: {error}");
+        let there: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(there.len(), 1, "{items:?}");
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_file_is_replaced_not_followed() {
+    let lower = tar(&[("a", b'0', b"old", ""), ("l", b'2', b"", "a"), ("m", b'2', b"", "/")]);
+    let upper = tar(&[("l", b'0', b"new", ""), ("m", b'5', b"", ""), ("m/x", b'0', b"x", "")]);
+    let (directory, result) = unpack(&[lower, upper]);
+    result.unwrap();
+    assert_eq!((read(&directory, "a"), read(&directory, "l")), ("old".into(), "new".into()));
+    assert_eq!(read(&directory, "m/x"), "x");
+}
+
+#[test]
+fn links_within_are_followed_on_the_way() {
+    let lower = tar(&[("usr/lib", b'5', b"", ""), ("lib", b'2', b"", "usr/lib")]);
+    let (directory, result) = unpack(&[lower, tar(&[("lib/x", b'0', b"x", "")])]);
+    result.unwrap();
+    assert_eq!(read(&directory, "usr/lib/x"), "x");
+}
+
+#[test]
+fn whiteouts_remove_what_lower_layers_brought() {
+    let lower = tar(&[
+        ("a/x", b'0', b"1", ""),
+        ("a/y/z", b'0', b"1", ""),
+        ("b/x", b'0', b"1", ""),
+        ("c", b'0', b"1", ""),
+    ]);
+    let upper = tar(&[
+        ("a/new", b'0', b"2", ""),
+        ("a/y/new", b'0', b"2", ""),
+        ("a/.wh..wh..opq", b'0', b"", ""),
+        ("b/.wh.x", b'0', b"", ""),
+        ("b/.wh.none", b'0', b"", ""),
+        ("none/.wh.x", b'0', b"", ""),
+        (".wh.c", b'0', b"", ""),
+        ("c", b'5', b"", ""),
+    ]);
+    let (directory, result) = unpack(&[lower, upper]);
+    result.unwrap();
+    let there = |path: &str| directory.path().join("root").join(path).exists();
+    assert_eq!((read(&directory, "a/new"), read(&directory, "a/y/new")), ("2".into(), "2".into()));
+    for gone in ["a/x", "a/y/z", "b/x", "a/.wh..wh..opq"] {
+        assert!(!there(gone), "{gone}");
+    }
+    assert!(there("b") && there("c"));
+}
+
+#[test]
+fn limits_hold() {
+    let directory = TempDir::new().unwrap();
+    let many = tar(&[("a", b'0', b"12345", ""), ("b", b'0', b"12345", "")]);
+    for (unpacked, entries) in [(9, 2), (10, 1)] {
+        let mut budget = Budget::new(&Limits { unpacked, entries, ..Limits::default() });
+        let error = layer(&mut many.as_slice(), directory.path(), &mut budget).unwrap_err();
+        assert!(error.to_string().contains("bomb"), "{error}");
+    }
+}
+
+#[test]
+fn a_bomb_is_stopped() {
+    let bomb = gzip(&vec![0; 100 << 20]);
+    let mut reader = inflate(Box::new(bomb.as_slice()), &Limits::default()).unwrap();
+    let error = std::io::copy(&mut reader, &mut std::io::sink()).unwrap_err();
+    assert!(error.to_string().contains("bomb"), "{error}");
+    let limits = Limits { compressed: 100, ..Limits::default() };
+    let error = inflate(Box::new(bomb.as_slice()), &limits).err().unwrap();
+    assert_eq!(error.kind(), model::Kind::Invalid, "{error}");
+}
+
+#[test]
+fn paths_are_cleaned() {
+    for (name, path) in [("", None), ("./", None), ("a//b/./c/", Some("a/b/c"))] {
+        assert_eq!(clean(name.as_bytes()).unwrap().as_deref(), path.map(Path::new));
+    }
+    for name in ["/a", "..", "a/..", "a\0b", &"a".repeat(256), &"a/".repeat(2100)] {
+        assert!(clean(name.as_bytes()).is_err(), "{name:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// However an archive is damaged, it is refused or unpacked, and nothing appears beside.
+    #[test]
+    fn damaged_archives_harm_nobody(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = tar(&[
+            ("d/l", b'2', b"", "../../x"),
+            ("d/l/x", b'0', b"x", ""),
+            ("../d", b'5', b"", ""),
+            ("e", b'x', b"13 path=../e\n", ""),
+            ("f", b'L', b"../../../f\0", ""),
+            ("g", b'1', b"", "../../g"),
+            ("h/.wh..wh..opq", b'0', b"", ""),
+        ]);
+        // The sums are made right again, or nothing but them would be tested.
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        for block in bytes.chunks_exact_mut(512).filter(|block| block.iter().any(|byte| *byte != 0)) {
+            let sum: u32 = block.iter().enumerate().map(|(at, byte)| match at {
+                148..156 => 32,
+                _ => u32::from(*byte),
+            }).sum();
+            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+        bytes.truncate(cut.index(bytes.len() * 2).min(bytes.len()));
+        let (directory, _) = unpack(&[bytes]);
+        prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    /// Whatever paths an archive has, what is made is below.
+    #[test]
+    fn odd_paths_harm_nobody(paths in prop::collection::vec("[a./l]{1,12}", 1..8), kind in "[0125]") {
+        let kind = kind.as_bytes()[0];
+        let mut bytes = entry(&("l", b'2', b"", ".."));
+        for path in &paths {
+            bytes.extend(entry(&(path, kind, b"", "l/../..")));
+            bytes.extend(entry(&(path, b'0', b"x", "")));
+        }
+        bytes.extend([0; 1024]);
+        let (directory, _) = unpack(&[bytes]);
+        prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -65,6 +65,12 @@ impl Tree {
         if !self.made.insert(path.to_owned()) && self.twice == Twice::Refused {
             return Err(Error::invalid("it is in the archive twice"));
         }
+        if self.twice == Twice::Replaced {
+            // A directory stays where only what is in it was named.
+            let above = path.ancestors().skip(1).take_while(|above| !self.made.contains(*above));
+            let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
+            self.made.extend(above);
+        }
         let name = name(path)?;
         self.make_way(path, name, entry.kind)?;
         let parent = self.parent(path)?;
