@@ -46,6 +46,15 @@ pub trait Images: Send + Sync {
     fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image>;
 }
 
+impl Images for image::Images {
+    fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image> {
+        match keys {
+            [] => self.get(locator),
+            keys => self.requiring(keys).get(locator),
+        }
+    }
+}
+
 /// How long somebody waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

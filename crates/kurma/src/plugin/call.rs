@@ -35,10 +35,10 @@ pub struct Direct<'a> {
 }
 
 impl NetworkingPod {
-    /// Calls `add` of a network's plugin, and gives what it printed.
-    pub(crate) fn add(&self, network: &NetworkConfig, call: &Call) -> Result<Vec<u8>> {
-        let wanted = Wanted::network(network);
-        self.call(&wanted, network, (Verb::Add, call))
+    /// Calls `add` of a network's plugin, and gives what it printed. The outer error is that nothing
+    /// was begun.
+    pub(crate) fn add(&self, network: &NetworkConfig, call: &Call) -> Result<Result<Vec<u8>>> {
+        self.call(&Wanted::network(network), network, (Verb::Add, call))
     }
 
     /// Calls `del` of a network's plugin as it runs now. `now` is how it is configured now, and
@@ -49,25 +49,25 @@ impl NetworkingPod {
         network: &NetworkConfig,
         call: &Call,
     ) -> Result<()> {
-        self.call(&Wanted::network(now), network, (Verb::Del, call)).map(drop)
+        self.call(&Wanted::network(now), network, (Verb::Del, call))?.map(drop)
     }
 
     fn call(
         &self,
         wanted: &Wanted,
         network: &NetworkConfig,
-        what: (Verb, &Call),
-    ) -> Result<Vec<u8>> {
-        let (verb, call) = what;
+        (verb, call): (Verb, &Call),
+    ) -> Result<Result<Vec<u8>>> {
         let fit = if verb == Verb::Del { Fit::Any } else { Fit::Exact };
         let limit = network.limit.unwrap_or(self.limits.call);
         let process = process(call.command(verb));
-        let ended = self.exec(wanted, fit, &process, (&network.input(), limit))?;
-        let ended = ended.map_err(|error| match error.kind() {
-            Kind::NotFound => Error::invalid(format!("the image has no {}", verb.path().display())),
-            _ => error,
-        })?;
-        verdict(&ended, limit)
+        match self.exec(wanted, fit, &process, (&network.input(), limit))? {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let what = format!("the image has no {}", verb.path().display());
+                Err(Error::invalid(what))
+            }
+            ended => Ok(ended.and_then(|ended| verdict(&ended, limit))),
+        }
     }
 
     /// Runs a program of an image in the image's container, and gives how it ended. The image's own

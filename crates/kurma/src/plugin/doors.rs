@@ -41,7 +41,7 @@ impl NetworkingPod {
         if !state.generation.is_empty() {
             let calls = calls(&directory, &state.generation);
             let _calls = Lock::until(&calls, Share::Alone, deadline)?;
-            self.end(&directory, &state.current())?;
+            self.end(&directory, &state.generation)?;
         }
         let retired = self.retire(&directory, state.retired.clone());
         State { retired, failures: 0, ..state }.write(&directory)
@@ -81,7 +81,7 @@ impl NetworkingPod {
             }
             self.down(&key)?;
             let Some(_turn) = self.turn(&key, Instant::now())? else { continue };
-            let retired = [state.retired.clone(), vec![state.current()]].concat();
+            let retired = [state.retired.clone(), vec![state.generation.clone()]].concat();
             let retired = self.retire(&directory, retired);
             State { retired, ..State::default() }.write(&directory)?;
         }

@@ -10,7 +10,7 @@ use model::{Error, Kind, Result};
 
 use super::call::verdict;
 use super::spec::{Plan, plan};
-use super::state::{Past, State, now};
+use super::state::{State, now};
 use super::wanted::hex;
 use super::{Key, Main, NetworkingPod, Wanted};
 use crate::call::{self, Verb};
@@ -134,16 +134,16 @@ impl NetworkingPod {
         let Some(turn) = Lock::until(&calls, Share::Shared, Instant::now())? else {
             return Ok(None);
         };
-        let running = self.engine_of(&state.engine).adopt(&directory.join(&state.generation))?;
+        let running = self.engine.adopt(&directory.join(&state.generation))?;
         Ok(running.map(|running| Held { running, _turn: turn }))
     }
 
-    /// What runs the containers of whom the configuration says this.
-    pub(super) fn engine_of(&self, said: &str) -> Engine {
-        match said {
-            "" => self.engine.clone(),
-            "native" => Engine::Native,
-            program => Engine::Runtime(program.into()),
+    /// What starts this container. All engines find what any has started.
+    fn engine_of(&self, wanted: &Wanted) -> Engine {
+        match wanted.sandboxing.engine.as_deref() {
+            None => self.engine.clone(),
+            Some("native") => Engine::Native,
+            Some(program) => Engine::Runtime(program.into()),
         }
     }
 
@@ -154,7 +154,7 @@ impl NetworkingPod {
         let settings = wanted.settings();
         let is_same = before.settings == settings;
         let runs = match before.should_run() {
-            true => self.engine_of(&before.engine).adopt(&directory.join(&before.generation))?,
+            true => self.engine.adopt(&directory.join(&before.generation))?,
             false => None,
         };
         if runs.is_some() && is_same && before.is_ready && renewal == Renewal::IfEnded {
@@ -199,7 +199,6 @@ impl NetworkingPod {
             generation: generation.clone(),
             image: wanted.image.to_string(),
             id,
-            engine: wanted.sandboxing.engine.clone().unwrap_or_default(),
             is_ready: false,
             is_stopped: false,
             error: None,
@@ -213,9 +212,9 @@ impl NetworkingPod {
             return Ok(Started::Runs);
         }
         if before.generation != generation && !before.generation.is_empty() {
-            state.retired.push(before.current());
+            state.retired.push(before.generation.clone());
         }
-        state.retired.retain(|past| past.generation != generation);
+        state.retired.retain(|past| *past != generation);
         if !is_running {
             if before.should_run() && runs.is_none() {
                 state.count_restart(now());
@@ -231,8 +230,8 @@ impl NetworkingPod {
             if runs.is_some() && before.generation != generation {
                 // What runs goes on serving.
                 let mut retired = before.retired.clone();
-                retired.retain(|past| past.generation != generation);
-                retired.push(state.current());
+                retired.retain(|past| *past != generation);
+                retired.push(generation);
                 State { retired, ..before.clone() }.write(&directory)?;
             }
             return Err(error);
@@ -250,7 +249,7 @@ impl NetworkingPod {
         let place = directory.join(&state.generation);
         disk::make_directory(&directory.join("volume"))?;
         crate::volume::Volume::new(&self.directories.netns).prepare()?;
-        let running = self.engine_of(&state.engine).start(&place, &plan.spec, &plan.stdin)?;
+        let running = self.engine_of(wanted).start(&place, &plan.spec, &plan.stdin)?;
         let Main::OfImage(input) = &wanted.main else { return Ok(()) };
         if !plan.needs_setup {
             return Ok(());
@@ -274,13 +273,13 @@ impl NetworkingPod {
     }
 
     /// Ends replaced containers that nobody calls any more; gives those that are left.
-    pub(super) fn retire(&self, directory: &Path, retired: Vec<Past>) -> Vec<Past> {
-        let gone = |past: &Past| -> Result<bool> {
-            let path = calls(directory, &past.generation);
+    pub(super) fn retire(&self, directory: &Path, retired: Vec<String>) -> Vec<String> {
+        let gone = |past: &String| -> Result<bool> {
+            let path = calls(directory, past);
             let Some(_turn) = Lock::now(&path)? else { return Ok(false) };
             self.end(directory, past)?;
-            remove_tree(&directory.join(&past.generation))?;
-            remove_tree(&directory.join(format!("{}.root", past.generation)))?;
+            remove_tree(&directory.join(past))?;
+            remove_tree(&directory.join(format!("{past}.root")))?;
             disk::remove(&path).map(|()| true)
         };
         // What cannot be ended now is tried again with the next start.
@@ -288,8 +287,8 @@ impl NetworkingPod {
     }
 
     /// Ends a container of the plugin's.
-    pub(super) fn end(&self, directory: &Path, past: &Past) -> Result<()> {
-        match self.engine_of(&past.engine).adopt(&directory.join(&past.generation))? {
+    pub(super) fn end(&self, directory: &Path, past: &str) -> Result<()> {
+        match self.engine.adopt(&directory.join(past))? {
             Some(running) => running.stop(GRACE),
             None => Ok(()),
         }
@@ -307,7 +306,7 @@ impl NetworkingPod {
     pub(super) fn last_words(&self, directory: &Path) -> Option<String> {
         let state = State::read(directory).ok()?;
         let place = directory.join(&state.generation);
-        let ended = || match self.engine_of(&state.engine).last_end(&place).ok()?? {
+        let ended = || match self.engine.last_end(&place).ok()?? {
             Ending::Exited(code) => Some(format!("its main executable exited {code}")),
             Ending::Signaled(signal) => {
                 Some(format!("its main executable was ended by signal {signal}"))

@@ -26,8 +26,6 @@ pub(super) struct State {
     pub(super) image: String,
     /// The id of that.
     pub(super) id: String,
-    /// What runs it, as the configuration said; empty for the usual engine.
-    pub(super) engine: String,
     /// When it was started, in milliseconds since 1970.
     pub(super) started: u64,
     /// How many starts in a row ended soon.
@@ -41,15 +39,7 @@ pub(super) struct State {
     /// What went wrong the last time.
     pub(super) error: Option<String>,
     /// Containers that were replaced, and may run still.
-    pub(super) retired: Vec<Past>,
-}
-
-/// A container of before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Past {
-    pub(super) generation: String,
-    /// What runs it.
-    pub(super) engine: String,
+    pub(super) retired: Vec<String>,
 }
 
 impl State {
@@ -77,10 +67,6 @@ impl State {
         let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or_default();
         let flag = |field: &str| value.get(field).and_then(Value::as_bool).unwrap_or_default();
         let retired = value.get("retired").and_then(Value::as_array).into_iter().flatten();
-        let past = |value: &Value| {
-            let (generation, engine) = value.as_str()?.split_once(' ')?;
-            Some(Past { generation: generation.to_owned(), engine: engine.to_owned() })
-        };
         // It becomes a part of a path.
         let is_digest = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
         Self {
@@ -90,7 +76,6 @@ impl State {
                 .unwrap_or_default(),
             image: text("image"),
             id: text("id"),
-            engine: text("engine"),
             started: number("started"),
             failures: u32::try_from(number("failures")).unwrap_or(u32::MAX),
             restarts: u32::try_from(number("restarts")).unwrap_or(u32::MAX),
@@ -98,26 +83,20 @@ impl State {
             is_stopped: flag("stopped"),
             error: value.get("error").and_then(Value::as_str).map(str::to_owned),
             retired: retired
-                .filter_map(past)
-                .filter(|past| is_digest(&past.generation.as_str()))
+                .filter_map(Value::as_str)
+                .filter(is_digest)
+                .map(str::to_owned)
                 .collect(),
         }
     }
 
     fn to_value(&self) -> Value {
-        let retired =
-            self.retired.iter().map(|past| format!("{} {}", past.generation, past.engine));
         json!({
             "settings": self.settings, "generation": self.generation, "image": self.image,
-            "id": self.id, "engine": self.engine, "started": self.started, "failures": self.failures,
+            "id": self.id,  "started": self.started, "failures": self.failures,
             "restarts": self.restarts, "ready": self.is_ready, "stopped": self.is_stopped,
-            "error": self.error, "retired": retired.collect::<Vec<_>>(),
+            "error": self.error, "retired": self.retired,
         })
-    }
-
-    /// The container itself.
-    pub(super) fn current(&self) -> Past {
-        Past { generation: self.generation.clone(), engine: self.engine.clone() }
     }
 
     /// Whether a container was started and should be running.
@@ -171,7 +150,7 @@ mod tests {
         assert_eq!(State::read(directory.path()).unwrap(), State::default());
         let state = State {
             generation: "0a".into(),
-            retired: vec![Past { generation: "0b".into(), engine: "runc".into() }],
+            retired: vec!["0b".into()],
             error: Some("x".into()),
             is_ready: true,
             restarts: 3,

@@ -114,7 +114,7 @@ impl NetworkingPod {
         let directory = self.plugin(key);
         let state = State::read(&directory)?;
         let running = match state.should_run() {
-            true => self.engine_of(&state.engine).adopt(&directory.join(&state.generation))?,
+            true => self.engine.adopt(&directory.join(&state.generation))?,
             false => None,
         };
         let standing = match &running {

@@ -4,6 +4,7 @@ use model::{Error, IfName, Kind, Result};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::deprovision::{failures, told};
 use super::shelf::Turn;
 use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::{NetworkConfig, OnError};
@@ -28,29 +29,21 @@ impl Pods<'_> {
         let wanted: Vec<Name> = networks.iter().map(|network| network.name.clone()).collect();
         self.volume().prepare()?;
         let turn = self.shelf().turn(pod)?;
-        if let Some(record) = turn.read()? {
-            match self.settled(&turn, record, &wanted)? {
-                Some(complete) => return Ok(complete),
-                None => {}
-            }
+        if let Some(record) = turn.read()?
+            && let Some(complete) = self.settled(&turn, record, &wanted)?
+        {
+            return Ok(complete);
         }
         let netns = self.plugins.directories.netns_of(pod);
         let mut record = Record::new(pod.clone(), netns, wanted);
         turn.write(&record)?;
-        match self.connect(&turn, &mut record, &networks) {
-            Ok(()) => Ok(record),
-            Err(error) => {
-                let kind = error.kind();
-                let undone = self.undo(turn, record);
-                match undone {
-                    Ok(left) if left.is_empty() => Err(error),
-                    Ok(left) => Err(Error::new(
-                        kind,
-                        format!("{error}; undoing it: {}", super::deprovision::told(&left)),
-                    )),
-                    Err(worse) => Err(Error::new(kind, format!("{error}; undoing it: {worse}"))),
-                }
-            }
+        let Err(error) = self.connect(&turn, &mut record, &networks) else { return Ok(record) };
+        let kind = error.kind();
+        let and = |worse: String| Error::new(kind, format!("{error}; undoing it: {worse}"));
+        match self.undo(turn, record) {
+            Ok(left) if left.is_empty() => Err(error),
+            Ok(left) => Err(and(told(&left))),
+            Err(worse) => Err(and(worse.to_string())),
         }
     }
 
@@ -72,7 +65,7 @@ impl Pods<'_> {
         }
         let what = format!(
             "pod {pod} is not undone yet, deprovision it first: {}",
-            super::deprovision::told(&super::deprovision::failures(&left))
+            told(&failures(&left))
         );
         Err(Error::new(Kind::TryAgain, what))
     }
@@ -103,7 +96,16 @@ impl Pods<'_> {
         let call = attachment.call(&record.pod)?;
         record.attachments.push(attachment);
         turn.write(record)?;
-        let added = self.plugins.add(network, &call).and_then(|said| Reply::read(&said));
+        let added = match self.plugins.add(network, &call) {
+            Ok(added) => added.and_then(|said| Reply::read(&said)),
+            // There is nothing to undo.
+            Err(error) => {
+                record.attachments.pop();
+                record.skipped.push((network.name.clone(), error.to_string()));
+                turn.write(record)?;
+                return Err(error);
+            }
+        };
         let state = match &added {
             Ok(reply) => State::Added(reply.clone()),
             Err(error) => State::Failed(error.to_string()),
