@@ -7,3 +7,4 @@ mod discovery;
 mod faults;
 mod registry;
 mod support;
+mod tools;
