@@ -194,7 +194,9 @@ fn a_changed_plugin_is_replaced() {
         spy.configure(&json!([{"name": "a", "changed": true}]));
         Pods::new(&spy.pod, &spy.networks).provision(&pod(), &names(&["a"])).unwrap();
         assert_ne!(spy.pid("a").unwrap(), first);
-        assert!(!std::path::Path::new(&format!("/proc/{first}")).exists(), "the old one is gone");
+        let state = std::fs::read_to_string(format!("/proc/{first}/status"));
+        let is_alive = state.is_ok_and(|state| !state.contains("State:\tZ"));
+        assert!(!is_alive, "the old one has ended");
         assert_eq!(spy.status("a").restarts, 0);
         spy.configure(&json!([]));
         Pods::new(&spy.pod, &spy.networks).deprovision(&pod()).unwrap();

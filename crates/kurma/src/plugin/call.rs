@@ -111,11 +111,14 @@ impl NetworkingPod {
         loop {
             let held = self.running(wanted, fit, deadline)?;
             match held.running.exec(process, input, &bounds(limit)) {
-                // It was not begun.
-                Err(error)
-                    if error.kind() == Kind::TryAgain
-                        && held.running.ended().is_some()
-                        && Instant::now() < deadline => {}
+                // It was not begun: the container has ended, or is about to.
+                Err(error) if error.kind() == Kind::TryAgain => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    netlink::process::wait_for_end(&held.running.process(), left);
+                    if Instant::now() >= deadline {
+                        return Err(self.why_down(wanted));
+                    }
+                }
                 ended => return Ok(ended),
             }
         }

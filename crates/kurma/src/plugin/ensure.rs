@@ -295,7 +295,7 @@ impl NetworkingPod {
     }
 
     /// Why a plugin does not run.
-    fn why_down(&self, wanted: &Wanted) -> Error {
+    pub(super) fn why_down(&self, wanted: &Wanted) -> Error {
         let why = self.last_words(&self.plugin(&wanted.key));
         let why = why.unwrap_or_else(|| "it has ended".to_owned());
         let what = format!("plugin of {}: {why}; it is started again soon", wanted.key);
