@@ -13,6 +13,7 @@ mod facts;
 mod findings;
 mod install;
 mod ipam;
+mod kurma;
 mod kuryr;
 mod mapped;
 mod network;
@@ -46,6 +47,7 @@ use engine::Engine;
 use model::{Backend, Kind, Result, Timestamp};
 
 use crate::dataplane::Foreign;
+use crate::kurma::Host;
 use args::{Cli, Command};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
@@ -70,6 +72,8 @@ pub(crate) struct World<'a> {
     pub(crate) now: Timestamp,
     /// The socket at which Docker calls.
     pub(crate) socket: PathBuf,
+    /// The networking pod.
+    pub(crate) kurma: Host,
     /// The socket at which Docker calls the plugin kuryr, where that is served.
     pub(crate) kuryr: Option<PathBuf>,
     /// Neutron, where this host is configured for one.
@@ -152,6 +156,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
         Command::Serve => (world.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, world),
         Command::Docker(command) => docker::run(command, cli.output, world),
+        Command::Kurma(command) => kurma::run(command, cli.output, world),
         Command::Kuryr(command) => kuryr::run(command, cli.output, world),
         Command::Plugin(command) => plugin::run(command, cli.output, world),
         Command::Podman(command) => podman::run(command, cli.output, world),

@@ -49,13 +49,13 @@ pub(crate) enum What {
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,
-    /// A Docker plugin is owed a call that did not get through.
+    /// A plugin is owed a call that did not get through.
     Owed,
     /// It was made.
     Settled,
-    /// A Docker plugin was started.
+    /// A plugin was started: Docker's, or one out of an image.
     PluginCame,
-    /// A Docker plugin was taken away.
+    /// A plugin was taken away, or has ended.
     PluginGone,
     /// Something did not work.
     Failed,

@@ -2,6 +2,10 @@
 //! the CNI plugin that runs other plugins out of their images.
 
 mod executable;
+mod host;
+mod out_of_image;
 mod wrapped;
 
 pub(crate) use executable::{called, run};
+pub(crate) use host::Host;
+pub(crate) use out_of_image::{TYPE, run as run_out_of_image};

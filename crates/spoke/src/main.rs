@@ -23,7 +23,7 @@ mod worlds;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     }
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
         Some(plugin) => plugin::run(plugin),
+        None if name == Some(OsStr::new(kurma::TYPE)) => kurma::run_out_of_image(),
         None if name == Some(OsStr::new("cnitool")) => tool(&args),
         None => match netavark::called(name, &args) {
             Some(verb) => netavark::run(&verb),
@@ -99,6 +100,7 @@ fn command(args: Vec<OsString>) -> u8 {
         now: host::now(),
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
+        kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
         running: &|| running(&config.docker),

@@ -9,6 +9,7 @@ mod dhcp;
 mod guard;
 mod http;
 mod journal;
+mod kurma;
 mod kuryr;
 mod log;
 pub(crate) mod metrics;
@@ -228,6 +229,9 @@ impl Daemon {
             self.spawn("neutron", neutron::keep)?;
         }
         self.spawn("remote", remote::keep)?;
+        if self.has_networking_pod() {
+            self.spawn("kurma", kurma::keep)?;
+        }
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {

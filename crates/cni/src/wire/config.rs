@@ -55,6 +55,11 @@ impl Document {
         }
     }
 
+    /// All fields, as they are.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.map
+    }
+
     /// The object itself.
     pub fn root(&self) -> Object<'_> {
         Object::new("", &self.map)

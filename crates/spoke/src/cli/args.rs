@@ -14,6 +14,7 @@ pub(super) use create::{
     CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName,
 };
 
+use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
 use super::podman::PodmanCommand;
@@ -111,7 +112,7 @@ Examples:
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
 Nothing is lost when it is killed: it remembers nothing that is not in the book.
 
-Configuration: [docker], [kuryr], [remote], [metrics], [events] and [log] in /etc/spoke/config.toml.
+Configuration: [docker], [kurma], [kuryr], [remote], [metrics], [events] and [log] in /etc/spoke/config.toml.
 
 Examples:
   spoke docker install                let systemd run it
@@ -121,6 +122,18 @@ Examples:
     /// Make Spoke a network driver and IPAM driver of this host's Docker Engine
     #[command(subcommand)]
     Docker(DockerCommand),
+    /// Connect pods to networks whose plugins run out of images
+    #[command(
+        subcommand,
+        after_help = "Networks are those of /etc/kurma/kurma.json, as Kurma has them. Needs no \
+        daemon; with [kurma] enabled = true, `spoke serve` keeps the plugins running.
+
+Examples:
+  spoke kurma provision 146d7cef-fbf6-41da-a2f8-eba218597f9c
+  spoke kurma status
+  spoke kurma build-image --aci /srv/spoke.aci"
+    )]
+    Kurma(KurmaCommand),
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
     #[command(subcommand)]
     Kuryr(KuryrCommand),

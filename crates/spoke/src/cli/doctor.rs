@@ -71,6 +71,7 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
     }
     checks.extend(plugins::checks(world, &networks));
     checks.extend(plugins(world));
+    checks.extend(lost_ports(world));
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
     Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
 }
@@ -92,6 +93,20 @@ pub(super) fn clashes(world: &World, networks: &[Network], facts: &HostFacts) ->
         None => check.what,
     };
     checks.filter(|check| check.status != Status::Ok).map(sentence).collect()
+}
+
+/// Ports that somebody deleted in Neutron although containers have them.
+fn lost_ports(world: &World) -> Vec<Check> {
+    let lost = match (world.neutron)() {
+        Ok(Some(neutron)) => neutron.lost_ports().unwrap_or_default(),
+        // Whoever cannot ask for the cloud has lost none that we know of.
+        Ok(None) | Err(_) => Vec::new(),
+    };
+    let told = |lost: &neutron::naming::Lost| {
+        let what = format!("port {} of {} was deleted in Neutron", lost.port, lost.of);
+        Check::fail(what, "start the container again")
+    };
+    lost.iter().map(told).collect()
 }
 
 /// Networks and attachments; what the book has left over is noted.

@@ -20,7 +20,8 @@ use disk::{Directory, Entry};
 
 /// The name of every plugin but the program itself, which is one too.
 fn links() -> impl Iterator<Item = &'static str> {
-    Plugin::ALL.into_iter().map(Plugin::name).filter(|name| *name != PROGRAM)
+    let native = Plugin::ALL.into_iter().map(Plugin::name).filter(|name| *name != PROGRAM);
+    native.chain([crate::kurma::TYPE])
 }
 
 /// The copy of the program, and the type of the plugin that does everything.

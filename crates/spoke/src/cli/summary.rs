@@ -56,6 +56,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
         backend: config.firewall.backend,
         now: crate::host::now(),
         socket: config.docker.socket.clone(),
+        kurma: crate::kurma::Host::new(config, &|_| None),
         kuryr: None,
         neutron: &|| Ok(None),
         foreign: &|| Err(model::Error::bug("nobody asks plugins here")),

@@ -24,7 +24,7 @@ use store::Memory;
 use tempfile::TempDir;
 
 use super::{DroppingChain, Forward, HostFacts, HostLink, HostRoute, World, run};
-use crate::config::{Config, RemoteConfig, StoreConfig};
+use crate::config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use crate::dataplane::Foreign;
 
 /// 2026-11-18T12:00:00Z
@@ -50,6 +50,14 @@ struct Kernel {
     gone: RefCell<BTreeSet<String>>,
     strays: RefCell<Vec<(Stray, Presence)>>,
     removed: RefCell<Vec<String>>,
+}
+
+/// Kurma's networks below `root`.
+fn kurma_below(root: &Path) -> Config {
+    let kurma =
+        KurmaConfig { networks: root.join("etc/kurma/kurma.json"), ..KurmaConfig::default() };
+    let (runtime, state) = (root.join("run/spoke"), root.join("var/lib/spoke"));
+    Config { kurma, store: StoreConfig { runtime, state }, ..Config::default() }
 }
 
 fn no_plugins(root: &Path) -> Foreign {
@@ -119,6 +127,7 @@ impl Fixture {
             self.asked.borrow_mut().push(arguments.join(" "));
             Ok(())
         };
+        let config = kurma_below(self.root.path());
         let world = World {
             engine: &|| Ok(self.engine()),
             facts: &|| Ok(self.facts.clone()),
@@ -130,6 +139,7 @@ impl Fixture {
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
             foreign: &|| Ok(Arc::clone(&self.foreign)),
+            kurma: crate::kurma::Host::new(&config, &|_| None),
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
             events: self.path("run/spoke/events"),

@@ -12,6 +12,9 @@ use serde::Deserialize;
 use super::StoreConfig;
 use super::daemon::absolute;
 
+/// Where Kurma has the files that keep network namespaces.
+const NETNS: &str = "/var/lib/kurma/netns";
+
 /// Nobody waits longer for a plugin, in seconds.
 const LONGEST: u64 = 3600;
 
@@ -25,8 +28,8 @@ pub(crate) struct KurmaConfig {
     pub(crate) networks: PathBuf,
     /// Plugin containers and the records of pods; `kurma` below `[store] runtime` unless given.
     pub(crate) runtime: Option<PathBuf>,
-    /// The files that keep the pods' network namespaces.
-    pub(crate) netns: PathBuf,
+    /// The files that keep the pods' network namespaces; `/var/lib/kurma/netns` unless given.
+    pub(crate) netns: Option<PathBuf>,
     /// The cache of images; `images` below `[store] state` unless given.
     pub(crate) images: Option<PathBuf>,
     /// Hosts that images may be fetched from without TLS.
@@ -72,7 +75,7 @@ impl Default for KurmaConfig {
             enabled: false,
             networks: "/etc/kurma/kurma.json".into(),
             runtime: None,
-            netns: "/var/lib/kurma/netns".into(),
+            netns: None,
             images: None,
             insecure: Vec::new(),
             keys: Vec::new(),
@@ -99,7 +102,8 @@ impl KurmaConfig {
     /// Where everything is.
     pub(crate) fn directories(&self, store: &StoreConfig) -> Directories {
         let runtime = self.runtime.clone().unwrap_or_else(|| store.runtime.join("kurma"));
-        Directories { runtime, netns: self.netns.clone() }
+        let netns = self.netns.clone().unwrap_or_else(|| NETNS.into());
+        Directories { runtime, netns }
     }
 
     /// Where images are kept.
@@ -132,8 +136,8 @@ impl KurmaConfig {
     /// Refuses what cannot be.
     pub(super) fn check(&self) -> Result<()> {
         absolute("kurma.networks", &self.networks)?;
-        absolute("kurma.netns", &self.netns)?;
         let given = [
+            ("kurma.netns", &self.netns),
             ("kurma.runtime", &self.runtime),
             ("kurma.images", &self.images),
             ("kurma.auth", &self.auth),

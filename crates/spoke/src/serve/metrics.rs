@@ -44,6 +44,7 @@ pub(crate) struct Metrics {
     neutron: Neutron,
     owed: Gauge,
     settled: Counter,
+    plugins: Family<Labels, Gauge>,
 }
 
 /// What is counted of a cloud.
@@ -107,6 +108,12 @@ impl Metrics {
         let (owed, settled) = (Gauge::default(), Counter::default());
         registry.register("remote_owed", "Calls that Docker plugins are owed", owed.clone());
         registry.register("remote_settled", "Such calls that were made", settled.clone());
+        let plugins = Family::default();
+        registry.register(
+            "kurma_plugin_up",
+            "Whether its plugin runs, by network",
+            plugins.clone(),
+        );
         Self {
             registry,
             operations,
@@ -118,6 +125,7 @@ impl Metrics {
             neutron,
             owed,
             settled,
+            plugins,
         }
     }
 
@@ -195,6 +203,12 @@ impl Metrics {
     /// Something happened.
     pub(crate) fn event(&self, what: What) {
         self.events.get_or_create(&vec![("event", what.name())]).inc();
+    }
+
+    /// The plugin of a network of Kurma's was seen to run, or not to.
+    pub(crate) fn plugin(&self, network: &str, is_up: bool) {
+        let labels = vec![("network", network.to_owned())];
+        self.plugins.get_or_create(&labels).set(i64::from(is_up));
     }
 
     /// Everything, as Prometheus reads it (OpenMetrics 1.0.0).
@@ -291,6 +305,7 @@ mod tests {
         metrics.stock(&BTreeMap::from([("n".parse().unwrap(), 5)]));
         metrics.stocked("made", 7);
         metrics.orphans(3);
+        metrics.plugin("mynet", true);
         let pool = PoolUse { network: "n".into(), pool: "10.0.0.0/24".into(), used: 3, free: 250 };
         let text = metrics.text(&Book { pools: vec![pool], ..Book::default() }).unwrap();
         for line in [
@@ -307,6 +322,7 @@ mod tests {
             r#"spoke_neutron_stock{network="n"} 5"#,
             r#"spoke_neutron_stocked_total{what="made"} 7"#,
             "spoke_neutron_orphans 3",
+            r#"spoke_kurma_plugin_up{network="mynet"} 1"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
         }

@@ -1,0 +1,170 @@
+//! `spoke kurma`: pods, the networking pod that connects them, and images.
+
+pub(super) mod args;
+mod place;
+mod show;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use ::kurma::plugin::Key;
+use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
+use image::{Image, ImageId, Images, Locator};
+use model::{Error, Result};
+
+use super::args::Output;
+use super::output::{names, render};
+use super::{Answer, World, exit_code};
+use args::KurmaCommand;
+
+/// Where a host says how it resolves names.
+const RESOLVER: &str = "etc/resolv.conf";
+
+pub(super) fn run(command: &KurmaCommand, output: Output, world: &World) -> Result<Answer> {
+    match command {
+        KurmaCommand::Validate { file } => validate(file.as_deref(), output, world),
+        KurmaCommand::BuildImage(wanted) => place::build(wanted, output, world),
+        KurmaCommand::Install { directory } => place::install(directory, output, world),
+        KurmaCommand::Pull { locator } => pull(locator, output, world),
+        KurmaCommand::Images => images(output, world),
+        _ => {
+            world.kurma.enter()?;
+            let (networks, plugins) = (world.kurma.networks()?, world.kurma.pod()?);
+            let mut answer = with(command, output, world, (&plugins, &networks))?;
+            let refused = networks.refused().count();
+            if refused > 0 && !matches!(command, KurmaCommand::Status) {
+                answer.notes.push(format!(
+                    "networks that cannot be used: {refused}; `spoke kurma validate` says why"
+                ));
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// The commands that need the networking pod.
+fn with(
+    command: &KurmaCommand,
+    output: Output,
+    world: &World,
+    (plugins, networks): (&NetworkingPod, &PodNetworks),
+) -> Result<Answer> {
+    let pods = Pods::new(plugins, networks);
+    match command {
+        KurmaCommand::Provision { uuid, networks } => {
+            show::provisioned(&pods.provision(uuid, networks)?, output)
+        }
+        KurmaCommand::Deprovision { uuid } => pods.deprovision(uuid).map(|()| Answer::default()),
+        KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
+        KurmaCommand::Pods => show::pods(&pods.list()?, output),
+        KurmaCommand::Up { networks: names } => up(plugins, networks, names),
+        KurmaCommand::Down { networks: names } => down(plugins, names),
+        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, world),
+        KurmaCommand::Gc => gc(&pods, plugins, (networks, &world.kurma.images()?), output),
+        KurmaCommand::Validate { .. }
+        | KurmaCommand::BuildImage(_)
+        | KurmaCommand::Install { .. }
+        | KurmaCommand::Pull { .. }
+        | KurmaCommand::Images => Err(Error::bug("the command needs no networking pod")),
+    }
+}
+
+/// Whatever one network's plugin lacks does not keep the others from running.
+fn up(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Name]) -> Result<Answer> {
+    let wanted = match names {
+        [] => networks.networks().collect(),
+        names => networks.chosen(names)?,
+    };
+    let mut answer = Answer::default();
+    for network in wanted {
+        if let Err(error) = plugins.up(network) {
+            answer.code = answer.code.max(exit_code(error.kind()));
+            answer.notes.push(format!("network \"{}\": {error}", network.name));
+        }
+    }
+    Ok(answer)
+}
+
+fn down(plugins: &NetworkingPod, names: &[Name]) -> Result<Answer> {
+    match names {
+        [] => plugins.down_all()?,
+        names => {
+            for name in names {
+                plugins.down(&Key::Network(name.clone()))?;
+            }
+        }
+    }
+    Ok(Answer::default())
+}
+
+fn resolv(pods: &Pods<'_>, uuid: &PodId, world: &World) -> Result<Answer> {
+    let record = pods.get(uuid)?;
+    let host = std::fs::read_to_string(world.root.join(RESOLVER)).unwrap_or_default();
+    Ok(Answer::text(metadata::resolv(&record, &host)))
+}
+
+/// Every mistake, one line each.
+fn validate(file: Option<&Path>, output: Output, world: &World) -> Result<Answer> {
+    let networks = match file {
+        Some(file) if !file.exists() => {
+            return Err(Error::not_found(format!("there is no file {}", file.display())));
+        }
+        Some(file) => PodNetworks::load(file)?,
+        None => world.kurma.networks()?,
+    };
+    let wrong: Vec<String> = networks.refused().map(|one| one.error.to_string()).collect();
+    let code = if wrong.is_empty() { 0 } else { exit_code(model::Kind::Invalid) };
+    let table = || match wrong.is_empty() {
+        true => {
+            let names: Vec<&str> = networks.networks().map(|one| one.name.as_str()).collect();
+            match names.is_empty() {
+                true => "no networks\n".to_owned(),
+                false => format!("nothing wrong with {}\n", names.join(", ")),
+            }
+        }
+        false => wrong.iter().map(|error| format!("{error}\n")).collect(),
+    };
+    Ok(Answer { code, ..Answer::text(render(output, &wrong, table)?) })
+}
+
+fn pull(locator: &Locator, output: Output, world: &World) -> Result<Answer> {
+    world.kurma.enter()?;
+    let image = world.kurma.images()?.pull(locator)?;
+    show::pulled(&image, locator, output)
+}
+
+fn images(output: Output, world: &World) -> Result<Answer> {
+    world.kurma.enter()?;
+    let images: Vec<Image> = world.kurma.images()?.list()?;
+    show::images(&images, output)
+}
+
+/// What is owed is asked for again; then images go that nobody could need.
+fn gc(
+    pods: &Pods<'_>,
+    plugins: &NetworkingPod,
+    (networks, images): (&PodNetworks, &Images),
+    output: Output,
+) -> Result<Answer> {
+    let mut answer = Answer::default();
+    let mut done = Vec::new();
+    for (pod, settled) in pods.clear()? {
+        match settled {
+            Ok(()) => done.push(format!("pod {pod}")),
+            Err(error) => {
+                answer.code = answer.code.max(exit_code(error.kind()));
+                answer.notes.push(format!("pod {pod}: {error}"));
+            }
+        }
+    }
+    // An image that a network names and a pod may ask for next stays.
+    let mut keep: BTreeSet<ImageId> = plugins.images_in_use()?;
+    for network in networks.networks() {
+        keep.extend(images.cached(&network.image)?.map(|image| image.id));
+    }
+    let removed = images.gc(&keep, Duration::ZERO)?;
+    done.extend(removed.iter().map(|id| format!("image {id}")));
+    answer.text = names(output, &done)?;
+    Ok(answer)
+}

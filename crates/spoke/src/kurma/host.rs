@@ -1,0 +1,96 @@
+//! This host's networking pod, as it is configured.
+
+use std::path::{Path, PathBuf};
+
+use kurma::plugin::{Book, Limits};
+use kurma::{Directories, NetworkingPod, PodNetworks};
+use model::{Error, Result};
+use rustix::process::geteuid;
+
+use crate::config::{Config, KurmaConfig};
+
+/// Where the configuration is that plugins of ours share.
+const CONFIGURATION: &str = "/etc/spoke";
+
+/// The networking pod of this host, or of a user. Nothing is opened before it is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    config: KurmaConfig,
+    /// None of a user's: what plugins share is root's.
+    book: Option<Book>,
+    directories: Directories,
+    cache: PathBuf,
+}
+
+impl Host {
+    /// As the configuration says. For a user who is not root, what it does not say is in the user's
+    /// own directories, by the variables of the XDG Base Directory Specification in `variable`.
+    pub(crate) fn new(config: &Config, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
+        let store = &config.store;
+        let host = Self {
+            book: Some(Book {
+                runtime: store.runtime.clone(),
+                state: store.state.clone(),
+                config: CONFIGURATION.into(),
+            }),
+            directories: config.kurma.directories(store),
+            cache: config.kurma.cache(store),
+            config: config.kurma.clone(),
+        };
+        match geteuid().is_root() {
+            true => host,
+            false => host.of_user(variable),
+        }
+    }
+
+    fn of_user(self, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
+        let runtime = || variable("XDG_RUNTIME_DIR").map(|path| path.join("spoke/kurma"));
+        let data = || {
+            let data = variable("XDG_DATA_HOME");
+            data.or_else(|| Some(variable("HOME")?.join(".local/share")))
+        };
+        let runtime = self.config.runtime.clone().or_else(runtime);
+        let runtime = runtime.unwrap_or_else(|| self.directories.runtime.clone());
+        let netns = self.config.netns.clone().unwrap_or_else(|| runtime.join("netns"));
+        let cache = self.config.images.clone();
+        let cache = cache.or_else(|| data().map(|data| data.join("spoke/images")));
+        let cache = cache.unwrap_or_else(|| self.cache.clone());
+        Self { book: None, directories: Directories { runtime, netns }, cache, ..self }
+    }
+
+    /// Moves this process to where it may do all that it has to: for a user who is not root, into
+    /// namespaces of that user's own. To be called while there is one thread.
+    pub(crate) fn enter(&self) -> Result<()> {
+        match geteuid().is_root() {
+            true => Ok(()),
+            false => container::rootless::enter(&self.directories.runtime),
+        }
+    }
+
+    /// The file of networks.
+    pub(crate) fn file(&self) -> &Path {
+        &self.config.networks
+    }
+
+    /// The networks of that file.
+    pub(crate) fn networks(&self) -> Result<PodNetworks> {
+        PodNetworks::load(&self.config.networks)
+    }
+
+    /// The cache of images.
+    pub(crate) fn images(&self) -> Result<image::Images> {
+        let opening = |error: Error| error.context("opening the cache of images");
+        image::Images::new(&self.cache, self.config.policy()).map_err(opening)
+    }
+
+    /// The networking pod.
+    pub(crate) fn pod(&self) -> Result<NetworkingPod> {
+        Ok(NetworkingPod {
+            directories: self.directories.clone(),
+            images: Box::new(self.images()?),
+            engine: self.config.engine.engine(),
+            book: self.book.clone(),
+            limits: Limits { call: self.config.limit(), wait: self.config.patience() },
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! The CNI plugin `spoke-image`: another CNI plugin, run out of its image. What a runtime says goes
+//! to that plugin and what that says to the runtime; in between stands only the image's container.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cni::wire::{Command, Document, Environment, Failure, Version};
+use cni::{Output, Plugin};
+use container::{Ended, Ending};
+use image::Locator;
+use kurma::config::{self, Sandboxing};
+use kurma::exec_cni::{self, Shown, Tenancy};
+use kurma::plugin::{Direct, Wanted};
+use model::{Error, PluginName, Result};
+use serde_json::{Map, Value};
+
+use super::Host;
+use crate::config::Config;
+
+/// The plugin's `type`, and the name of its executable.
+pub(crate) const TYPE: &str = "spoke-image";
+
+/// How long the image's plugin may take. Runtimes give up after two minutes.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// What is ours in the configuration, and not the image's plugin's.
+const OURS: [&str; 9] =
+    ["type", "image", "plugin", "digest", "keys", "mounts", "privileged", "engine", "capabilities"];
+
+/// What a configuration asks for.
+struct Wish {
+    wanted: Wanted,
+    plugin: PluginName,
+    network: String,
+    /// What the image's plugin reads.
+    input: Vec<u8>,
+}
+
+/// Answers the request that environment and standard input make; returns the exit code.
+pub(crate) fn run() -> u8 {
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    let output = answer(&environment, &mut *input());
+    let _ = std::io::stderr().write_all(output.stderr.as_bytes());
+    match (u8::try_from(output.code), std::io::stdout().write_all(output.stdout.as_bytes())) {
+        (Ok(code), Ok(())) => code,
+        (_, _) => 1,
+    }
+}
+
+fn input() -> Box<dyn Read> {
+    let stdin = std::io::stdin();
+    match stdin.is_terminal() {
+        true => Box::new(std::io::empty()),
+        false => Box::new(stdin),
+    }
+}
+
+fn answer(environment: &Environment, input: &mut dyn Read) -> Output {
+    if let Some(told) = cni::introduce(Plugin::Spoke, environment, input) {
+        return told;
+    }
+    let (mut version, command) = (Version::LATEST, Command::parse(&environment.command));
+    let document = Document::read(input);
+    if let Ok(known) = document.as_ref().map_err(Failure::clone).and_then(Document::version) {
+        version = known;
+    }
+    let answered = document.and_then(|document| {
+        environment.require()?;
+        environment.subject()?;
+        document.name()?;
+        let command = command.ok_or_else(|| {
+            let msg = format!("unknown CNI_COMMAND: {}", environment.command);
+            Failure::new(Failure::ENVIRONMENT, msg)
+        })?;
+        let done = call(&document, environment, command);
+        done.map_err(|error| Failure::of(&error, command))
+    });
+    answered.unwrap_or_else(|failure| refused(&failure, version, String::new()))
+}
+
+fn refused(failure: &Failure, version: Version, stderr: String) -> Output {
+    Output { stdout: format!("{}\n", failure.render(version)), stderr, code: 1 }
+}
+
+fn call(document: &Document, environment: &Environment, command: Command) -> Result<Output> {
+    let wish = Wish::of(document)?;
+    let config = Config::of_this_host()?;
+    let host = Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from));
+    let pod = host.pod()?;
+    let variables = environment.variables();
+    // `CNI_PATH` is the image's own matter, and the namespace is put in where it is shown.
+    let is_told = |name: &str| !matches!(name, "CNI_PATH" | "CNI_NETNS");
+    let variables: Vec<(&str, &str)> =
+        variables.into_iter().filter(|(name, value)| is_told(name) && !value.is_empty()).collect();
+    let parts = [&environment.container, &environment.ifname, &wish.network].map(String::as_str);
+    let shown = Shown::new(&environment.netns, &[&parts[..], &[wish.plugin.as_str()]].concat());
+    let tenancy = match command {
+        Command::Del => Tenancy::Ends,
+        Command::Add | Command::Check | Command::Gc | Command::Status | Command::Version => {
+            Tenancy::Stays
+        }
+    };
+    let direct =
+        Direct { plugin: &wish.plugin, environment: &variables, input: &wish.input, limit: LIMIT };
+    let ended = exec_cni::run(&pod, &wish.wanted, &direct, &shown, tenancy)?;
+    Ok(passed_on(&ended, &wish, document.version().unwrap_or(Version::LATEST)))
+}
+
+/// What the image's plugin said, as it is. One that failed without a word on standard output has an
+/// error made of what it wrote elsewhere, because that is all that runtimes show.
+fn passed_on(ended: &Ended, wish: &Wish, version: Version) -> Output {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
+    let how = match ended.status {
+        Ending::Exited(code) if code == 0 || !stdout.trim().is_empty() => {
+            return Output { stdout, stderr, code };
+        }
+        Ending::Exited(code) => format!("exited {code}"),
+        Ending::Signaled(signal) => format!("was ended by signal {signal}"),
+        Ending::TimedOut => format!("took longer than {} s and was ended", LIMIT.as_secs()),
+        Ending::Unseen => "ended with its container".to_owned(),
+    };
+    let code = match ended.status {
+        Ending::Exited(_) => Failure::INTERNAL,
+        Ending::Signaled(_) | Ending::TimedOut | Ending::Unseen => Failure::TRY_AGAIN,
+    };
+    let (plugin, image) = (&wish.plugin, &wish.wanted.image);
+    let failure = Failure::new(code, format!("the plugin {plugin} of {image} {how}"));
+    refused(&failure.details(stderr.trim()), version, stderr.clone())
+}
+
+impl Wish {
+    fn of(document: &Document) -> Result<Self> {
+        let fields: Map<String, Value> = document.fields().clone();
+        let text = |key: &str| match fields.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(Error::invalid(format!("{key:?} is {other}, which is no string"))),
+        };
+        let written = text("image")?.ok_or_else(|| {
+            Error::invalid("\"image\" is missing: say where the plugin's image is")
+        })?;
+        let image = locator(written, text("digest")?)?;
+        let Some(Value::Object(plugin)) = fields.get("plugin") else {
+            let what = "\"plugin\" is missing: give the configuration of the image's plugin";
+            return Err(Error::invalid(what));
+        };
+        let kind = plugin.get("type").and_then(Value::as_str).unwrap_or_default();
+        let name: PluginName =
+            kind.parse().map_err(|error: Error| error.context("\"plugin.type\""))?;
+        let whole = Value::Object(fields.clone());
+        let keys = config::keys(&whole, "configuration")?;
+        let sandboxing = Sandboxing::read(&whole, "configuration")?;
+        let mut config = plugin.clone();
+        for (key, value) in fields.iter().filter(|(key, _)| !OURS.contains(&key.as_str())) {
+            config.insert(key.clone(), value.clone());
+        }
+        Ok(Self {
+            wanted: Wanted::image(image, keys, sandboxing),
+            plugin: name,
+            network: text("name")?.unwrap_or_default().to_owned(),
+            input: Value::Object(config).to_string().into_bytes(),
+        })
+    }
+}
+
+fn locator(written: &str, digest: Option<&str>) -> Result<Locator> {
+    let whole = match digest {
+        None => written.to_owned(),
+        Some(digest) => format!("{written}@{digest}"),
+    };
+    let image: Locator = whole.parse().map_err(|error: Error| error.context("\"image\""))?;
+    match (digest, image.pin()) {
+        (Some(digest), None) => {
+            let what = format!("\"digest\" is {digest:?}: it should be sha256:… or sha512:…");
+            Err(Error::invalid(what))
+        }
+        (_, _) => Ok(image),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wish(config: &Value) -> Result<Wish> {
+        Wish::of(&Document::parse(config.to_string().as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn the_images_plugin_gets_its_own_fields_and_the_runtimes() {
+        let config = json!({"type": "spoke-image", "name": "n", "cniVersion": "1.0.0",
+            "image": "file:///i.aci", "privileged": true, "capabilities": {"mac": true},
+            "runtimeConfig": {"mac": "m"}, "prevResult": {}, "args": {"cni": {}},
+            "plugin": {"type": "bridge", "bridge": "b", "name": "other"}});
+        let wish = wish(&config).unwrap();
+        let input: Value = serde_json::from_slice(&wish.input).unwrap();
+        assert_eq!(
+            input,
+            json!({"type": "bridge", "bridge": "b", "name": "n", "cniVersion": "1.0.0",
+                "runtimeConfig": {"mac": "m"}, "prevResult": {}, "args": {"cni": {}}})
+        );
+        assert_eq!((wish.plugin.as_str(), wish.network.as_str()), ("bridge", "n"));
+        assert!(wish.wanted.sandboxing.privileged);
+    }
+
+    #[test]
+    fn a_digest_is_a_pin() {
+        let hex = "0".repeat(64);
+        let pinned = locator("docker://h.i/x", Some(&format!("sha256:{hex}"))).unwrap();
+        assert_eq!(pinned.pin().unwrap().hex(), hex);
+        assert!(locator("docker://h.i/x", Some("latest")).is_err());
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        for (config, word) in [
+            (json!({"name": "n"}), "\"image\" is missing"),
+            (json!({"image": 7}), "\"image\" is 7"),
+            (json!({"image": "gopher://x"}), "not supported"),
+            (json!({"image": "file:///i"}), "\"plugin\" is missing"),
+            (json!({"image": "file:///i", "plugin": {"type": "../sh"}}), "\"plugin.type\""),
+            (json!({"image": "file:///i", "plugin": {}}), "\"plugin.type\""),
+        ] {
+            let error = wish(&config).err().unwrap().to_string();
+            assert!(error.contains(word), "{config}: {error}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The networking pod, watched over: its plugins run, what ended is started again, and what pods owe
+//! is settled. The plugins outlive the daemon.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use kurma::{Event as Seen, Pods, supervise};
+use model::Result;
+use netlink::Stop;
+
+use super::Daemon;
+use crate::config::Level;
+use crate::event::{Event, What};
+use crate::host;
+use crate::kurma::Host;
+
+/// How often the file of networks is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How soon again where the networking pod cannot be run at all.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Watches until the daemon stops, and begins anew whenever the networks are other ones.
+pub(super) fn keep(daemon: &Daemon) {
+    let pod = Host::new(daemon.worlds.config(), &|_| None);
+    while !daemon.sleep(Duration::ZERO) {
+        if let Err(error) = watch(daemon, &pod) {
+            daemon.journal.failed("running the networking pod", &error);
+            if daemon.sleep(AGAIN) {
+                return;
+            }
+        }
+    }
+}
+
+fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
+    let seen = stamp(pod.file());
+    let (networks, plugins) = (pod.networks()?, pod.pod()?);
+    for refused in networks.refused() {
+        daemon.journal.failed("reading the networks", &refused.error);
+    }
+    if let Err(error) = Pods::new(&plugins, &networks).clear() {
+        daemon.journal.failed("clearing the networking pod", &error);
+    }
+    let (stop, is_over) = (Stop::new()?, AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let is_same = || stamp(pod.file()) == seen && !is_over.load(Ordering::Relaxed);
+            while !daemon.sleep(LOOK) && is_same() {}
+            stop.stop();
+        });
+        let watched =
+            supervise(&plugins, &networks, stop.as_fd(), &|seen| daemon.tell_of_plugin(&seen));
+        is_over.store(true, Ordering::Relaxed);
+        watched
+    })
+}
+
+/// By what a file is known to be another one.
+fn stamp(file: &Path) -> Option<(u64, i64, i64, u64)> {
+    let there = fs::metadata(file).ok()?;
+    Some((there.ino(), there.mtime(), there.mtime_nsec(), there.len()))
+}
+
+impl Daemon {
+    fn tell_of_plugin(&self, seen: &Seen) {
+        let event = |what, message: String| Event::new(what, host::now(), message);
+        let (network, event) = match seen {
+            Seen::Started { network, pid } => {
+                let message = format!("the plugin of network {network} runs as process {pid}");
+                (Some(network), event(What::PluginCame, message))
+            }
+            Seen::Ended { network, why } => {
+                let message = format!("the plugin of network {network} has ended: {why}");
+                (Some(network), event(What::PluginGone, message))
+            }
+            Seen::Failed { network, error } => {
+                let message = format!("starting the plugin of network {network}: {error}");
+                (Some(network), event(What::Failed, message))
+            }
+            Seen::Settled { pod } => {
+                (None, event(What::Settled, format!("pod {pod} owes its plugins nothing more")))
+            }
+            Seen::Owed { pod, error } => {
+                (None, event(What::Owed, format!("pod {pod} is not undone: {error}")))
+            }
+        };
+        match seen {
+            Seen::Started { network, .. } => self.journal.metrics.plugin(network.as_str(), true),
+            Seen::Ended { network, .. } | Seen::Failed { network, .. } => {
+                self.journal.metrics.plugin(network.as_str(), false);
+            }
+            Seen::Settled { .. } | Seen::Owed { .. } => {}
+        }
+        let network = network.map(ToString::to_string);
+        self.journal.tell(&Event { network, ..event });
+    }
+
+    /// Whether the networking pod is this daemon's, as it says when it begins.
+    pub(super) fn has_networking_pod(&self) -> bool {
+        let config = &self.worlds.config().kurma;
+        if config.enabled {
+            let message = format!("running the networking pod of {}", config.networks.display());
+            self.journal.log.say(Level::Debug, &message, &[]);
+        }
+        config.enabled
+    }
+}
