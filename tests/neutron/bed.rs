@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::fault_proxy::{Call, FaultProxy, Upstream};
@@ -12,6 +13,9 @@ use tests::{Engine, Output, Plugins, Release, Serve, World};
 
 /// Where a world finds Neutron.
 const PORT: u16 = 9696;
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a host has besides what its Neutron knows.
 const LEFT: &str = r#"
@@ -124,6 +128,20 @@ impl Host {
     /// What the daemon has said.
     pub(crate) fn log(&self) -> String {
         self.serve.as_ref().map(Serve::log).unwrap_or_default()
+    }
+
+    /// Waits until Neutron was told of every port whose it is: containers run before that.
+    #[track_caller]
+    pub(crate) fn named(&self, world: &World) {
+        let owed = "cd /run/spoke/neutron/naming 2>/dev/null && find owed begun -type f || true";
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = world.sh(&format!("({owed}) 2>/dev/null"));
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "Neutron is not told of {left}{}", self.log());
+        }
     }
 
     /// Counts as there before what is there now.
@@ -289,6 +307,12 @@ impl Bed {
     #[track_caller]
     pub(crate) fn end(&self, name: &str, network: &str, key: &str) -> String {
         text(&self.engine.endpoint(name, network), key)
+    }
+
+    /// Waits until Neutron was told of every port whose it is.
+    #[track_caller]
+    pub(crate) fn named(&self) {
+        self.host.named(self.world());
     }
 
     /// The port of a container's end on a network: that of the network's with its address.

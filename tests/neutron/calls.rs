@@ -229,6 +229,12 @@ impl Calls {
         self.world.sh(&format!("{}/spoke gc", Plugins::MOUNT));
     }
 
+    /// Waits until Neutron was told of every port whose it is.
+    #[track_caller]
+    pub(crate) fn named(&self) {
+        self.host.named(&self.world);
+    }
+
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         self.host.is_clean(&self.world);

@@ -15,6 +15,7 @@ fn life(release: Release) {
         bed.run(&format!("--name {name} --network net"));
     }
     assert_eq!(bed.host.ports(&network).len(), 2);
+    bed.named();
     let port = bed.port("one", "net");
     let endpoint = bed.end("one", "net", "EndpointID");
     let (id, mac) = (text(&port, "id"), text(&port, "mac_address"));
@@ -94,8 +95,10 @@ fn a_start_costs_at_most_three_calls_and_an_end_one() {
     bed.network("--subnet 10.66.0.0/24 --gateway 10.66.0.1 net");
     // What the daemon learns of this network once.
     bed.run("--name first --network net");
+    bed.named();
     bed.host.proxy.take();
     bed.run("--name one --network net");
+    bed.named();
     let start = bed.host.proxy.take();
     assert!(start.len() <= 3, "{:#?}", verbs(&start));
     assert_eq!(verbs(&start)[0], "POST ports");

@@ -101,6 +101,7 @@ fn a_container_comes_is_checked_and_goes_twice() {
         (Cni::container(&front.world, "c1"), Cni::container(&front.world, "c2"));
     let results = [added(&mut one, &plain()), added(&mut two, &plain())];
     let addresses = results.each_ref().map(address);
+    front.host.named(&front.world);
     let port = front.port(&addresses[0]);
     assert_eq!(port["device_owner"], "compute:kuryr");
     assert_eq!(text(&port, "binding:host_id"), front.host.name);

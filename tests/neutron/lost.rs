@@ -35,6 +35,7 @@ fn lose_each(
     }
     calls.host.proxy.take();
     let made = work(calls).expect("it works");
+    calls.named();
     let count = calls.host.proxy.take().len();
     let kinds = calls.host.project.everything();
     undo(calls, &made);
@@ -43,6 +44,8 @@ fn lose_each(
         for nth in 1..=count {
             calls.host.proxy.fail("", "/", nth, fault.clone());
             let mut said = work(calls);
+            // Whose a port is the daemon says until Neutron hears it.
+            calls.named();
             calls.host.proxy.heal();
             let mut tries = 0;
             while said.is_err() && tries < 3 {
@@ -50,6 +53,7 @@ fn lose_each(
                 tries += 1;
             }
             let made = said.unwrap_or_else(|error| panic!("{name} at call {nth}: {error}"));
+            calls.named();
             let now = calls.host.project.everything();
             for kind in KINDS {
                 assert_eq!(now.count(kind), kinds.count(kind), "{kind}: {name} at call {nth}");
@@ -141,6 +145,7 @@ fn of_every_end() {
         for nth in 1..=6 {
             let (network, pool) = calls.network("10.114.0.0/24", &json!({}));
             let (ends, address) = calls.start(&network, &pool);
+            calls.named();
             calls.host.proxy.fail("", "/", nth, fault.clone());
             let again = |work: &dyn Fn() -> crate::calls::Said| {
                 let done = (0..4).any(|_| work().status == 200);

@@ -15,6 +15,7 @@ mod front_runtimes;
 mod hosts;
 mod ipam;
 mod lost;
+mod naming;
 mod network;
 mod ovn;
 mod port;

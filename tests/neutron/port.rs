@@ -73,8 +73,10 @@ fn two_containers_reach_each_other_with_two_requests_each() {
     let rig = Rig::new();
     let mut ends = ["one", "two"].map(|id| Cni::container(&rig.world, id));
     add(&mut ends[0]);
+    rig.host.named(&rig.world);
     rig.host.proxy.take();
     let result = add(&mut ends[1]);
+    rig.host.named(&rig.world);
     assert_eq!(verbs(&rig.host.proxy.take()), ["POST ports", "PUT ports tags"]);
     let ips = result["ips"].as_array().expect("addresses");
     assert_eq!(ips.len(), 2, "{result}");
@@ -107,6 +109,7 @@ fn whenever_the_plugin_is_killed_one_del_leaves_nothing() {
     del(&cni);
     rig.host.proxy.take();
     add(&mut cni);
+    rig.host.named(&rig.world);
     let calls = rig.host.proxy.take().len();
     del(&cni);
     for nth in 1..=calls {
@@ -116,9 +119,11 @@ fn whenever_the_plugin_is_killed_one_del_leaves_nothing() {
             rig.host.proxy.fail("", "/", nth, Fault::HoldReply(gate.clone()));
             let mut adding = Running::start(&cni, &[], "spoke", "ADD", &stdin());
             gate.reached();
-            let pid = adding.when(|_| true).expect("it waits for Neutron");
-            let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-            assert!(killed.expect("kill is there").success());
+            // Whose its port is the daemon says, while the plugin may have ended.
+            if let Some(pid) = adding.when(|_| true) {
+                let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+                killed.expect("kill is there");
+            }
             adding.end();
             gate.open();
             rig.host.proxy.heal();

@@ -137,8 +137,10 @@ fn a_start_and_an_end_make_these_calls_and_no_others() {
     let calls = Calls::new();
     let (network, pool) = calls.network("10.105.0.0/24", &json!({}));
     let (first, its) = calls.start(&network, &pool);
+    calls.named();
     calls.host.proxy.take();
     let (ends, address) = calls.start(&network, &pool);
+    calls.named();
     let start = calls.host.proxy.take();
     assert!(start.len() <= 3, "{:#?}", verbs(&start));
     calls.of_endpoint("EndpointOperInfo", &ends).ok();

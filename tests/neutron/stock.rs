@@ -1,13 +1,14 @@
 //! Ports that are made ahead of need.
 
 use serde_json::{Value, json};
+use tests::fault_proxy::{Fault, Gate};
 use tests::neutron_lab::ApiLab;
 
 use crate::bed::{Place, host_name, verbs};
 use crate::calls::{Calls, Ends};
 
 #[track_caller]
-fn stocked() -> Calls {
+pub(crate) fn stocked() -> Calls {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
     let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\n";
@@ -17,7 +18,7 @@ fn stocked() -> Calls {
 /// All calls for a container's start where Docker tells no hardware address: a port that is ready is
 /// bound, and keeps its own.
 #[track_caller]
-fn start(calls: &Calls, network: &str, pool: &Value) -> (Ends, String) {
+pub(crate) fn start(calls: &Calls, network: &str, pool: &Value) -> (Ends, String) {
     let ends = Ends { mac: String::new(), ..Ends::new(network) };
     let address = calls.request_address(pool, "", &json!({})).ok()["Address"].clone();
     let address = address.as_str().unwrap().to_owned();
@@ -29,7 +30,7 @@ fn start(calls: &Calls, network: &str, pool: &Value) -> (Ends, String) {
 
 /// Waits until so many ports of the network are there.
 #[track_caller]
-fn ready(calls: &Calls, network: &str, count: usize) {
+pub(crate) fn ready(calls: &Calls, network: &str, count: usize) {
     let id = tests::neutron::id(&calls.host.network(network));
     let path = format!("/ports?network_id={id}&device_owner=compute%3Akuryr");
     calls
@@ -39,14 +40,20 @@ fn ready(calls: &Calls, network: &str, count: usize) {
 }
 
 #[test]
-fn a_warm_start_waits_for_one_call() {
+fn a_warm_start_waits_for_no_call() {
     let calls = stocked();
     assert_eq!(calls.ipam("GetCapabilities", &json!({})).ok()["RequiresMACAddress"], false);
     let (network, pool) = calls.network("10.180.0.0/24", &json!({}));
     let (first, its) = start(&calls, &network, &pool);
     ready(&calls, &network, 3);
+    calls.named();
     calls.host.proxy.take();
+    // Neutron hears nothing of it before it runs.
+    let gate = Gate::default();
+    calls.host.proxy.fail("PUT", "/v2.0/ports/", 1, Fault::Hold(gate.clone()));
     let (ends, address) = start(&calls, &network, &pool);
+    gate.open();
+    calls.named();
     let plain = address.split('/').next().unwrap();
     let port = calls.host.project.only("ports", &format!("fixed_ips=ip_address%3D{plain}"));
     let id = tests::neutron::id(&port);
