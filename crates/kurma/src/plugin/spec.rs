@@ -61,7 +61,7 @@ pub(super) fn plan(
 
 /// The main executable, with the image's environment.
 fn process(image: &Image, app: &App) -> Result<Process> {
-    let (uid, gid) = owner(image, app)?;
+    let owner = image.owner(app)?;
     let mut env: Vec<_> = app.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
     for (key, value) in call::ENVIRONMENT {
         if !app.environment.iter().any(|(given, _)| given == key) {
@@ -71,25 +71,11 @@ fn process(image: &Image, app: &App) -> Result<Process> {
     Ok(Process {
         env,
         cwd: app.working_directory.clone().unwrap_or_else(|| "/".into()),
-        uid,
-        gid,
-        groups: app.supplementary_groups.clone(),
+        uid: owner.uid,
+        gid: owner.gid,
+        groups: owner.groups,
         ..Process::new(&app.exec)
     })
-}
-
-/// Who the main executable is.
-fn owner(image: &Image, app: &App) -> Result<(u32, u32)> {
-    let number = |name: &str| match name {
-        "" | "root" => Ok(0),
-        name => name.parse().map_err(|_| {
-            Error::unsupported(format!(
-                "image {} wants to run as {name:?}: name a number",
-                image.name
-            ))
-        }),
-    };
-    Ok((number(&app.user)?, number(&app.group)?))
 }
 
 /// What its processes may do: an image that is not privileged can ask for less or other things.

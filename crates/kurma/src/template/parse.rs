@@ -126,8 +126,7 @@ fn commands(rest: &mut &[Token<'_>], of: &str, depth: usize) -> Result<Pipeline>
         return Err(Error::invalid("it is nested too deeply"));
     }
     let (mut pipeline, mut command) = (Vec::new(), Vec::new());
-    loop {
-        let Some((token, after)) = rest.split_first() else { break };
+    while let Some((token, after)) = rest.split_first() {
         let term = match token {
             Token::Close => break,
             Token::Pipe if command.is_empty() => return Err(missing(of)),
