@@ -6,8 +6,10 @@
 
 mod cloud;
 mod dhcp;
+mod distribution;
 mod docker;
 mod engine_api;
+mod image_archive;
 mod kuryr;
 mod mutate;
 mod nothing;
@@ -21,8 +23,10 @@ mod wire;
 
 pub use cloud::{cloud, cloud_settings, database};
 pub use dhcp::{dhcp_call, dhcp_packet};
+pub use distribution::{image_challenge, image_discovery, image_document};
 pub use docker::docker;
 pub use engine_api::engine_api;
+pub use image_archive::{image_archive, image_signature};
 pub use kuryr::kuryr;
 pub use plugin::plugin;
 pub use plugin_answers::plugin_answers;

@@ -96,3 +96,28 @@ fn database() {
 fn kuryr() {
     run("kuryr", fuzz::kuryr);
 }
+
+#[test]
+fn image_challenge() {
+    run("image_challenge", fuzz::image_challenge);
+}
+
+#[test]
+fn image_discovery() {
+    run("image_discovery", fuzz::image_discovery);
+}
+
+#[test]
+fn image_document() {
+    run("image_document", fuzz::image_document);
+}
+
+#[test]
+fn image_archive() {
+    run("image_archive", fuzz::image_archive);
+}
+
+#[test]
+fn image_signature() {
+    run("image_signature", fuzz::image_signature);
+}
