@@ -126,12 +126,7 @@ Examples:
     #[command(
         subcommand,
         after_help = "Networks are those of /etc/kurma/kurma.json, as Kurma has them. Needs no \
-        daemon; with [kurma] enabled = true, `spoke serve` keeps the plugins running.
-
-Examples:
-  spoke kurma provision 146d7cef-fbf6-41da-a2f8-eba218597f9c
-  spoke kurma status
-  spoke kurma build-image --aci /srv/spoke.aci"
+        daemon; with [kurma] enabled = true, `spoke serve` keeps the plugins running."
     )]
     Kurma(KurmaCommand),
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
