@@ -127,14 +127,6 @@ impl Capabilities {
             Self::All => None,
         }
     }
-
-    /// The names of a set; `None` for all.
-    pub(crate) fn names(&self) -> Vec<String> {
-        match self {
-            Self::Set(set) => set.iter().map(Capability::to_string).collect(),
-            Self::All => NAMES.iter().map(|name| format!("CAP_{name}")).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The first process of a container: it starts the main one, keeps its log, reaps what is left to it,
 //! and ends with it. When it ends, the kernel ends whatever else is in the container.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, fstat, open, openat, renameat};
@@ -38,16 +38,20 @@ pub(crate) struct Init<'s> {
 }
 
 impl Init<'_> {
+    /// What it was given, as numbers.
+    pub(crate) fn files(&self) -> Vec<RawFd> {
+        [self.line.as_fd(), self.lock, self.directory, self.ended, self.input]
+            .iter()
+            .chain(&self.cgroup)
+            .map(AsRawFd::as_raw_fd)
+            .collect()
+    }
+
     /// What the first process does all its life.
     pub(crate) fn live(&self) -> ! {
         // What is in the container can neither look into it nor get at its program through it.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        let (line, lock) = (self.line.as_fd(), self.lock);
-        let mut kept: Vec<_> = [line, lock, self.directory, self.ended, self.input]
-            .iter()
-            .chain(&self.cgroup)
-            .map(AsRawFd::as_raw_fd)
-            .collect();
+        let mut kept = self.files();
         sys::close_all_but(&mut kept);
         sys::reset_signals();
         let _ = setsid();

@@ -1,8 +1,26 @@
 //! For a caller that is not root.
 
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
+use netlink::process;
+use rustix::io::{Errno, read, write};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, pidfd_open, pidfd_send_signal, setsid,
+    waitpid,
+};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
+
+use crate::directory::{Directory, Record, boot};
+use crate::fault::{Doing, Fault};
+use crate::line::{Line, Message};
+use crate::privileges::Privileges;
+use crate::sys::{self, Side};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Moves the calling process into a user, mount and network namespace of its user's own, in which
 /// it is root. The namespaces are made if missing and kept by a process of which `runtime` holds
@@ -12,6 +30,115 @@ use model::{Error, Result};
 /// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only such
 /// ones; [`model::Kind::Denied`] where users may not have namespaces.
 pub fn enter(runtime: &Path) -> Result<()> {
-    let _ = runtime;
-    Err(Error::unsupported("entering namespaces of a user's own"))
+    let threads = fs::read_dir("/proc/self/task")
+        .map_err(|error| Error::os("counting the own threads", error))?
+        .count();
+    if threads != 1 {
+        return Err(Error::invalid(format!(
+            "the kernel moves only processes with one thread into a user namespace, and this has \
+             {threads}"
+        )));
+    }
+    let directory = Directory::new(&runtime.join("rootless"));
+    directory.make()?;
+    let lock = directory.lock()?;
+    let keeper = match keeper(&directory)? {
+        Some(keeper) => keeper,
+        None => begin(&directory, lock.as_ref())?,
+    };
+    let all = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT | ThreadNameSpaceType::NETWORK;
+    move_into_thread_name_spaces(keeper.as_fd(), all)
+        .map_err(|errno| Error::os("entering the user's own namespaces", errno.into()))
+}
+
+/// Who keeps the namespaces, if somebody does.
+fn keeper(directory: &Directory) -> Result<Option<OwnedFd>> {
+    let Some(record) = directory.record()?.filter(Record::is_running) else { return Ok(None) };
+    let pid = i32::try_from(record.init.pid).ok().and_then(Pid::from_raw);
+    let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    Ok(opened.filter(|_| record.is_running()))
+}
+
+fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
+    let failed = |errno: Errno| Error::os("making namespaces of the user's own", errno.into());
+    let (line, far) = Line::pair().map_err(failed)?;
+    let ids = (geteuid().as_raw(), getegid().as_raw());
+    let child = match sys::fork().map_err(failed)? {
+        Side::Child => {
+            let _end = sys::EndHere;
+            drop(line);
+            keep(&far, lock, ids)
+        }
+        Side::Parent(child) => child,
+    };
+    drop(far);
+    let heard = line.hear_until(Instant::now() + PATIENCE);
+    let keeper = pidfd_open(child, PidfdFlags::empty()).map_err(failed)?;
+    let number = child.as_raw_nonzero().get();
+    let known = u32::try_from(number).ok().and_then(process::with_id);
+    let (Some(Message::Ready), Some(init)) = (&heard, known) else {
+        let _ = pidfd_send_signal(&keeper, Signal::KILL);
+        let _ = waitpid(Some(child), WaitOptions::empty());
+        return Err(refusal(heard));
+    };
+    let privileges = Privileges { capabilities: None, no_new_privileges: false };
+    directory.write_record(&Record { init, boot: boot()?, privileges, runtime: None })?;
+    line.say(&Message::Go).map_err(failed)?;
+    Ok(keeper)
+}
+
+fn refusal(heard: Option<Message>) -> Error {
+    let hint = "whether users may have namespaces is said by user.max_user_namespaces and, on some \
+                distributions, kernel.unprivileged_userns_clone or AppArmor";
+    match heard {
+        Some(Message::Failed(fault)) => {
+            let error = Error::from(fault);
+            Error::new(Kind::Denied, format!("no namespaces of the user's own; {hint}"))
+                .because(error)
+        }
+        _ => Error::try_again("who was to keep the user's own namespaces ended at once"),
+    }
+}
+
+/// Keeps the namespaces until it is killed.
+fn keep(line: &Line, lock: Option<&OwnedFd>, ids: (u32, u32)) -> ! {
+    use std::os::fd::AsRawFd;
+    let mut kept = vec![line.as_fd().as_raw_fd()];
+    kept.extend(lock.map(AsRawFd::as_raw_fd));
+    sys::close_all_but(&mut kept);
+    sys::reset_signals();
+    let _ = setsid();
+    if let Err(fault) = separate(ids) {
+        let _ = line.say(&Message::Failed(fault));
+        sys::exit(1);
+    }
+    let _ = line.say(&Message::Ready);
+    if line.hear() != Some(Message::Go) {
+        sys::exit(1);
+    }
+    sys::close_all_but(&mut []);
+    let Ok(signals) = sys::signals() else { sys::exit(1) };
+    let _ = rustix::io::ioctl_fionbio(&signals, false);
+    // All signals are blocked and none is meant for it, but the one that cannot be.
+    while read(&signals, &mut [0; 128]).is_ok() {}
+    sys::exit(1)
+}
+
+fn separate((uid, gid): (u32, u32)) -> Result<(), Fault> {
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWNET;
+    sys::unshare(flags).doing("making a user namespace")?;
+    for (path, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {uid} 1")),
+        ("/proc/self/gid_map", format!("0 {gid} 1")),
+    ] {
+        use rustix::fs::{Mode, OFlags, open};
+        let opened = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        opened
+            .and_then(|file| write(file, text.as_bytes()))
+            .doing(format_args!("writing {path}"))?;
+    }
+    let slave = rustix::mount::MountPropagationFlags::DOWNSTREAM
+        | rustix::mount::MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", slave).doing("keeping mounts from the host")
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::CStr;
 use std::fs::{self, OpenOptions};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -192,7 +192,6 @@ fn detach(init: &Init<'_>) -> Result<(Pid, OwnedFd), Errno> {
     match sys::fork()? {
         Side::Child => {
             let _end = sys::EndHere;
-            drop(near);
             between(init, &far)
         }
         Side::Parent(child) => {
@@ -208,6 +207,10 @@ fn detach(init: &Init<'_>) -> Result<(Pid, OwnedFd), Errno> {
 /// Makes the init, tells its number, and ends when the starter holds it: until then the number is
 /// its, because nobody else can have waited for it.
 fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
+    // Files of other starters, in other threads, are theirs: this would keep them from being closed.
+    let mut kept = init.files();
+    kept.push(far.as_raw_fd());
+    sys::close_all_but(&mut kept);
     let _ = setsid();
     let made = sys::unshare(UnshareFlags::NEWPID).and_then(|()| sys::fork());
     let number = match made {

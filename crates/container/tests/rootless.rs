@@ -1,0 +1,121 @@
+//! Containers of somebody who is not root.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Lab, said, sh};
+use container::{Mount, Propagation, Spec, rootless};
+use model::Kind;
+use nix::unistd::{ForkResult, Gid, Uid, fork, setgid, setgroups, setuid};
+
+/// Does `work` as a user that nobody is, in a process with one thread.
+fn as_somebody(work: impl FnOnce()) {
+    // SAFETY: the child does its work and ends.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                setgroups(&[]).unwrap();
+                setgid(Gid::from_raw(54321)).unwrap();
+                setuid(Uid::from_raw(54321)).unwrap();
+                work();
+            }));
+            // SAFETY: ends the child, and nothing of the parent with it.
+            unsafe { nix::libc::_exit(i32::from(done.is_err())) }
+        }
+        ForkResult::Parent { child } => {
+            let status = nix::sys::wait::waitpid(child, None).unwrap();
+            assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
+        }
+    }
+}
+
+fn shell(command: &str) {
+    let done = Command::new("sh").args(["-ec", command]).output().unwrap();
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_user_has_containers_and_networks() {
+    let lab = Lab::new();
+    let home = lab.home.path().to_owned();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    shell(&format!("chown -R -h 54321:54321 {}", home.display()));
+    chown(&home, Some(54321), Some(54321)).unwrap();
+    let before = fs::read_link("/proc/self/ns/net").unwrap();
+    let host = before.clone();
+    as_somebody(|| {
+        rootless::enter(&home).unwrap();
+        let own = fs::read_link("/proc/self/ns/net").unwrap();
+        assert_ne!(own, host);
+        let v = lab.volume().display().to_string();
+        shell(&format!("mount --bind {v} {v} && mount --make-shared {v}"));
+        let ip = Mount::Bind {
+            source: "/usr".into(),
+            target: "/usr".into(),
+            read_only: true,
+            propagation: Propagation::Private,
+        };
+        let mut spec = Spec { name: "rootless".parse().unwrap(), ..lab.spec() };
+        spec.mounts.push(ip);
+        for (name, to) in [("lib", "usr/lib"), ("lib64", "usr/lib64")] {
+            std::os::unix::fs::symlink(to, home.join("layer").join(name)).unwrap();
+        }
+        let running = lab.engine.start(&lab.directory(), &spec, b"{}").unwrap();
+        assert_eq!(said(&running, "readlink /proc/self/ns/net").trim(), own.to_str().unwrap());
+        assert_eq!(said(&running, "id -u").trim(), "0");
+        // A pod's namespace, made later; a bridge and a pair, made by the container.
+        shell(&format!("touch {v}/pod && unshare -n mount --bind /proc/self/ns/net {v}/pod"));
+        let ip = "/usr/sbin/ip";
+        said(
+            &running,
+            &format!(
+                "{ip} link add br0 type bridge && {ip} link add v0 type veth peer name v1 && \
+             {ip} link set v0 master br0 && \
+             nsenter --net=/volume/pod {ip} link add d type veth peer name e && \
+             {ip} link set v1 netns /volume/pod 2>/dev/null || {ip} link show v1 > /dev/null"
+            ),
+        );
+        let shown = said(&running, &format!("{ip} -o link"));
+        assert!(shown.contains("master br0"), "{shown}");
+    });
+    as_somebody(|| {
+        // Somebody else finds all of it.
+        rootless::enter(&home).unwrap();
+        assert_ne!(fs::read_link("/proc/self/ns/net").unwrap(), host);
+        let running = lab.engine.adopt(&lab.directory()).unwrap().unwrap();
+        assert!(said(&running, "/usr/sbin/ip -o link").contains("br0"));
+        running.stop(Duration::ZERO).unwrap();
+    });
+    assert_eq!(fs::read_link("/proc/self/ns/net").unwrap(), before);
+    let record = fs::read_to_string(home.join("rootless/running")).unwrap();
+    let keeper = record.lines().next().unwrap().trim_start_matches("pid ").parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+}
+
+#[test]
+fn several_threads_are_too_many() {
+    let home = tempfile::tempdir().unwrap();
+    let error = rootless::enter(home.path()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_rights_it_is_said() {
+    let lab = Lab::new();
+    let home = lab.home.path().to_owned();
+    shell(&format!("chown -R -h 54321:54321 {}", home.display()));
+    as_somebody(|| {
+        let spec = Spec { process: Some(sh("true")), ..lab.spec() };
+        let error = lab.engine.start(&lab.directory(), &spec, b"").unwrap_err();
+        assert_eq!(error.kind(), Kind::Kernel, "{error}");
+        assert!(error.to_string().contains("not permitted"), "{error}");
+    });
+}
