@@ -137,3 +137,20 @@ impl Write for Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_does_not_want_us_has_not_read_the_request() {
+        let told = |alert| io::Error::other(rustls::Error::AlertReceived(alert));
+        for alert in [AlertDescription::CertificateRequired, AlertDescription::UnknownCA] {
+            assert!(is_refused(&told(alert)), "{alert:?}");
+        }
+        for alert in [AlertDescription::InternalError, AlertDescription::UserCanceled] {
+            assert!(!is_refused(&told(alert)), "{alert:?}");
+        }
+        assert!(!is_refused(&io::ErrorKind::UnexpectedEof.into()));
+    }
+}

@@ -205,7 +205,7 @@ fn the_sandbox_is_led_out_and_kept_in_again() {
     rig.remote.lead(&one, &[]).unwrap();
     rig.remote.lead(&one, &[]).unwrap();
     rig.remote.lead(&one, &[Family::V4, Family::V6]).unwrap();
-    assert_eq!(rig.plugin.log(), ["Program", "Revoke", "Program"]);
+    assert_eq!(rig.plugin.log(), ["Revoke", "Program", "Revoke", "Program"]);
     rig.detach(&one);
     rig.delete(&network);
     rig.is_clean();
