@@ -148,7 +148,7 @@ mod tests {
     fn every_default_exists() {
         let Capabilities::Set(set) = Capabilities::of_network_plugin() else { panic!("a set") };
         assert_eq!(set.len(), NETWORK_PLUGIN.len());
-        assert_eq!(Capabilities::Set(set).mask(), Some(0x2435eb));
+        assert_eq!(Capabilities::Set(set).mask(), Some(0x2435fb));
         assert_eq!(Capabilities::All.mask(), None);
     }
 }
