@@ -156,11 +156,12 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
         spy.tell("main", "exit 7");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
-        assert!(error.to_string().contains("exited 7"), "{error}");
+        assert_eq!(error.kind(), Kind::TryAgain, "{error}");
         assert!(spy.status("a").error.unwrap().contains("exited 7"));
         spy.untell("main");
         spy.pod.up(spy.network("a")).unwrap();
-        assert_eq!(pods.list().unwrap(), [], "nothing was begun");
+        // A call may have begun before the end: then its undoing is owed, and can be now.
+        assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
         pods.provision(&pod(), &names(&["a"])).unwrap();
         pods.deprovision(&pod()).unwrap();
     });
