@@ -154,11 +154,14 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
         spy.pod.limits.wait = Duration::from_secs(1);
         spy.tell("main", "exit 7");
+        // A call that begins before the end does not end by itself.
+        spy.tell("add", "sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
         assert!(spy.status("a").error.unwrap().contains("exited 7"));
         spy.untell("main");
+        spy.untell("add");
         spy.pod.up(spy.network("a")).unwrap();
         // A call may have begun before the end: then its undoing is owed, and can be now.
         assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
