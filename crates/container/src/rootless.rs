@@ -9,8 +9,8 @@ use model::{Error, Kind, Result};
 use netlink::process;
 use rustix::io::{Errno, read, write};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, pidfd_open, pidfd_send_signal, setsid,
-    waitpid,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, pidfd_open,
+    pidfd_send_signal, set_dumpable_behavior, setsid, waitpid,
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
@@ -126,6 +126,8 @@ fn keep(line: &Line, lock: Option<&OwnedFd>, ids: (u32, u32)) -> ! {
 
 fn separate((uid, gid): (u32, u32)) -> Result<(), Fault> {
     let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWNET;
+    // A process that changed its user may not write what is below.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).doing("owning its own files")?;
     sys::unshare(flags).doing("making a user namespace")?;
     for (path, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),

@@ -232,7 +232,7 @@ fn told(near: &OwnedFd) -> Result<(Pid, OwnedFd), Errno> {
         }
     };
     let number = i32::from_ne_bytes(number);
-    match Pid::from_raw(number).filter(|_| length == 4 && number > 0) {
+    match Pid::from_raw(number.max(0)).filter(|_| length == 4) {
         Some(pid) => Ok((pid, pidfd_open(pid, PidfdFlags::empty())?)),
         None if number < 0 => Err(Errno::from_raw_os_error(-number)),
         None => Err(Errno::CHILD),

@@ -40,7 +40,7 @@ pub(crate) fn fork() -> Result<Side, Errno> {
         return Ok(Side::Child);
     }
     set_signal_mask(&before);
-    Pid::from_raw(pid).filter(|_| pid > 0).map(Side::Parent).ok_or(failure)
+    Pid::from_raw(pid.max(0)).map(Side::Parent).ok_or(failure)
 }
 
 /// Ends the process at once: no destructor, no exit handler, nothing flushed twice.

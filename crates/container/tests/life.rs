@@ -344,7 +344,7 @@ fn it_needs_nobody_and_has_nothing_of_its_starter() {
             ["pipe:", "/memfd:stdin", "/volume/stdin"].iter().any(|own| line.starts_with(own));
         assert!(own, "{line}");
     }
-    let refused = call(&running, "readlink /proc/1/exe; readlink /proc/1/cwd; cat /proc/1/environ");
+    let refused = call(&running, "readlink /proc/1/exe; readlink /proc/1/cwd; cat /proc/1/mem");
     assert!(refused.stdout.is_empty(), "{:?}", String::from_utf8_lossy(&refused.stdout));
     assert!(!marked("no such mark").contains(&init));
 }
