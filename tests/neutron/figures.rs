@@ -1,4 +1,5 @@
-//! What a container's start takes over OVN, beside Docker's own bridge: a measurement and no test.
+//! What a container's start takes over OVN, beside Docker's own bridge and
+//! kuryr-libnetwork: a measurement and no test.
 //! `scripts/neutron-tests debian --run-ignored only -E 'test(figures::)' --no-capture` prints it.
 
 #![allow(clippy::print_stderr, reason = "figures are for people to read")]
@@ -9,8 +10,12 @@ use tests::Release;
 use tests::neutron_lab::FullLab;
 
 use crate::bed::{Bed, Place};
+use crate::rival::{self, Rival};
 
 const ROUNDS: usize = 15;
+
+/// kuryr-libnetwork takes long, and always as long.
+const THEIRS: usize = 5;
 
 /// What one container's life on a network takes, each from the client's call to its answer.
 #[derive(Default)]
@@ -38,16 +43,18 @@ fn median(samples: &mut [f64]) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Two medians in ms, and what one is of the other.
-fn say(what: &str, mut ours: Vec<f64>, mut bridge: Vec<f64>) {
-    let (ours, bridge) = (median(&mut ours), median(&mut bridge));
-    eprintln!(
-        "{what}: {ours:.0} ms, Docker's own bridge {bridge:.0} ms: {:.2} times",
-        ours / bridge
-    );
+/// A median in ms, and what it is of the others'.
+fn say(what: &str, mut ours: Vec<f64>, others: Vec<(&str, Vec<f64>)>) {
+    let ours = median(&mut ours);
+    let of = |(who, mut its): (&str, Vec<f64>)| {
+        let its = median(&mut its);
+        format!("{who} {its:.0} ms: {:.2} times", ours / its)
+    };
+    let of: Vec<String> = others.into_iter().map(of).collect();
+    eprintln!("{what}: {ours:.0} ms, {}", of.join(", "));
 }
 
-/// Pairs, taken in turn: the machine's mood is the same for both.
+/// All in turn: the machine's mood is the same for each.
 #[track_caller]
 fn compare(extra: &str, what: &str) {
     let Some(lab) = FullLab::running() else { return };
@@ -58,16 +65,35 @@ fn compare(extra: &str, what: &str) {
     let bed = Bed::of(Release::V20_10, place).expect("Docker 20.10 is Debian 12's");
     bed.docker("network create -d bridge own");
     bed.network("--subnet 10.139.0.0/24 --gateway 10.139.0.1 net");
+    let rival = Rival::start(&bed, &lab, &account);
+    if rival.is_some() {
+        let both = format!("-d {} --ipam-driver {}", rival::DRIVER, rival::DRIVER);
+        let subnet = "--subnet 10.138.0.0/24 --gateway 10.138.0.1";
+        bed.docker(&format!("network create {both} {subnet} theirs"));
+    }
     // A port that is ready keeps its own hardware address until its container has gone.
     bed.run("--name first --network net");
-    let (mut own, mut neutron) = (Lives::default(), Lives::default());
-    for _ in 0..ROUNDS {
+    let [mut own, mut neutron, mut theirs] = [(); 3].map(|()| Lives::default());
+    for round in 0..ROUNDS {
         own.live(&bed, "own");
         neutron.live(&bed, "net");
+        // What was said of the port after that belongs to nobody else's time.
+        bed.named();
+        if rival.is_some() && round < THEIRS {
+            theirs.live(&bed, "theirs");
+        }
     }
-    say(&format!("docker run -d {what}"), neutron.run, own.run);
-    say(&format!("docker rm -f {what}"), neutron.rm, own.rm);
+    let others = |own, theirs: Vec<f64>| {
+        let mut all = vec![("Docker's own bridge", own)];
+        all.extend((!theirs.is_empty()).then_some(("kuryr-libnetwork", theirs)));
+        all
+    };
+    say(&format!("docker run -d {what}"), neutron.run, others(own.run, theirs.run));
+    say(&format!("docker rm -f {what}"), neutron.rm, others(own.rm, theirs.rm));
     bed.remove("first");
+    if rival.is_some() {
+        bed.docker("network rm theirs");
+    }
     bed.docker("network rm net");
     bed.docker("network rm own");
 }

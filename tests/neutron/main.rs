@@ -20,6 +20,7 @@ mod network;
 mod ovn;
 mod port;
 mod repeated;
+mod rival;
 mod runtimes;
 mod stock;
 mod vif;
