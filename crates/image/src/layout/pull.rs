@@ -82,7 +82,7 @@ impl Pull<'_> {
             match Document::read(&bytes, kind.as_deref())? {
                 Document::Manifest(_) if !is_pinned => return Err(self.unpinned(&bytes)),
                 Document::Manifest(manifest) => {
-                    return Ok((Digest::of(Algorithm::Sha256, &bytes), manifest));
+                    return Ok((Digest::of(Algorithm::Sha256, &bytes), *manifest));
                 }
                 Document::Index(images) => {
                     let image = choose(&images, &Platform::host())?;

@@ -36,7 +36,7 @@ const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
     /// One image.
-    Manifest(Manifest),
+    Manifest(Box<Manifest>),
     /// Images for several platforms, or several images.
     Index(Vec<Descriptor>),
 }
@@ -264,7 +264,7 @@ fn manifest(
             foreign.digest
         )));
     }
-    Ok(Document::Manifest(Manifest { config, layers, annotations }))
+    Ok(Document::Manifest(Box::new(Manifest { config, layers, annotations })))
 }
 
 fn old() -> Error {
