@@ -32,7 +32,7 @@ pub(crate) struct Begun {
     pub(crate) naming: Naming,
     /// Whether somebody was at it before, of whom nobody knows what he got done.
     pub(crate) is_again: bool,
-    _turn: File,
+    turn: File,
 }
 
 /// How far it was when it was given up.
@@ -80,9 +80,7 @@ impl Book {
             return Ok(None);
         }
         match read::<Naming>(&path)? {
-            Some(naming) if naming.port.id == *id => {
-                Ok(Some(Begun { naming, is_again, _turn: turn }))
-            }
+            Some(naming) if naming.port.id == *id => Ok(Some(Begun { naming, is_again, turn })),
             // Vanished meanwhile, or not of ours.
             _ => remove(&path).map(|_| None),
         }
@@ -90,7 +88,7 @@ impl Book {
 
     /// Whether the port goes, or is somebody else's.
     pub(crate) fn is_given_up(&self, begun: &Begun) -> bool {
-        !is_of(&begun._turn, &self.begun(&begun.naming.port.id))
+        !is_of(&begun.turn, &self.begun(&begun.naming.port.id))
     }
 
     /// Neutron knows.
