@@ -1,13 +1,15 @@
 //! A container, from an image and what was configured.
 
 use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use container::{Capabilities, Capability, Devices, Mount, Process, Propagation, Root, Spec};
-use image::{App, CapabilityChange, Image};
+use image::{App, CapabilityChange, Image, MountPoint};
 use model::{Error, Result};
 
-use super::{Main, NetworkingPod, Wanted};
+use super::{Book, Main, NetworkingPod, Wanted};
 use crate::{call, volume};
 
 /// Where what a plugin keeps is mounted.
@@ -98,6 +100,24 @@ fn capabilities(app: &App, is_privileged: bool) -> Result<Capabilities> {
     }
 }
 
+/// The mount point that the configuration is given at.
+const CONFIG: &str = "spoke-config";
+
+impl Book {
+    /// What is shared at a mount point, and whether only to be read. The book is there from now on:
+    /// a plugin that came first must not begin one of its own.
+    fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {
+        let (source, read_only) = match point.name.as_str() {
+            "spoke-runtime" => (&self.runtime, point.read_only),
+            "spoke-state" => (&self.state, point.read_only),
+            CONFIG => return self.config.exists().then_some((&self.config, true)),
+            _ => return None,
+        };
+        let _ = DirBuilder::new().recursive(true).mode(0o755).create(source);
+        Some((source, read_only))
+    }
+}
+
 fn mounts(pod: &NetworkingPod, wanted: &Wanted, app: &App, state: &Path) -> Vec<Mount> {
     let bind = |source: &Path, target: &Path, read_only| Mount::Bind {
         source: source.to_owned(),
@@ -107,16 +127,15 @@ fn mounts(pod: &NetworkingPod, wanted: &Wanted, app: &App, state: &Path) -> Vec<
     };
     let mut mounts = vec![bind(state, Path::new(STATE), false)];
     for point in &app.mount_points {
-        let book = pod.book.as_ref();
-        let source: Option<(&PathBuf, bool)> = match (point.name.as_str(), book) {
-            ("spoke-runtime", Some(book)) => Some((&book.runtime, point.read_only)),
-            ("spoke-state", Some(book)) => Some((&book.state, point.read_only)),
-            ("spoke-config", Some(book)) => Some((&book.config, true)),
-            _ => None,
+        let Some((source, read_only)) = pod.book.as_ref().and_then(|book| book.shared(point))
+        else {
+            continue;
         };
-        // What is not there yet has nothing to share, and appears with the plugin's next start.
-        let there = source.filter(|(source, _)| source.exists());
-        mounts.extend(there.map(|(source, read_only)| bind(source, &point.path, read_only)));
+        mounts.push(bind(source, &point.path, read_only));
+        // The configuration that is shared with it names the book's own places.
+        if *source != point.path && point.name != CONFIG {
+            mounts.push(bind(source, source, read_only));
+        }
     }
     let given = wanted.sandboxing.mounts.iter();
     mounts.extend(given.map(|mount| bind(&mount.host, &mount.container, mount.read_only)));
