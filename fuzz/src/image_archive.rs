@@ -12,7 +12,10 @@ const NOW: u64 = 1_767_225_600;
 /// An App Container image, packed or not. It is refused, or unpacked and known by its hash; beside the
 /// cache nothing appears, and nothing is left of what was refused.
 pub fn image_archive(bytes: &[u8]) {
-    thread_local!(static PLACE: TempDir = tempfile::tempdir().expect("a directory"));
+    // In memory, where there is such a place: it is tens of thousands of images.
+    thread_local!(static PLACE: TempDir = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a directory"));
     PLACE.with(|place| archive(place.path(), bytes));
 }
 
