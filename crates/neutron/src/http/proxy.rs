@@ -39,7 +39,7 @@ impl Proxies {
     }
 
     /// Through whom this host is reached with this scheme.
-    pub(super) fn of(&self, scheme: &str, host: &str) -> Option<&str> {
+    pub fn of(&self, scheme: &str, host: &str) -> Option<&str> {
         let proxy = match scheme {
             "https" => self.https.as_deref(),
             _ => self.http.as_deref(),

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use container::Engine;
-use image::{KeyRule, Policy};
+use image::{KeyRule, Policy, Proxy};
 use kurma::Directories;
 use model::{Error, Result};
+use neutron::config::Proxies;
 use serde::Deserialize;
 
 use super::StoreConfig;
@@ -111,14 +112,17 @@ impl KurmaConfig {
         self.images.clone().unwrap_or_else(|| store.state.join("images"))
     }
 
-    /// What may be fetched.
-    pub(crate) fn policy(&self) -> Policy {
+    /// What may be fetched, and through whom: `proxies`.
+    pub(crate) fn policy(&self, proxies: Proxies) -> Policy {
         let rule =
             |keys: &KeysConfig| KeyRule { prefix: keys.prefix.clone(), files: keys.files.clone() };
         Policy {
             keys: self.keys.iter().map(rule).collect(),
             insecure: self.insecure.clone(),
             auth: self.auth.clone(),
+            proxy: Some(Proxy::new(move |scheme, host| {
+                proxies.of(scheme, host).map(str::to_owned)
+            })),
             ..Policy::default()
         }
     }
@@ -196,7 +200,7 @@ mod tests {
     fn keys_are_a_policy() {
         let config =
             parse("insecure = [\"h:5000\"]\nkeys = [{ prefix = \"krm.test/\", files = [\"/k\"] }]");
-        let policy = config.unwrap().kurma.policy();
+        let policy = config.unwrap().kurma.policy(Proxies::default());
         assert_eq!(policy.insecure, ["h:5000"]);
         let rule = KeyRule { prefix: "krm.test/".into(), files: vec!["/k".into()] };
         assert_eq!(policy.keys, [rule]);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kurma::plugin::{Book, Limits};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
+use neutron::config::Proxies;
 use rustix::process::geteuid;
 
 use crate::config::{Config, KurmaConfig};
@@ -80,7 +81,8 @@ impl Host {
     /// The cache of images.
     pub(crate) fn images(&self) -> Result<image::Images> {
         let opening = |error: Error| error.context("opening the cache of images");
-        image::Images::new(&self.cache, self.config.policy()).map_err(opening)
+        let proxies = Proxies::of_environment(|name| std::env::var(name).ok());
+        image::Images::new(&self.cache, self.config.policy(proxies)).map_err(opening)
     }
 
     /// The networking pod.
