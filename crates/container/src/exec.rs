@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
+use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, set_dumpable_behavior, setsid, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    setsid, waitpid,
 };
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
@@ -26,8 +26,11 @@ use crate::program::{Files, Program};
 use crate::spec::Bounds;
 use crate::start;
 use crate::sys::{self, Side};
+use crate::traces::Traces;
 use crate::tree;
 
+/// How long the kernel may take to end a container in which nothing can be done any more.
+const DYING: Duration = Duration::from_millis(500);
 /// How long a shim may take to end what it started.
 const GRACE: Duration = Duration::from_millis(700);
 
@@ -53,7 +56,7 @@ pub(crate) fn exec(
         stderr: Output::new(stderr, bounds.stderr).map_err(failed)?,
         shim,
     };
-    let status = call.wait(deadline);
+    let status = call.wait(init, deadline);
     call.end();
     Ok(Ended {
         status: status?,
@@ -63,31 +66,51 @@ pub(crate) fn exec(
     })
 }
 
-/// Forks a child that is in the process namespace of `init`. The calling thread's own children are
-/// where they were afterwards; if they could not be, the process is aborted, because everything
-/// that it starts later would be in the wrong place.
+/// Forks a child that is in the process namespace of `init`. The caller's other children are where
+/// they always are: who enters the namespace is a process between, which ends.
 fn fork_inside(init: BorrowedFd<'_>, child: impl FnOnce()) -> Result<Pid> {
     let failed = |errno: Errno| Error::os("entering the processes of a container", errno.into());
-    let me = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).map_err(failed)?;
-    match move_into_thread_name_spaces(init, ThreadNameSpaceType::PROCESS_ID) {
-        Err(Errno::SRCH | Errno::INVAL) => return Err(gone()),
-        result => result.map_err(failed)?,
+    let traces = Traces::find()?;
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    let between = match sys::fork().map_err(failed)? {
+        Side::Child => {
+            let _end = sys::EndHere;
+            traces.clear("spoke-plugin: call");
+            let number = match enter_and_fork(init) {
+                Ok(Side::Child) => {
+                    child();
+                    sys::exit(0)
+                }
+                Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
+                Err(errno) => -errno.raw_os_error(),
+            };
+            let _ = write(&writer, &number.to_ne_bytes());
+            sys::exit(0)
+        }
+        Side::Parent(between) => between,
+    };
+    let _ = waitpid(Some(between), WaitOptions::empty());
+    let mut number = [0; 4];
+    rustix::io::ioctl_fionbio(&reader, true).map_err(failed)?;
+    let length = read(&reader, &mut number).unwrap_or_default();
+    let number = i32::from_ne_bytes(number);
+    match Pid::from_raw(number.max(0)) {
+        Some(pid) => Ok(pid),
+        None if length == 4 => Err(refused(init, Errno::from_raw_os_error(-number), failed)),
+        None => Err(failed(Errno::CHILD)),
     }
-    let forked = sys::fork();
-    if let Ok(Side::Child) = forked {
-        let _end = sys::EndHere;
-        child();
-        sys::exit(0)
-    }
-    if move_into_thread_name_spaces(me.as_fd(), ThreadNameSpaceType::PROCESS_ID).is_err() {
-        std::process::abort();
-    }
-    match forked {
-        Ok(Side::Parent(pid)) => Ok(pid),
-        // ENOMEM: its init has ended.
-        Ok(Side::Child) | Err(Errno::NOMEM) => Err(gone()),
-        Err(errno) => Err(failed(errno)),
-    }
+}
+
+fn enter_and_fork(init: BorrowedFd<'_>) -> Result<Side, Errno> {
+    move_into_thread_name_spaces(init, ThreadNameSpaceType::PROCESS_ID)?;
+    sys::fork_sibling()
+}
+
+/// What it means that the kernel refused: while a container ends, all that is done in it fails, and
+/// its first process is seen to have ended a moment later only.
+fn refused(init: BorrowedFd<'_>, errno: Errno, error: impl FnOnce(Errno) -> Error) -> Error {
+    let is_likely = matches!(errno, Errno::SRCH | Errno::INVAL | Errno::NOMEM | Errno::PERM);
+    if is_likely && ready(init, Instant::now() + DYING) { gone() } else { error(errno) }
 }
 
 fn gone() -> Error {
@@ -96,7 +119,6 @@ fn gone() -> Error {
 
 /// What the shim does.
 fn shim(init: BorrowedFd<'_>, program: &Program, files: Files<'_>, line: &Line) {
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let mut kept =
         [init, files.input, files.output, files.errors, line.as_fd()].map(|fd| fd.as_raw_fd());
     sys::close_all_but(&mut kept);
@@ -154,7 +176,7 @@ struct Call {
 }
 
 impl Call {
-    fn wait(&mut self, deadline: Instant) -> Result<Ending> {
+    fn wait(&mut self, init: BorrowedFd<'_>, deadline: Instant) -> Result<Ending> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -164,7 +186,9 @@ impl Call {
             if self.turn(left) {
                 return match self.line.hear() {
                     Some(Message::Ended(how)) => Ok(how),
-                    Some(Message::Failed(fault)) => Err(fault.into()),
+                    Some(Message::Failed(fault)) => {
+                        Err(refused(init, fault.errno(), |_| fault.into()))
+                    }
                     // Ended with the container.
                     _ => Err(gone()),
                 };

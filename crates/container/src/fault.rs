@@ -32,6 +32,11 @@ impl Fault {
         Self { class, errno: errno.raw_os_error(), what: what.to_string() }
     }
 
+    /// The kernel's number.
+    pub(crate) fn errno(&self) -> Errno {
+        Errno::from_raw_os_error(self.errno)
+    }
+
     /// As bytes: the class, the number, the sentence.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let class = match self.class {

@@ -7,10 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, fstat, open, openat, renameat};
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, kill_process, set_dumpable_behavior,
-    setsid, wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setsid, wait};
 
 use crate::ending::Ending;
 use crate::fault::{Doing, Fault};
@@ -49,8 +46,6 @@ impl Init<'_> {
 
     /// What the first process does all its life.
     pub(crate) fn live(&self) -> ! {
-        // What is in the container can neither look into it nor get at its program through it.
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let mut kept = self.files();
         sys::close_all_but(&mut kept);
         sys::reset_signals();

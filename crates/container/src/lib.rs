@@ -21,6 +21,7 @@ pub mod rootless;
 mod spec;
 mod start;
 mod sys;
+mod traces;
 mod tree;
 
 pub use capability::{Capabilities, Capability};

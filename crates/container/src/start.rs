@@ -31,6 +31,7 @@ use crate::program::Program;
 use crate::rootfs::Plan;
 use crate::spec::{Root, Spec};
 use crate::sys::{self, Side};
+use crate::traces::Traces;
 
 /// How long a file system may take to be put together, and a program to be executed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -146,7 +147,10 @@ impl Start<'_> {
             main: self.main,
             cgroup: cgroup.as_ref().map(AsFd::as_fd),
         };
-        let (pid, pidfd) = detach(&init).map_err(|errno| self.failed("making a process", errno))?;
+        let traces = Traces::find()?;
+        let name = format!("spoke-plugin: {}", self.spec.name);
+        let (pid, pidfd) = detach(&init, || traces.clear(&name))
+            .map_err(|errno| self.failed("making a process", errno))?;
         drop(other);
         self.expect(&line, &Message::Ready, &pidfd)?;
         let init = u32::try_from(pid.as_raw_nonzero().get()).ok().and_then(process::with_id);
@@ -185,13 +189,15 @@ impl Start<'_> {
     }
 }
 
-/// Starts `init` in a process that is not the caller's child, in a process namespace of its own.
-fn detach(init: &Init<'_>) -> Result<(Pid, OwnedFd), Errno> {
+/// Starts `init` in a process that is not the caller's child, in a process namespace of its own,
+/// after `clear`.
+fn detach(init: &Init<'_>, clear: impl FnOnce()) -> Result<(Pid, OwnedFd), Errno> {
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     match sys::fork()? {
         Side::Child => {
             let _end = sys::EndHere;
+            clear();
             between(init, &far)
         }
         Side::Parent(child) => {

@@ -5,6 +5,7 @@
 //! destructor, and does not return into its caller.
 
 use std::ffi::{CStr, CString, c_char};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
@@ -41,6 +42,21 @@ pub(crate) fn fork() -> Result<Side, Errno> {
     }
     set_signal_mask(&before);
     Pid::from_raw(pid.max(0)).map(Side::Parent).ok_or(failure)
+}
+
+/// As [`fork`], in a process that was forked: the new one is its parent's child, as it is itself.
+#[allow(unsafe_code)]
+pub(crate) fn fork_sibling() -> Result<Side, Errno> {
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: as in `fork`, whose child has one thread and all signals blocked. No memory is shared
+    // and no stack given, so that the child goes on with a copy of everything.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    let failure = last();
+    if pid == 0 {
+        return Ok(Side::Child);
+    }
+    let pid = i32::try_from(pid).ok().and_then(|pid| Pid::from_raw(pid.max(0)));
+    pid.map(Side::Parent).ok_or(failure)
 }
 
 /// Ends the process at once: no destructor, no exit handler, nothing flushed twice.
@@ -144,10 +160,30 @@ pub(crate) fn set_signal_mask(mask: &SignalMask) {
 /// Gives every signal its default effect.
 #[allow(unsafe_code)]
 pub(crate) fn reset_signals() {
+    // The kernel's `struct sigaction`, which is no longer than this: no handler, flag or mask.
+    let default = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: the default is no function of ours. The C library refuses those that are its own
-        // and the two that cannot be changed.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the default is no function of ours, and the kernel reads what is there. The C
+        // library would leave out its own signals, which may have been ignored before, too.
+        unsafe {
+            let none = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, 8);
+        }
+    }
+}
+
+/// Writes as much of `text` as fits over a part of the calling process's memory, which was forked,
+/// and zeros over the rest of it.
+#[allow(unsafe_code)]
+pub(crate) fn overwrite(area: &Range<usize>, text: &[u8]) {
+    let text = text.get(..text.len().min(area.len().saturating_sub(1))).unwrap_or_default();
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(area.start);
+    // SAFETY: the kernel put the arguments and the environment there when the program was executed,
+    // on a stack that stays mapped and writable. The forked child has one thread, and reads neither
+    // again, because what it executes was prepared before.
+    unsafe {
+        std::ptr::write_bytes(at, 0, area.len());
+        std::ptr::copy_nonoverlapping(text.as_ptr(), at, text.len());
     }
 }
 

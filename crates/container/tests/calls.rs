@@ -1,5 +1,6 @@
 //! Calls into containers. As root, with busybox-static.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unsafe_code)]
 
 mod common;
