@@ -79,6 +79,11 @@ impl Capability {
         self.0
     }
 
+    /// Those that a mask holds.
+    pub(crate) fn all_of(mask: u64) -> impl Iterator<Item = Self> {
+        (0..41).map(Self).filter(move |one| mask & one.mask() != 0)
+    }
+
     fn mask(self) -> u64 {
         1 << self.0
     }

@@ -13,7 +13,7 @@ use crate::ending::{Ended, Ending};
 use crate::line::ready;
 use crate::program::Program;
 use crate::spec::{Bounds, Process, Spec};
-use crate::{exec, start};
+use crate::{exec, runtime, start};
 
 /// How long the kernel may take to end what was killed.
 const BURIAL: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ pub struct Running {
     directory: Directory,
     record: Record,
     pidfd: OwnedFd,
+    /// Its first process, where an OCI runtime has made it.
+    inside: Option<OwnedFd>,
 }
 
 impl Engine {
@@ -55,12 +57,13 @@ impl Engine {
         directory.clear()?;
         let (record, pidfd) = match self {
             Self::Native => start::start(&directory, &lock, spec, stdin)?,
-            Self::Runtime(program) => {
-                let what = format!("starting containers by {}", program.display());
-                return Err(Error::unsupported(what));
-            }
+            Self::Runtime(program) => start::by_runtime(&directory, &lock, spec, (stdin, program))?,
         };
-        Ok(Running { directory, record, pidfd })
+        let here = directory.clone();
+        Running::of(directory, record, pidfd).or_else(|error| {
+            here.clear()?;
+            Err(error.context(format_args!("starting {}", spec.name)))
+        })
     }
 
     /// The container that runs in `directory`, if one does, whatever it was started with. One that
@@ -89,7 +92,10 @@ impl Engine {
 
 impl Running {
     fn find(directory: &Directory) -> Result<Option<Self>> {
-        let Some(record) = directory.record()?.filter(Record::is_running) else { return Ok(None) };
+        let Some(record) = directory.record()? else { return Ok(None) };
+        if !record.is_running() {
+            return Self::bury(directory, &record).map(|()| None);
+        }
         let pid = i32::try_from(record.init.pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Error::bug("a container's record names no process"))?;
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -97,7 +103,26 @@ impl Running {
             opened => opened.map_err(|errno| Error::os("watching a container", errno.into()))?,
         };
         // Only now is the number known to stand for the process that was looked at.
-        Ok(record.is_running().then(|| Self { directory: directory.clone(), record, pidfd }))
+        match record.is_running() {
+            true => Self::of(directory.clone(), record, pidfd).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn of(directory: Directory, record: Record, pidfd: OwnedFd) -> Result<Self> {
+        let inside = match record.runtime {
+            Some(_) => runtime::inside(&directory, &record, &pidfd)?,
+            None => None,
+        };
+        Ok(Self { directory, record, pidfd, inside })
+    }
+
+    /// Ends what a runtime ran whose keeper was killed.
+    fn bury(directory: &Directory, record: &Record) -> Result<()> {
+        match &record.runtime {
+            Some((program, name)) => runtime::delete(directory, program, name),
+            None => Ok(()),
+        }
     }
 
     /// The first process of the container. It ends when the container does.
@@ -123,7 +148,8 @@ impl Running {
             return Err(Error::try_again(what));
         }
         let program = Program::new(process, self.record.privileges)?;
-        exec::exec(self.pidfd(), &program, input, bounds)
+        let init = self.inside.as_ref().unwrap_or(&self.pidfd);
+        exec::exec(init.as_fd(), &program, input, bounds)
     }
 
     /// Ends the container: SIGTERM to its main process, and SIGKILL to all after `grace`. Done if
@@ -133,12 +159,19 @@ impl Running {
     /// [`model::Kind::TryAgain`] if the kernel has not ended it some seconds later.
     pub fn stop(&self, grace: Duration) -> Result<()> {
         for (signal, limit) in [(Signal::TERM, grace), (Signal::KILL, BURIAL)] {
+            if signal == Signal::KILL && !self.has_ended() {
+                // The keeper sees the end of what it kept.
+                Self::bury(&self.directory, &self.record)?;
+                if self.inside.is_some() && ready(&self.pidfd, Instant::now() + BURIAL) {
+                    return Ok(());
+                }
+            }
             match pidfd_send_signal(&self.pidfd, signal) {
                 Ok(()) | Err(Errno::SRCH) => {}
                 Err(errno) => return Err(Error::os("ending a container", errno.into())),
             }
             if ready(&self.pidfd, Instant::now() + limit) {
-                return Ok(());
+                return Self::bury(&self.directory, &self.record);
             }
         }
         let what = format!("the kernel does not end process {}", self.record.init.pid);

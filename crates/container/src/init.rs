@@ -8,6 +8,7 @@ use rustix::fs::{Mode, OFlags, fstat, open, openat, renameat};
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setsid, wait};
+use rustix::thread::UnshareFlags;
 
 use crate::ending::Ending;
 use crate::fault::{Doing, Fault};
@@ -28,7 +29,8 @@ pub(crate) struct Init<'s> {
     pub(crate) directory: BorrowedFd<'s>,
     pub(crate) ended: BorrowedFd<'s>,
     pub(crate) input: BorrowedFd<'s>,
-    pub(crate) plan: &'s Plan,
+    /// Its file system; `None` where an OCI runtime makes it.
+    pub(crate) plan: Option<&'s Plan>,
     pub(crate) main: Option<&'s Program>,
     /// A file of a cgroup that takes processes.
     pub(crate) cgroup: Option<BorrowedFd<'s>>,
@@ -42,6 +44,14 @@ impl Init<'_> {
             .chain(&self.cgroup)
             .map(AsRawFd::as_raw_fd)
             .collect()
+    }
+
+    /// Lets the next child of the calling process be the first of a process namespace.
+    pub(crate) fn separate(&self) -> Result<(), Errno> {
+        match self.plan {
+            Some(_) => sys::unshare(UnshareFlags::NEWPID),
+            None => Ok(()),
+        }
     }
 
     /// What the first process does all its life.
@@ -74,7 +84,9 @@ impl Init<'_> {
         if let Some(cgroup) = self.cgroup {
             write(cgroup, b"0").doing("entering the cgroup")?;
         }
-        self.plan.enter()?;
+        if let Some(plan) = self.plan {
+            plan.enter()?;
+        }
         let _ = self.line.say(&Message::Ready);
         if self.line.hear() != Some(Message::Go) {
             return Ok(None);
@@ -90,6 +102,14 @@ impl Init<'_> {
         let pid = main.spawn(Files { input: self.input, output, errors })?;
         let _ = rustix::io::ioctl_fionbio(&reader, true);
         Ok(Some(Life { main: Some(pid), signals, output: Some(reader), log }))
+    }
+
+    /// An OCI runtime says by its own code that a signal ended what it ran.
+    fn ending(&self, status: WaitStatus) -> Ending {
+        match ending(status) {
+            Ending::Exited(code @ 129..=192) if self.plan.is_none() => Ending::Signaled(code - 128),
+            how => how,
+        }
     }
 
     fn log(&self) -> Option<OwnedFd> {
@@ -140,7 +160,7 @@ impl Life {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == self.main {
                 self.keep_log(init);
-                end(init, ending(status));
+                end(init, init.ending(status));
             }
         }
     }

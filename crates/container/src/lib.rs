@@ -4,6 +4,7 @@
 //! lives and ends with. Whoever knows the directory can find it again, call into it and end it: no
 //! process has to stay for it.
 
+mod bundle;
 mod capability;
 mod copy;
 mod directory;
@@ -18,6 +19,7 @@ mod privileges;
 mod program;
 mod rootfs;
 pub mod rootless;
+mod runtime;
 mod spec;
 mod start;
 mod sys;

@@ -30,7 +30,7 @@ const LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 /// Files of the host that an image that lacks them gets.
-const OF_HOST: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+pub(crate) const OF_HOST: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
 /// What is to be made.
 #[derive(Clone, Debug)]

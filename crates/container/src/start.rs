@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::fs::{self, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
@@ -18,7 +18,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, setsid, waitpid,
 };
-use rustix::thread::UnshareFlags;
 
 use crate::capability::Capabilities;
 use crate::copy;
@@ -29,6 +28,7 @@ use crate::line::{Line, Message};
 use crate::privileges::Privileges;
 use crate::program::Program;
 use crate::rootfs::Plan;
+use crate::runtime;
 use crate::spec::{Root, Spec};
 use crate::sys::{self, Side};
 use crate::traces::Traces;
@@ -48,8 +48,9 @@ pub(crate) fn start(
     let input = input(stdin)?;
     let mut plan = plan(directory, spec)?;
     loop {
-        let started = Start { directory, lock, spec, main: main.as_ref(), input: &input };
-        match started.once(&plan, privileges) {
+        let started =
+            Start { directory, lock, spec, main: main.as_ref(), input: &input, runtime: None };
+        match started.once(Some(&plan), privileges) {
             Err(Failure::Fault(fault)) if fault.class == Class::Overlay && plan.upper.is_some() => {
                 let Root::Layers { lowers, upper } = &spec.root;
                 plan.lowers = vec![copy::copied(lowers, upper)?];
@@ -62,6 +63,30 @@ pub(crate) fn start(
             Err(Failure::Error(error)) => return Err(error),
             Ok(started) => return Ok(started),
         }
+    }
+}
+
+/// Starts what `spec` says by the OCI runtime `program`.
+pub(crate) fn by_runtime(
+    directory: &Directory,
+    lock: &OwnedFd,
+    spec: &Spec,
+    (stdin, program): (&[u8], &Path),
+) -> Result<(Record, OwnedFd)> {
+    let name = runtime::name(directory, spec);
+    runtime::delete(directory, program, &name)?;
+    let command = runtime::command(directory, spec, (program, &name))?;
+    let all = Privileges { capabilities: None, no_new_privileges: false };
+    let (main, input) = (Program::new(&command, all)?, input(stdin)?);
+    let runtime = Some((program.to_owned(), name));
+    let started = Start { directory, lock, spec, main: Some(&main), input: &input, runtime };
+    match started.once(None, privileges(spec)) {
+        Err(Failure::Fault(fault)) => {
+            directory.clear()?;
+            Err(Error::from(fault).context(format_args!("starting {}", spec.name)))
+        }
+        Err(Failure::Error(error)) => Err(error),
+        Ok(started) => Ok(started),
     }
 }
 
@@ -128,10 +153,15 @@ struct Start<'s> {
     spec: &'s Spec,
     main: Option<&'s Program>,
     input: &'s OwnedFd,
+    runtime: Option<(PathBuf, String)>,
 }
 
 impl Start<'_> {
-    fn once(&self, plan: &Plan, privileges: Privileges) -> Result<(Record, OwnedFd), Failure> {
+    fn once(
+        &self,
+        plan: Option<&Plan>,
+        privileges: Privileges,
+    ) -> Result<(Record, OwnedFd), Failure> {
         let (line, other) = Line::pair().map_err(|errno| self.failed("making a line", errno))?;
         let at =
             held(&self.directory.path("")).map_err(|errno| self.failed("opening it", errno))?;
@@ -155,7 +185,7 @@ impl Start<'_> {
         self.expect(&line, &Message::Ready, &pidfd)?;
         let init = u32::try_from(pid.as_raw_nonzero().get()).ok().and_then(process::with_id);
         let init = init.ok_or_else(|| self.failed("finding its init", Errno::SRCH))?;
-        let record = Record { init, boot: boot()?, privileges, runtime: None };
+        let record = Record { init, boot: boot()?, privileges, runtime: self.runtime.clone() };
         self.directory.write_record(&record)?;
         let _ = line.say(&Message::Go);
         self.expect(&line, &Message::Started, &pidfd)?;
@@ -218,7 +248,7 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
     kept.push(far.as_raw_fd());
     sys::close_all_but(&mut kept);
     let _ = setsid();
-    let made = sys::unshare(UnshareFlags::NEWPID).and_then(|()| sys::fork());
+    let made = init.separate().and_then(|()| sys::fork());
     let number = match made {
         Ok(Side::Child) => init.live(),
         Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),

@@ -68,7 +68,7 @@ fn descendants(proc: &Path, root: i32) -> Vec<i32> {
 }
 
 /// Field 4 of proc_pid_stat(5).
-fn parent(stat: &str) -> Option<i32> {
+pub(crate) fn parent(stat: &str) -> Option<i32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -1,0 +1,130 @@
+//! Containers by an OCI runtime. As root, with busybox-static and runc.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{BOUNDS, Lab, eventually, marked, mounted, said, sh};
+use container::{Bounds, Ending, Engine, Process, Spec};
+use model::Kind;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+fn lab() -> Lab {
+    Lab::with(Engine::Runtime("runc".into()))
+}
+
+#[test]
+fn a_container_comes_and_goes() {
+    let lab = lab();
+    let running = lab.start();
+    let input = lab.volume().join("stdin");
+    eventually("its input is read", || fs::read(&input).is_ok_and(|read| read == b"{}"));
+    for (name, same) in
+        [("net", true), ("ipc", true), ("uts", true), ("mnt", false), ("pid", false)]
+    {
+        let host = fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
+        let inside = said(&running, &format!("readlink /proc/self/ns/{name}"));
+        assert_eq!(host.to_str() == Some(inside.trim()), same, "{name}");
+    }
+    let sets = said(&running, "grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs' /proc/1/status");
+    assert_eq!(sets.matches("00000000002435fb").count(), 5, "{sets}");
+    assert!(sets.contains("NoNewPrivs:\t1"), "{sets}");
+    assert_eq!(said(&running, "ls /proc/1/environ > /dev/null; cat /proc/1/comm"), "sh\n");
+    said(&running, "echo mine > /bin/mine; ! touch /sys/kernel/x 2> /dev/null");
+    assert!(!lab.home.path().join("layer/bin/mine").exists(), "layers are not changed");
+    assert_eq!(mounted(lab.home.path()), Vec::<String>::new(), "nothing is mounted on the host");
+    let found = lab.engine.adopt(&lab.directory()).unwrap().unwrap();
+    assert_eq!(found.process(), running.process());
+    assert_eq!(said(&found, "echo there"), "there\n");
+    running.stop(Duration::from_secs(20)).unwrap();
+    assert_eq!(running.ended(), Some(Ending::Exited(0)), "it was asked first");
+    assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
+    let error = running.exec(&sh("true"), b"", &BOUNDS).unwrap_err();
+    assert_eq!(error.kind(), Kind::TryAgain, "{error}");
+    assert_eq!(said(&lab.start(), "cat /bin/mine"), "mine\n", "what it wrote stays");
+}
+
+#[test]
+fn how_it_ended_is_known() {
+    let lab = lab();
+    let mut spec = Spec { process: Some(sh("echo word; exit 7")), ..lab.spec() };
+    let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+    eventually("it ends", || running.ended().is_some());
+    assert_eq!(running.ended(), Some(Ending::Exited(7)));
+    assert_eq!(lab.engine.last_end(&lab.directory()).unwrap(), Some(Ending::Exited(7)));
+    assert_eq!(fs::read_to_string(lab.directory().join("log")).unwrap(), "word\n");
+    spec.process = Some(sh("trap '' TERM; while :; do sleep 1000; done"));
+    let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+    running.stop(Duration::from_millis(50)).unwrap();
+    assert_eq!(running.ended(), Some(Ending::Signaled(9)));
+    spec.process = Some(Process::new(["/bin/none"]));
+    let error = lab.engine.start(&lab.directory(), &spec, b"").unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound, "{error}");
+    assert!(error.to_string().contains("/bin/none"), "{error}");
+    let none = Engine::Runtime("no-such-runtime".into());
+    let error = none.start(&lab.directory(), &spec, b"").unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound, "{error}");
+}
+
+#[test]
+fn the_limit_ends_the_whole_tree() {
+    let lab = lab();
+    let running = lab.start();
+    let mark = format!("4{}.25", std::process::id());
+    let script = format!("(setsid sleep {mark} &); setsid sleep {mark} & sleep {mark}");
+    let bounds = Bounds { limit: Duration::from_millis(500), ..BOUNDS };
+    let ended = running.exec(&sh(&script), b"", &bounds).unwrap();
+    assert_eq!(ended.status, Ending::TimedOut);
+    assert_eq!(marked(&mark), Vec::<u32>::new());
+    assert_eq!(said(&running, "echo ok"), "ok\n", "the container goes on");
+}
+
+#[test]
+fn a_killed_keeper_leaves_nothing_for_long() {
+    let lab = lab();
+    let mark = format!("5{}.25", std::process::id());
+    let script = format!("sleep {mark} & wait");
+    let spec = Spec { process: Some(sh(&script)), ..lab.spec() };
+    let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+    kill(Pid::from_raw(running.process().pid.cast_signed()), Signal::SIGKILL).unwrap();
+    eventually("it is seen", || running.ended().is_some());
+    assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
+    eventually("its container is gone", || marked(&mark).is_empty());
+}
+
+/// How long calls take is told, not judged: other things run here, too.
+#[test]
+fn calls_are_compared_with_the_runtimes() {
+    let lab = lab();
+    let _theirs = lab.start();
+    let native = Lab::new();
+    let running = native.start();
+    let runtime = lab.directory().join("runtime");
+    let name = fs::read_dir(&runtime).unwrap().next().unwrap().unwrap().file_name();
+    let median = |mut work: Box<dyn FnMut() + '_>| {
+        let mut taken: Vec<_> = (0..100)
+            .map(|_| {
+                let before = Instant::now();
+                work();
+                before.elapsed()
+            })
+            .collect();
+        taken.sort_unstable();
+        taken[50]
+    };
+    let program = Process::new(["/bin/true"]);
+    let ours = median(Box::new(|| {
+        let ended = running.exec(&program, b"", &BOUNDS).unwrap();
+        assert_eq!(ended.status, Ending::Exited(0));
+    }));
+    let theirs = median(Box::new(|| {
+        let mut command = Command::new("runc");
+        command.arg("--root").arg(&runtime).arg("exec").arg(&name).arg("/bin/true");
+        assert!(command.status().unwrap().success());
+    }));
+    println!("medians of 100 calls of /bin/true: {ours:?} by ourselves, {theirs:?} by runc");
+}
