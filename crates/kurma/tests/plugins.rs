@@ -171,6 +171,24 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
 }
 
 #[test]
+fn a_network_says_what_runs_its_plugin() {
+    in_a_world(|| {
+        let spy = Spy::new(&json!([{"name": "a", "engine": "runc"}, {"name": "b"}]));
+        let pods = Pods::new(&spy.pod, &spy.networks);
+        pods.provision(&pod(), &names(&["a", "b"])).unwrap();
+        let first = |name: &str| {
+            let pid = spy.pid(name).unwrap();
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+            let child = children.unwrap().trim().to_owned();
+            std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap()
+        };
+        assert_eq!((first("a").trim(), first("b").trim() == "runc"), ("runc", false));
+        pods.deprovision(&pod()).unwrap();
+        assert_eq!(spy.order(), ["add a", "add b", "del b", "del a"]);
+    });
+}
+
+#[test]
 fn p9_setup_instead_of_a_main_executable() {
     in_a_world(|| {
         let spy = Spy::without_main(&json!([{"name": "a"}]));
