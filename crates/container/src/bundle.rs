@@ -1,7 +1,9 @@
 //! A container as an OCI runtime wants it: a directory with `config.json` (OCI runtime-spec 1.0).
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use crate::capability::Capability;
 use crate::copy;
 use crate::directory::Directory;
+use crate::idle;
 use crate::inside::Inside;
 use crate::rootfs::OF_HOST;
 use crate::spec::{Devices, Mount, Process, Propagation, Root, Spec};
@@ -28,12 +31,12 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
     if spec.cgroup.is_some() {
         return Err(Error::unsupported("a cgroup of one's own with an OCI runtime"));
     }
-    let Some(process) = &spec.process else {
-        return Err(Error::unsupported(
-            "a container without a main process with an OCI runtime; let the native engine run it",
-        ));
-    };
     let root = copy::copied(lowers, upper)?;
+    let idle = Process::new([idle::PATH]);
+    if spec.process.is_none() {
+        bring(&root.join(idle::PATH.trim_start_matches('/')))?;
+    }
+    let process = spec.process.as_ref().unwrap_or(&idle);
     let mounts = mounts(spec, &root)?;
     let document = json!({
         "ociVersion": "1.0.2",
@@ -50,6 +53,18 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
     let path = directory.path("config.json");
     let written = fs::write(&path, document.to_string());
     written.map_err(|error| Error::os(format!("writing {}", path.display()), error))
+}
+
+/// Puts the idle program there, whatever a container has left in its place.
+fn bring(path: &Path) -> Result<()> {
+    let failed = |error| Error::os(format!("writing {}", path.display()), error);
+    let program = idle::program()?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o755).open(path);
+    opened.and_then(|mut file| file.write_all(&program)).map_err(failed)
 }
 
 fn process(process: &Process, spec: &Spec) -> Result<Value> {

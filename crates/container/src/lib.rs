@@ -12,6 +12,7 @@ mod ending;
 mod engine;
 mod exec;
 mod fault;
+mod idle;
 mod init;
 mod inside;
 mod line;

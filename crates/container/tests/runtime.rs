@@ -71,6 +71,18 @@ fn how_it_ended_is_known() {
 }
 
 #[test]
+fn without_a_main_process_it_waits_to_be_stopped() {
+    let lab = lab();
+    let spec = Spec { process: None, ..lab.spec() };
+    for _ in 0..2 {
+        let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+        assert_eq!(said(&running, "echo there"), "there\n");
+        running.stop(Duration::from_secs(20)).unwrap();
+        assert_eq!(running.ended(), Some(Ending::Exited(0)));
+    }
+}
+
+#[test]
 fn the_limit_ends_the_whole_tree() {
     let lab = lab();
     let running = lab.start();
