@@ -56,10 +56,15 @@ pub(crate) fn exec(
         stderr: Output::new(stderr, bounds.stderr).map_err(failed)?,
         shim,
     };
-    let status = call.wait(init, deadline);
+    let status = call.wait(deadline);
+    // A container does not end before all that was in it has been waited for.
     call.end();
+    let status = status.map_err(|fault| match fault {
+        Some(fault) => refused(init, fault.errno(), |_| fault.into()),
+        None => gone(),
+    })?;
     Ok(Ended {
-        status: status?,
+        status,
         truncated: call.stdout.truncated || call.stderr.truncated,
         stdout: call.stdout.kept,
         stderr: call.stderr.kept,
@@ -176,7 +181,8 @@ struct Call {
 }
 
 impl Call {
-    fn wait(&mut self, init: BorrowedFd<'_>, deadline: Instant) -> Result<Ending> {
+    /// What the shim says; without words it ended with the container.
+    fn wait(&mut self, deadline: Instant) -> Result<Ending, Option<Fault>> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -186,11 +192,8 @@ impl Call {
             if self.turn(left) {
                 return match self.line.hear() {
                     Some(Message::Ended(how)) => Ok(how),
-                    Some(Message::Failed(fault)) => {
-                        Err(refused(init, fault.errno(), |_| fault.into()))
-                    }
-                    // Ended with the container.
-                    _ => Err(gone()),
+                    Some(Message::Failed(fault)) => Err(Some(fault)),
+                    _ => Err(None),
                 };
             }
         }
