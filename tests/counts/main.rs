@@ -134,7 +134,7 @@ fn a_small_file() {
     let plugins = Plugins::subject();
     let size = fs::metadata(plugins.dir().join(PLUGIN)).unwrap().len();
     println!("{size} bytes");
-    assert!(size <= 8_000_000, "{size} bytes");
+    assert!(size <= 8_700_000, "{size} bytes");
 }
 
 /// What is held by others does not make an address dearer, wherever the search has to go on.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
 use tests::fault_proxy::FaultProxy;
 use tests::neutron::Project;
 use tests::neutron_lab::ApiLab;
@@ -52,6 +53,13 @@ const IMAGE_LIST: &str = r#"{"cniVersion": "1.0.0", "name": "imaged", "plugins":
 /// The file of [`LIST`] or [`IMAGE_LIST`], for Docker's option `cni`.
 pub(crate) const LIST_FILE: &str = "/etc/cni/net.d/theirs.conflist";
 
+/// The same plugin as Kurma's configuration names it.
+pub(crate) fn image_config() -> Value {
+    json!({"aci": "file:///images/cni.aci", "type": "bridge", "bridge": "imaged0",
+        "isGateway": true, "ipam": {"type": "host-local", "subnet": "10.45.0.0/24",
+        "routes": [{"dst": "0.0.0.0/0"}]}})
+}
+
 impl Back {
     /// Makes what a host needs for the back end, before any daemon starts there.
     #[track_caller]
@@ -99,9 +107,10 @@ impl Back {
         match self.kind {
             Kind::Kernel => &[],
             Kind::Neutron => &["/run/openvswitch"],
-            Kind::CniPlugin => &["/usr/lib/cni", "/run/theirs"],
+            // The reference's are linked with the host's libraries.
+            Kind::CniPlugin => &["/usr/lib/cni", "/run/theirs", "/lib64", "/lib/x86_64-linux-gnu"],
             Kind::DockerPlugin => &["/run/docker", "/etc/docker"],
-            Kind::Image => &["/images"],
+            Kind::Image => &[],
         }
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tests::{Plugins, World};
 
-use crate::back::{Back, Kind};
+use crate::back::{self, Back, Kind};
 use crate::{NAMES, Runtime, speak};
 
 struct Pods<'w>(&'w World);
@@ -35,6 +35,11 @@ impl Runtime for Pods<'_> {
         self.0.sh(&format!("nsenter --net={netns} busybox sh -euc '{script}'"))
     }
 
+    /// What plugins of somebody else gave a pod is in no book.
+    fn listed(&self) -> String {
+        self.0.sh("/opt/cni/bin/spoke ps; /opt/cni/bin/spoke kurma pods -o json")
+    }
+
     #[track_caller]
     fn leave(&self) {
         for name in NAMES {
@@ -54,8 +59,14 @@ fn on(kind: Kind) {
         json!({"host": folder, "container": folder})
     };
     let mounts: Vec<Value> = back.folders().iter().map(mount).collect();
-    let network = json!({"name": "net", "aci": "file:///images/spoke.aci", "default": true,
-        "containerInterface": "eth{{num}}", "type": "spoke", "network": "net", "mounts": mounts});
+    let mut network = match kind {
+        Kind::Image => back::image_config(),
+        _ => json!({"aci": "file:///images/spoke.aci", "type": "spoke", "network": "net"}),
+    };
+    network["name"] = "net".into();
+    network["default"] = true.into();
+    network["containerInterface"] = "eth{{num}}".into();
+    network["mounts"] = mounts.into();
     fs::create_dir_all(world.path("/etc/kurma")).unwrap();
     let networks = json!({"pod_networks": [network]}).to_string();
     fs::write(world.path("/etc/kurma/kurma.json"), networks).unwrap();

@@ -29,6 +29,11 @@ trait Runtime {
     /// What a shell script in a container prints; busybox has it.
     fn inside(&self, name: &str, script: &str) -> String;
 
+    /// What the program lists of the containers.
+    fn listed(&self) -> String {
+        self.world().sh("/opt/cni/bin/spoke ps")
+    }
+
     /// Removes the containers and its own notion of the network.
     fn leave(&self);
 }
@@ -41,7 +46,7 @@ fn speak(runtime: &dyn Runtime, back: &Back, row: &str) {
         let net = shown.split_whitespace().nth(3).unwrap_or_else(|| panic!("{name}: {shown}"));
         net.split('/').next().unwrap().to_owned()
     });
-    let listed = runtime.world().sh("/opt/cni/bin/spoke ps");
+    let listed = runtime.listed();
     for address in &addresses {
         assert!(listed.contains(&format!("{address}/")), "{address}:\n{listed}");
     }
