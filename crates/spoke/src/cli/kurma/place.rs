@@ -37,6 +37,11 @@ pub(super) fn build(wanted: &BuildArgs, output: Output, world: &World) -> Result
         })?;
         recipe.files.push(Extra { from: file.clone(), to: Path::new(PROGRAMS).join(name) });
     }
+    // For runtimes that call the image's plugins by CNI: what was added goes before.
+    let ours = cni::Plugin::ALL.map(|plugin| Path::new(PROGRAMS).join(plugin.name()));
+    let is_free = |path: &PathBuf| recipe.files.iter().all(|file| file.to != *path);
+    let ours: Vec<PathBuf> = ours.into_iter().filter(is_free).collect();
+    recipe.links.extend(ours);
     let (id, path) = match (&wanted.aci, &wanted.layout, &wanted.archive) {
         (Some(file), _, _) => (build::aci(&recipe, file)?, file),
         (None, Some(directory), _) => (build::layout(&recipe, directory)?, directory),
