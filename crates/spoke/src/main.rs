@@ -86,7 +86,7 @@ fn command(args: Vec<OsString>) -> u8 {
         }
     };
     let (opened, asked) = (OnceCell::new(), Opened::default());
-    let engine = || match opened.get_or_init(|| World::asking(&config, Life::Long, &asked)) {
+    let engine = || match opened.get_or_init(|| World::asking(&config, Life::Short, &asked)) {
         Ok(world) => Ok(world.engine()),
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
