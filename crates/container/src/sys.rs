@@ -6,8 +6,9 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) use netlink::close_all_but;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
@@ -72,36 +73,6 @@ pub(crate) struct EndHere;
 impl Drop for EndHere {
     fn drop(&mut self) {
         exit(101);
-    }
-}
-
-/// Closes every file of a forked process, except `kept`. Whatever owns the others must not be used
-/// or dropped any more.
-pub(crate) fn close_all_but(kept: &mut [RawFd]) {
-    kept.sort_unstable();
-    let mut first = 0;
-    for fd in kept {
-        let fd = u32::try_from(*fd).unwrap_or(0);
-        if fd > first {
-            close_range(first, fd - 1);
-        }
-        first = fd + 1;
-    }
-    close_range(first, u32::MAX);
-}
-
-#[allow(unsafe_code)]
-fn close_range(first: u32, last: u32) {
-    // SAFETY: closing has no precondition on memory; that the owners of these descriptors are
-    // never used again is what `close_all_but` demands of the child that it is for.
-    unsafe {
-        if libc::syscall(libc::SYS_close_range, first, last, 0) == 0 {
-            return;
-        }
-        // Before Linux 5.9.
-        for fd in first..=last.min(4096) {
-            libc::close(fd.cast_signed());
-        }
     }
 }
 

@@ -43,5 +43,6 @@ pub use route::{Existing, Route, Routes};
 pub use rule::Rule;
 pub use rustix::io::Errno;
 pub use socket::{PATIENCE, Socket};
+pub use sys::close_all_but;
 pub use turn::Turn;
 pub use vrf::Vrf;

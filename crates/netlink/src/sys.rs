@@ -152,9 +152,10 @@ pub(crate) fn exit() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Closes every file of a process that was just forked, except `kept`. Whatever owns the others
-/// must not be used or dropped any more.
-pub(crate) fn close_all_but(kept: &mut [RawFd]) {
+/// Closes every file of a process that was just forked, except `kept` (`close_range(2)`). Whatever
+/// owns the others must not be used or dropped any more: only a child that ends without returning
+/// into its caller may call this.
+pub fn close_all_but(kept: &mut [RawFd]) {
     kept.sort_unstable();
     let mut first = 0;
     for fd in kept {
