@@ -14,7 +14,7 @@
 mod record;
 mod staging;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -162,11 +162,11 @@ impl Cache {
             let moved = fs::rename(&path, &trash).and_then(|()| fs::remove_dir_all(&trash));
             moved.map_err(|error| Error::os(format!("removing {}", path.display()), error))?;
         }
-        let known: BTreeMap<_, _> = images.iter().map(|image| (&image.id, ())).collect();
+        let known: BTreeSet<_> = images.iter().map(|image| &image.id).collect();
         let found = self.root.join("names");
         for name in names(&found)? {
             let path = found.join(name);
-            if !Found::read(&path)?.is_some_and(|found| known.contains_key(&found.id)) {
+            if !Found::read(&path)?.is_some_and(|found| known.contains(&found.id)) {
                 removed(&path)?;
             }
         }
