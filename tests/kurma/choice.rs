@@ -105,6 +105,47 @@ fn a19_the_same_network_twice() {
     kurma.is_clean();
 }
 
+/// A20: the pod is in the host's own namespace, and no plugin is called or even started.
+#[test]
+fn a20_the_hosts_own_network() {
+    let kurma = Kurma::new(&json!([numbered("ok1", &json!({"default": true}))]));
+    let inode = |path: &str| kurma.world.sh(&format!("stat -Lc %i {path}"));
+    let pod = kurma.json(&format!("provision {U} host"));
+    assert_eq!((&pod["host"], &pod["networks"]), (&json!(true), &json!([])), "{pod}");
+    assert_eq!(pod["netns"], json!(Kurma::netns(U)));
+    assert_eq!(inode(&Kurma::netns(U)), inode("/proc/self/ns/net"));
+    let shown = kurma.kurma("pods");
+    assert!(shown.lines().any(|line| line.starts_with(U) && line.contains(" host")), "{shown}");
+    assert_eq!(kurma.kurma(&format!("resolv {U}")), kurma.world.sh("cat /etc/resolv.conf"));
+    // Again is no other pod, and other networks are.
+    assert_eq!(kurma.json(&format!("provision {U} host")), pod);
+    kurma.refused(&format!("provision {U} ok1"), &["other networks (host)"]);
+    kurma.kurma("gc");
+    assert_eq!(kurma.json("pods")[0]["uuid"], U, "it is no garbage");
+    kurma.kurma(&format!("deprovision {U}"));
+    assert_eq!((kurma.calls(), kurma.mains()), (vec![], vec![]));
+    assert_ne!(kurma.plugin("ok1")["state"], "running");
+    kurma.is_clean();
+}
+
+/// Nobody is in the host's network by accident: not beside others, and not under a network's name.
+#[test]
+fn a20_only_where_nothing_else_is_meant() {
+    let kurma = Kurma::new(&json!([numbered("ok1", &json!({}))]));
+    for names in ["host ok1", "ok1 host", "host host"] {
+        kurma.refused(&format!("provision {U} {names}"), &["the host's own network"]);
+    }
+    kurma.networks(&json!([numbered("host", &json!({}))]));
+    let pod = kurma.json(&format!("provision {U} host"));
+    assert_eq!((&pod["host"], &pod["networks"][0]["name"]), (&Value::Null, &json!("host")));
+    kurma.kurma(&format!("deprovision {U}"));
+    // One that is refused does not become the host's.
+    kurma.networks(&json!([{"name": "host"}]));
+    kurma.refused(&format!("provision {U} host"), &["refused", "no aci"]);
+    assert_eq!(kurma.order(), ["add host", "del host"]);
+    kurma.is_clean();
+}
+
 /// Ours: two networks without interfaces are no collision.
 #[test]
 fn m19_no_name_is_no_name() {

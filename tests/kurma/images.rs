@@ -189,6 +189,58 @@ fn i08_dependencies_are_fetched() {
     kurma.refused(&format!("provision {U} one"), &["spy base"]);
 }
 
+/// I8: 1 needs 2 and 6, 2 needs 3 and 4, and both of these need 5. Everyone lies over what it needs,
+/// and who is named first over who is named later, whoever else needs them: 1, 2, 3, 5, 4, 6.
+#[test]
+fn i08_the_order_of_nested_dependencies() {
+    let kurma = served("insecure = [\"krm.test\"]");
+    let meta = "<meta name=\"ac-discovery\" content=\"krm.test \
+                http://krm.test/d/{name}-{version}-{os}-{arch}.{ext}\">";
+    kurma.world.sh(&format!("echo '{meta}' >/www/index.html"));
+    // Each two have a file that only they have: whose it is tells who lies over whom.
+    let between = |one: &'static str, other: &'static str| {
+        let pair = if one < other { [one, other] } else { [other, one] };
+        pair.join("-")
+    };
+    let images: [(&str, &[&str]); 6] = [
+        ("1", &["2", "6"]),
+        ("2", &["3", "4"]),
+        ("3", &["5"]),
+        ("4", &["5"]),
+        ("5", &[]),
+        ("6", &[]),
+    ];
+    for (name, below) in images {
+        let others = images.iter().filter(|(other, _)| *other != name);
+        let write =
+            others.map(|(other, _)| format!("echo {name} >rootfs/files/{}", between(name, other)));
+        let write = write.collect::<Vec<_>>().join("\n");
+        // The programs are of the lowest alone.
+        let programs = if name == "6" { "" } else { "rm -r rootfs/bin" };
+        let needs = below.iter().map(|name| json!({"imageName": format!("krm.test/n{name}")}));
+        let (image, place) = match name {
+            "1" => (PluginImage::spy(), "/images/spy.aci".to_owned()),
+            _ => (
+                PluginImage::busybox(&format!("krm.test/n{name}")),
+                format!("/www/d/krm.test/n{name}-latest-linux-amd64.aci"),
+            ),
+        };
+        image
+            .with("dependencies", needs.collect())
+            .and(&format!("mkdir rootfs/files\n{write}\n{programs}"))
+            .write(&kurma.world, &place);
+    }
+    kurma.networks(&json!([Kurma::spy("one", &json!({}))]));
+    let order = ["1", "2", "3", "5", "4", "6"];
+    let pairs =
+        (0..order.len()).flat_map(|at| order[at + 1..].iter().map(move |low| (order[at], *low)));
+    let pairs: Vec<_> = pairs.collect();
+    let files: Vec<_> = pairs.iter().map(|(high, low)| between(high, low)).collect();
+    let highest: Vec<_> = pairs.iter().map(|(high, _)| *high).collect();
+    kurma.tell("one", "add", &format!("cd /files && cat {} >&2; exit 1", files.join(" ")));
+    kurma.refused(&format!("provision {U} one"), &[&highest.join(" ")]);
+}
+
 /// I9: signed by a key that the host trusts for the name, or not at all.
 #[test]
 fn i09_signatures() {

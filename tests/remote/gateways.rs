@@ -156,15 +156,16 @@ fn who_is_gone_is_collected() {
         let bed = Bed::with_network(Manners { gateway, ..Manners::default() }, "");
         bed.spoke("network connect --publish 8080:80 net one");
         // Not the namespace's path alone proves anything: a process is in it still.
-        bed.world.sh("ip netns exec one sleep 1000 >/dev/null 2>&1 &");
-        let within = bed.world.sh("until ip netns pids one | grep .; do :; done");
+        let within = bed.world.sh("ip netns exec one sleep 1000 >/dev/null 2>&1 & echo $!");
+        let within = within.trim();
+        bed.world.sh(&format!("until ip netns pids one | grep -qx {within}; do :; done"));
         bed.world.sh("ip netns del one");
         for _ in 0..5 {
             bed.spoke("gc");
         }
         assert!(bed.spoke("ps").contains("net"), "it may be alive");
         assert!(!bed.order().contains("Leave"));
-        bed.world.sh(&format!("kill -9 {}", within.trim()));
+        bed.world.sh(&format!("kill -9 {within}"));
         let is_gone = (0..500).any(|_| {
             let found = bed.spoke("gc");
             assert!(!found.contains("sandbox"), "{found}");
