@@ -63,6 +63,7 @@ impl Engine<'_> {
         let _turn = self.turn_of(container)?;
         // What is known of who leads, once it is us who change that.
         let mut knows = None;
+        let mut namespace = None;
         for _ in 0..RACES {
             let Some(mut read) = self.roster_of(container)? else { return Ok(()) };
             if let Some(other) = self.at_wheel(&read.value) {
@@ -75,7 +76,7 @@ impl Engine<'_> {
             let mut ports = all(&read.value.ports, &members);
             ports.retain(|map| !withdrawn.contains(map));
             let next = next(&members, &ports, is_known);
-            let namespace = self.namespace_of(&members).or(read.value.namespace);
+            namespace = namespace.or_else(|| self.namespace_of(&members)).or(read.value.namespace);
             let is_written = (&ports, namespace) == (&read.value.ports, read.value.namespace);
             let steering = match next {
                 Next::Rest if is_settled && is_written => return Ok(()),
@@ -110,8 +111,8 @@ impl Engine<'_> {
 
     /// The namespace of the sandbox, if it is there: it may be another one than before.
     fn namespace_of(&self, members: &[Attachment]) -> Option<Namespace> {
-        let sandboxes = members.iter().filter_map(|member| member.sandbox.as_ref());
-        sandboxes.filter_map(|sandbox| self.driver.namespace(sandbox)).last()
+        let mut sandboxes = members.iter().rev().filter_map(|member| member.sandbox.as_ref());
+        sandboxes.find_map(|sandbox| self.driver.namespace(sandbox))
     }
 
     /// Whether any attachment of a container proves that its sandbox is there.

@@ -36,7 +36,7 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
     let wiring = wiring(wanted, &network, world.backend)?;
     let (path, called) = find(&wanted.sandbox, &world.root);
     let container = wanted.container.clone().map_or_else(|| called.parse(), Ok)?;
-    let known = of_container(&engine, &container)?;
+    let known = ids(&engine, &container)?;
     let mut tries = 0;
     loop {
         let within = crate::sandbox::look(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
@@ -79,12 +79,10 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
 /// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
 /// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
 fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
-    let records = engine.attachments().unwrap_or_default();
+    let records = engine.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
         let link = record.wiring.link.as_ref();
-        record.id.container == *container
-            && record.lead.is_some()
-            && matches!(record.phase, Phase::Attached(_))
+        matches!(record.phase, Phase::Attached(_))
             && link.is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
     };
     for record in records.iter().filter(is_remote) {
@@ -99,7 +97,7 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
     // The network may be gone, or called otherwise by whoever made it.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
-    let ids = of_container(&engine, &wanted.container)?;
+    let ids = ids(&engine, &wanted.container)?;
     let on_it: Vec<&AttachmentId> = ids.iter().filter(|id| id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
         return Err(Error::not_found(format!(
@@ -139,14 +137,8 @@ fn no_sandbox(said: &str) -> Error {
 }
 
 /// What this command connected the container to.
-fn of_container(engine: &Engine<'_>, container: &ContainerId) -> Result<Vec<AttachmentId>> {
-    let is_its = |record: &Attachment| {
-        record.layer == Layer::Link
-            && record.runtime == Runtime::Spoke
-            && record.id.container == *container
-    };
-    let records = engine.attachments()?.into_iter().filter(is_its);
-    Ok(records.map(|record| record.id).collect())
+fn ids(engine: &Engine<'_>, container: &ContainerId) -> Result<Vec<AttachmentId>> {
+    Ok(engine.connected(container)?.into_iter().map(|record| record.id).collect())
 }
 
 /// What the interface is called: as it is said, or as before where the call is repeated, or the first
