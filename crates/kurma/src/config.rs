@@ -31,6 +31,19 @@ pub struct PodNetworks {
     entries: Vec<Result<NetworkConfig, Refused>>,
 }
 
+/// The name of the host's own network, as of `--net host` in the original. Where a network is configured
+/// under it, that is meant.
+pub const HOST: &str = "host";
+
+/// What a pod is to be in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice<'a> {
+    /// The host's own network: no plugin is called.
+    Host,
+    /// A namespace of its own, connected to these, in order.
+    Networks(Vec<&'a NetworkConfig>),
+}
+
 /// An entry that is no network.
 #[derive(Debug)]
 pub struct Refused {
@@ -152,6 +165,25 @@ impl PodNetworks {
                 Err(Error::new(error.kind(), format!("network \"{name}\" is refused: {error}")))
             }
             None => Err(Error::not_found(format!("network \"{name}\" does not exist"))),
+        }
+    }
+
+    /// What a pod is to be in: [`HOST`], or what [`PodNetworks::chosen`] says.
+    ///
+    /// # Errors
+    /// As [`PodNetworks::chosen`]; [`Kind::Invalid`] where a pod is to be in the host's network and in
+    /// another one.
+    pub fn choice(&self, names: &[Name]) -> Result<Choice<'_>> {
+        let is_host = |name: &Name| {
+            let is_unknown = |error: Error| error.kind() == Kind::NotFound;
+            name.as_str() == HOST && self.network(name).is_err_and(is_unknown)
+        };
+        match names {
+            [name] if is_host(name) => Ok(Choice::Host),
+            names if names.iter().any(is_host) => Err(Error::invalid(format!(
+                "\"{HOST}\" is the host's own network: a pod in it has no others"
+            ))),
+            names => self.chosen(names).map(Choice::Networks),
         }
     }
 

@@ -18,13 +18,17 @@ pub fn networks(record: &Record) -> Value {
     attached.collect()
 }
 
-/// The pod as a whole: `uuid`, `netns`, `networks`, and `skipped` where it goes without some.
+/// The pod as a whole: `uuid`, `netns`, `networks`, `host` where it is in the host's own, and `skipped`
+/// where it goes without some.
 pub fn pod(record: &Record) -> Value {
     let mut pod = json!({
         "uuid": record.pod.as_str(),
         "netns": record.netns.to_string_lossy(),
         "networks": networks(record),
     });
+    if record.is_host {
+        pod["host"] = json!(true);
+    }
     let skipped = record.without();
     if !skipped.is_empty() {
         let skipped = skipped.iter().map(|(name, why)| json!({"name": name, "error": why}));

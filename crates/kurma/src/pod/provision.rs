@@ -1,13 +1,14 @@
 //! Connecting a pod to its networks.
 
 use model::{Error, IfName, Kind, Result};
+use netlink::Netns;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::deprovision::{failures, told};
 use super::shelf::Turn;
 use super::{Attachment, Pods, Record, Stage, State};
-use crate::config::{NetworkConfig, OnError};
+use crate::config::{Choice, HOST, NetworkConfig, OnError};
 use crate::reply::Reply;
 use crate::template::Facts;
 use crate::{Name, PodId};
@@ -17,7 +18,8 @@ const TRIES: usize = 16;
 
 impl Pods<'_> {
     /// Makes a pod's network namespace, and connects it to the networks `names`, in that order, or to
-    /// those that are default. A pod that has all that already is left as it is; what is left of a
+    /// those that are default; `host` alone is the host's own namespace, for which no plugin is
+    /// called. A pod that has all that already is left as it is; what is left of a
     /// call that was killed is undone before.
     ///
     /// # Errors
@@ -25,19 +27,18 @@ impl Pods<'_> {
     /// [`Kind::NotFound`] for a network that is not configured; [`Kind::Conflict`] where the pod has
     /// other networks; [`Kind::TryAgain`] where it still owes a plugin its `del`.
     pub fn provision(&self, pod: &PodId, names: &[Name]) -> Result<Record> {
-        let networks = self.networks.chosen(names)?;
-        let wanted: Vec<Name> = networks.iter().map(|network| network.name.clone()).collect();
+        let choice = self.networks.choice(names)?;
+        let new = Record::new(pod.clone(), self.plugins.directories.netns_of(pod), &choice);
         self.volume().prepare()?;
         let turn = self.shelf().turn(pod)?;
         if let Some(record) = turn.read()?
-            && let Some(complete) = self.settled(&turn, record, &wanted)?
+            && let Some(complete) = self.settled(&turn, record, &new)?
         {
             return Ok(complete);
         }
-        let netns = self.plugins.directories.netns_of(pod);
-        let mut record = Record::new(pod.clone(), netns, wanted);
+        let mut record = new;
         turn.write(&record)?;
-        let Err(error) = self.connect(&turn, &mut record, &networks) else { return Ok(record) };
+        let Err(error) = self.connect(&turn, &mut record, &choice) else { return Ok(record) };
         let kind = error.kind();
         let and = |worse: String| Error::new(kind, format!("{error}; undoing it: {worse}"));
         match self.undo(turn, record) {
@@ -48,13 +49,16 @@ impl Pods<'_> {
     }
 
     /// The pod as it is, where it is as wanted; none where nothing is left of it.
-    fn settled(&self, turn: &Turn, record: Record, wanted: &[Name]) -> Result<Option<Record>> {
+    fn settled(&self, turn: &Turn, record: Record, new: &Record) -> Result<Option<Record>> {
         let pod = record.pod.clone();
         if record.stage == Stage::Ready && self.volume().has(&pod) {
-            if record.wanted == wanted {
+            if (record.is_host, &record.wanted) == (new.is_host, &new.wanted) {
                 return Ok(Some(record));
             }
-            let has: Vec<&str> = record.wanted.iter().map(Name::as_str).collect();
+            let has: Vec<&str> = match record.is_host {
+                true => vec![HOST],
+                false => record.wanted.iter().map(Name::as_str).collect(),
+            };
             let what =
                 format!("pod {pod} has other networks ({}): deprovision it first", has.join(", "));
             return Err(Error::conflict(what));
@@ -70,8 +74,17 @@ impl Pods<'_> {
         Err(Error::new(Kind::TryAgain, what))
     }
 
-    fn connect(&self, turn: &Turn, record: &mut Record, networks: &[&NetworkConfig]) -> Result<()> {
-        self.volume().make(&record.pod)?;
+    fn connect(&self, turn: &Turn, record: &mut Record, choice: &Choice<'_>) -> Result<()> {
+        let networks = match choice {
+            Choice::Host => {
+                self.volume().show(record.pod.as_str(), &Netns::current()?)?;
+                &[][..]
+            }
+            Choice::Networks(networks) => {
+                self.volume().make(&record.pod)?;
+                networks
+            }
+        };
         for network in networks {
             let about = |error: Error| error.context(format!("network \"{}\"", network.name));
             match self.attach(turn, record, network).map_err(about) {

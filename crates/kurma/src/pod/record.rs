@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use model::{Error, IfName, Result};
 use serde_json::{Value, json};
 
-use crate::config::NetworkConfig;
+use crate::config::{Choice, NetworkConfig};
 use crate::reply::Reply;
 use crate::{Name, PodId};
 
@@ -17,6 +17,8 @@ pub struct Record {
     pub pod: PodId,
     /// What keeps its network namespace.
     pub netns: PathBuf,
+    /// Whether that is the host's own.
+    pub is_host: bool,
     /// Where it stands.
     pub stage: Stage,
     /// The networks that it was to have, in order.
@@ -62,9 +64,15 @@ pub enum State {
 
 impl Record {
     /// A pod that nothing was done for yet.
-    pub(super) fn new(pod: PodId, netns: PathBuf, wanted: Vec<Name>) -> Self {
+    pub(super) fn new(pod: PodId, netns: PathBuf, choice: &Choice<'_>) -> Self {
+        let (is_host, wanted) = match choice {
+            Choice::Host => (true, Vec::new()),
+            Choice::Networks(networks) => {
+                (false, networks.iter().map(|network| network.name.clone()).collect())
+            }
+        };
         let (attachments, skipped) = (Vec::new(), Vec::new());
-        Self { pod, netns, stage: Stage::Coming, wanted, attachments, skipped }
+        Self { pod, netns, is_host, stage: Stage::Coming, wanted, attachments, skipped }
     }
 
     /// The networks whose `del` has failed and is due, as the record holds them.
@@ -103,6 +111,7 @@ impl Record {
         json!({
             "uuid": self.pod.as_str(),
             "netns": self.netns.to_string_lossy(),
+            "host": self.is_host,
             "stage": self.stage.word(),
             "wanted": self.wanted.iter().map(Name::as_str).collect::<Vec<_>>(),
             "attachments": attachments.collect::<Value>(),
@@ -126,6 +135,7 @@ impl Record {
             Ok(Self {
                 pod: pod.clone(),
                 netns: text(value, "netns")?.into(),
+                is_host: value.get("host").and_then(Value::as_bool).unwrap_or_default(),
                 stage: Stage::read(stage).ok_or_else(|| damaged("stage"))?,
                 wanted: wanted
                     .map(|name| name.as_str().unwrap_or_default().parse())
@@ -209,6 +219,7 @@ mod tests {
         Record {
             pod: "146d7cef-fbf6-41da-a2f8-eba218597f9c".parse().unwrap(),
             netns: "/n/146d7cef".into(),
+            is_host: false,
             stage: Stage::Ready,
             wanted: ["a", "b", "c"].map(|name| name.parse().unwrap()).into(),
             attachments: vec![

@@ -12,7 +12,8 @@ pub(in crate::cli) enum KurmaCommand {
     #[command(after_help = "Prints the namespace's path, which any runtime takes. Without \
         networks it is connected to those that are default, in the order of the configuration. \
         Where one fails, what was done is undone, unless that network has \"on_error\": \
-        \"skip\".\n\nExamples:
+        \"skip\". The network \"host\" is the host's own, without any plugin, unless one is \
+        configured under that name.\n\nExamples:
   spoke kurma provision $(uuidgen)
   netns=$(spoke kurma provision 146d7cef-fbf6-41da-a2f8-eba218597f9c mynet | head -n 1)
   podman run --network ns:$netns ...")]

@@ -1,6 +1,7 @@
 //! How pods, plugins and images are shown.
 
 use image::{Image, Locator};
+use kurma::config::HOST;
 use kurma::metadata;
 use kurma::plugin::{Standing, Status};
 use kurma::pod::Record;
@@ -58,15 +59,14 @@ pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
     let table = || {
         let mut table = Table::new(&["UUID", "STAGE", "NETWORKS", "OWED"]);
         for (record, pod) in records.iter().zip(&pods) {
-            let networks: Vec<String> = networks(pod)
-                .map(|network| {
-                    let [name, interface, addresses] = interface(network);
-                    [name, interface, addresses].join(" ").trim().to_owned()
-                })
-                .collect();
+            let connected = match record.is_host {
+                true => vec![HOST.to_owned()],
+                false => networks(pod).map(|network| interface(network).join(" ")).collect(),
+            };
+            let connected: Vec<&str> = connected.iter().map(|one| one.trim()).collect();
             let owed: Vec<&str> = record.owed().into_iter().map(kurma::Name::as_str).collect();
             let stage = record.stage.word().to_owned();
-            table.row([record.pod.to_string(), stage, networks.join("; "), owed.join(",")]);
+            table.row([record.pod.to_string(), stage, connected.join("; "), owed.join(",")]);
         }
         table.text()
     };
