@@ -18,6 +18,7 @@ use crate::bundle;
 use crate::directory::{Directory, Record};
 use crate::line::ready;
 use crate::spec::{Process, Spec};
+use crate::tree;
 
 /// How long a runtime may take to start a container.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +62,8 @@ pub(crate) fn command(
 }
 
 /// The first process of the container that `keeper` keeps; `None` if it has ended. One that is
-/// being started is waited for.
+/// being started is waited for, until it is the program that it is to be: before that it is the
+/// runtime, which a signal ends in the runtime's way.
 pub(crate) fn inside(
     directory: &Directory,
     record: &Record,
@@ -90,14 +92,15 @@ pub(crate) fn inside(
     }
 }
 
-/// Whether the process is a child of the runtime that the keeper runs.
+/// Whether the process is a child of the runtime that the keeper runs, and a program of the
+/// container by now.
 fn is_of(pid: Pid, record: &Record) -> bool {
-    let parent = |pid: i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        crate::tree::parent(&stat)
-    };
-    let keeper = parent(pid.as_raw_nonzero().get()).and_then(parent);
+    let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let Some(own) = stat(pid.as_raw_nonzero().get()) else { return false };
+    let runtime = tree::parent(&own).and_then(stat);
+    let keeper = runtime.and_then(|runtime| tree::parent(&runtime));
     keeper.and_then(|keeper| u32::try_from(keeper).ok()) == Some(record.init.pid)
+        && tree::has_executed(&own)
 }
 
 /// Why the runtime started nothing, in its own words.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::str::FromStr;
 
 use rustix::process::{Pid, Signal, WaitOptions, fchdir, getpid, kill_process, wait};
 
@@ -69,8 +70,20 @@ fn descendants(proc: &Path, root: i32) -> Vec<i32> {
 
 /// Field 4 of proc_pid_stat(5).
 pub(crate) fn parent(stat: &str) -> Option<i32> {
+    field(stat, 4)
+}
+
+/// Whether a process has executed a program since it was forked, by field 9 of proc_pid_stat(5).
+pub(crate) fn has_executed(stat: &str) -> bool {
+    /// The kernel's `linux/sched.h`: forked, and did not execute anything yet.
+    const PF_FORKNOEXEC: u32 = 0x40;
+    field::<u32>(stat, 9).is_some_and(|flags| flags & PF_FORKNOEXEC == 0)
+}
+
+/// A field behind the second one, which may hold anything.
+fn field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -91,5 +104,14 @@ mod tests {
         let mut found = descendants(proc.path(), 2);
         found.sort_unstable();
         assert_eq!(found, [3, 4, 5, 7]);
+    }
+
+    #[test]
+    fn who_only_forked_has_executed_nothing() {
+        assert!(has_executed("7 (a) b) S 1 7 7 0 -1 4194560 0"));
+        assert!(!has_executed("7 (a) b) S 1 7 7 0 -1 4194368 0"));
+        assert!(!has_executed("7 (a) b) S 1 7 7 0 -1"));
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(has_executed(&own));
     }
 }

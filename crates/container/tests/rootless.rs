@@ -7,10 +7,9 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::Command;
 use std::time::Duration;
 
-use common::{Lab, said, sh};
+use common::{Lab, said, sh, shell};
 use container::{Mount, Propagation, Spec, rootless};
 use model::Kind;
 use nix::unistd::{ForkResult, Gid, Uid, fork, setgid, setgroups, setuid};
@@ -34,11 +33,6 @@ fn as_somebody(work: impl FnOnce()) {
             assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
         }
     }
-}
-
-fn shell(command: &str) {
-    let done = Command::new("sh").args(["-ec", command]).output().unwrap();
-    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[test]

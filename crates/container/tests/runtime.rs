@@ -1,9 +1,10 @@
-//! Containers by an OCI runtime. As root, with busybox-static and runc.
+//! Containers by an OCI runtime. As root, with busybox-static, runc and strace.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,25 @@ fn how_it_ended_is_known() {
     let none = Engine::Runtime("no-such-runtime".into());
     let error = none.start(&lab.directory(), &spec, b"").unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound, "{error}");
+}
+
+/// A runtime that takes its time between making the first process and having it execute the program:
+/// before that it is the runtime's own, which SIGTERM ends.
+#[test]
+fn it_is_started_when_its_program_runs() {
+    let slow = tempfile::NamedTempFile::new().unwrap();
+    let script = "#!/bin/sh\n\
+        case \" $* \" in *' run '*) ;; *) exec runc \"$@\" ;; esac\n\
+        exec strace -D -f -o /dev/null -e inject=execve:delay_enter=100000 runc \"$@\"\n";
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let slow = slow.into_temp_path();
+    let lab = Lab::with(Engine::Runtime(slow.to_path_buf()));
+    let deaf = sh("trap '' TERM; while :; do sleep 1000; done");
+    let spec = Spec { process: Some(deaf), ..lab.spec() };
+    let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+    running.stop(Duration::from_millis(50)).unwrap();
+    assert_eq!(running.ended(), Some(Ending::Signaled(9)));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use container::{
     Bounds, Capabilities, Devices, Ended, Ending, Engine, Mount, Process, Propagation, Root,
     Running, Spec,
 };
+use nix::mount::{MsFlags, mount};
+use nix::unistd::{ForkResult, fork};
 use tempfile::TempDir;
 
 pub const BOUNDS: Bounds =
@@ -136,4 +138,33 @@ pub fn mounted(path: &Path) -> Vec<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let path = path.to_str().unwrap();
     all.lines().filter(|line| line.contains(path)).map(str::to_owned).collect()
+}
+
+/// Runs a command of the host's.
+#[track_caller]
+pub fn shell(command: &str) {
+    let done = Command::new("sh").args(["-ec", command]).output().unwrap();
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Does `work` in a child that has a mount namespace of its own.
+#[allow(unsafe_code)]
+pub fn in_own_mounts(work: impl FnOnce()) {
+    // SAFETY: the child does its work and ends.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+                let flags = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+                mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+                work();
+            }));
+            // SAFETY: ends the child, and nothing of the parent with it.
+            unsafe { nix::libc::_exit(i32::from(done.is_err())) }
+        }
+        ForkResult::Parent { child } => {
+            let status = nix::sys::wait::waitpid(child, None).unwrap();
+            assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
+        }
+    }
 }
