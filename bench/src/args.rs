@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Error, Result};
+use model::{Error, IfName, Result};
 
 use crate::docker::Part;
 
@@ -41,8 +41,10 @@ pub(crate) enum Mode {
 
 /// What is moved.
 pub(crate) struct Moved {
-    /// The interface's name, in either network.
-    pub(crate) name: String,
+    /// The interface's name here.
+    pub(crate) name: IfName,
+    /// Its name there.
+    pub(crate) called: IfName,
     /// The other network.
     pub(crate) netns: PathBuf,
     /// From there to here.
@@ -65,12 +67,15 @@ pub(crate) struct Args {
 
 impl Moved {
     fn of(mut words: impl Iterator<Item = String>) -> Result<Self> {
-        let (name, netns, verb) = (words.next(), words.next(), words.next());
-        let missing = || Error::invalid("move needs an interface, a network namespace and a verb");
+        let mut next = || {
+            let missing = "move needs an interface's two names, a network namespace and a verb";
+            words.next().ok_or_else(|| Error::invalid(missing))
+        };
         Ok(Self {
-            name: name.ok_or_else(missing)?,
-            netns: netns.ok_or_else(missing)?.into(),
-            back: verb.ok_or_else(missing)? != "ADD",
+            name: next()?.parse()?,
+            called: next()?.parse()?,
+            netns: next()?.into(),
+            back: next()? != "ADD",
         })
     }
 }
