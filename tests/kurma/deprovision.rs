@@ -51,6 +51,76 @@ fn d03_the_next_deprovision_tries_again() {
     kurma.is_clean();
 }
 
+/// A plugin that can never run again is owed nothing for ever, once somebody says so.
+#[test]
+fn d03_what_will_never_be_undone_is_given_up() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    kurma.tell("n2", "del", "echo no way >&2; exit 4");
+    kurma.try_kurma(&format!("deprovision {U}"));
+    kurma.kurma("down");
+    kurma.world.sh("rm -r /images /var/lib/spoke/images");
+    for command in [format!("deprovision {U}"), "gc".to_owned(), "gc".to_owned()] {
+        kurma.refused(&command, &["network \"n2\"", "spy.aci"]);
+    }
+    let given_up = kurma.json(&format!("deprovision {U} --force"));
+    let one = &given_up[0];
+    assert_eq!((one["remedy"].as_str(), one["done"].as_bool()), (Some("forget"), Some(true)));
+    assert_eq!(one["subject"], "del of network \"n2\" (10.1.2.3/24)");
+    let why = one["why"].as_str().unwrap();
+    let kept = "/run/spoke/kurma/plugins/n2/volume";
+    assert!(why.contains("/images/spy.aci") && why.contains(kept), "{why}");
+    assert_eq!(given_up.as_array().map(Vec::len), Some(1), "{given_up}");
+    kurma.is_clean();
+    // Nothing is left to be given up, of this pod or of any other.
+    for uuid in [U, "00000000-0000-4000-8000-000000000000"] {
+        assert_eq!(kurma.kurma(&format!("deprovision {uuid} --force")), "");
+    }
+}
+
+/// Force is not violence: who can undo what it did is let.
+#[test]
+fn d03_giving_up_asks_before() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    assert_eq!(kurma.kurma(&format!("deprovision {U} --force")), "");
+    assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1"]);
+    kurma.is_clean();
+}
+
+/// What a plugin of ours has written into the host's book is given back without it.
+#[test]
+fn d03_the_book_is_given_back() {
+    let (kurma, network) = (crate::seed::ours(&json!([])), crate::seed::network("net", 10));
+    kurma.networks(&json!([network]));
+    kurma.kurma(&format!("provision {U} net"));
+    kurma.kurma("down");
+    kurma.world.sh("rm -r /images /var/lib/spoke/images");
+    kurma.refused(&format!("deprovision {U}"), &["network \"net\"", "spoke.aci"]);
+    let given_up = kurma.json(&format!("deprovision {U} --force"));
+    let rows: Vec<_> = given_up.as_array().unwrap().iter().collect();
+    assert_eq!(rows[0]["subject"], "del of network \"net\" (eth0 10.10.0.2/16)", "{given_up}");
+    let id = format!("container {U} (eth0) on network net");
+    assert_eq!((&rows[1]["subject"], &rows[1]["remedy"]), (&json!(id), &json!("free")));
+    let free = kurma.world.sh("/opt/cni/bin/spoke ipam show -o json");
+    assert!(!free.contains("10.10.0.2\""), "{free}");
+    kurma.is_clean();
+}
+
+/// A record that nobody can read is no pod for ever.
+#[test]
+fn d03_a_damaged_record_is_given_up() {
+    let kurma = three();
+    kurma.kurma(&format!("provision {U}"));
+    let record = format!("/run/spoke/kurma/pods/{U}.json");
+    kurma.world.sh(&format!("echo '{{' >{record}"));
+    kurma.refused(&format!("deprovision {U}"), &[&record, "damaged"]);
+    let given_up = kurma.json(&format!("deprovision {U} --force"));
+    let why = given_up[0]["why"].as_str().unwrap();
+    assert!(why.contains("damaged") && why.contains("nobody knows"), "{given_up}");
+    kurma.is_clean();
+}
+
 #[test]
 fn d04_a_second_time_is_no_failure() {
     let kurma = three();

@@ -7,7 +7,7 @@ mod shelf;
 
 use model::{Error, Result};
 
-pub use deprovision::Owed;
+pub use deprovision::{Abandoned, Owed};
 pub use record::{Attachment, Record, Stage, State};
 
 use crate::PodId;

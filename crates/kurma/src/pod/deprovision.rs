@@ -3,7 +3,7 @@
 use model::{Error, Kind, Result};
 
 use super::shelf::Turn;
-use super::{Pods, Record, Stage, State};
+use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::NetworkConfig;
 use crate::plugin::Key;
 use crate::{Name, PodId};
@@ -15,6 +15,15 @@ pub struct Owed {
     pub network: Name,
     /// What it said the last time.
     pub error: String,
+}
+
+/// What was given up with a pod: [`Pods::abandon`].
+#[derive(Debug, Default)]
+pub struct Abandoned {
+    /// What plugins did not undo, and what they said.
+    pub attachments: Vec<Attachment>,
+    /// Why nobody knows what they were owed, where the record could not be read.
+    pub damage: Option<Error>,
 }
 
 impl Pods<'_> {
@@ -37,6 +46,32 @@ impl Pods<'_> {
         }
         let what = format!("pod {pod} is gone, but for {}; it is tried again", told(&owed));
         Err(Error::new(Kind::TryAgain, what))
+    }
+
+    /// Disconnects a pod for good: what a plugin does not undo now is not owed any more, and neither is
+    /// what nobody can read. Gives what may be left of the pod because of that.
+    ///
+    /// # Errors
+    /// Why the record or the namespace cannot be removed.
+    pub fn abandon(&self, pod: &PodId) -> Result<Abandoned> {
+        let turn = self.shelf().turn(pod)?;
+        let abandoned = match turn.read() {
+            Ok(None) => Abandoned::default(),
+            Ok(Some(record)) => {
+                let attachments = self.undo_attachments(&turn, record)?.attachments;
+                Abandoned { attachments, damage: None }
+            }
+            Err(error) => match error.kind() {
+                Kind::Denied | Kind::Kernel | Kind::Exhausted | Kind::TryAgain => {
+                    return Err(error);
+                }
+                Kind::Invalid | Kind::Unsupported | Kind::NotFound | Kind::Conflict | Kind::Bug => {
+                    Abandoned { attachments: Vec::new(), damage: Some(error) }
+                }
+            },
+        };
+        self.volume().remove(pod)?;
+        turn.forget().map(|()| abandoned)
     }
 
     /// Undoes pods that somebody was killed with, and calls every `del` that is owed. Pods that
@@ -115,7 +150,8 @@ impl Pods<'_> {
             let now = self.now(&attachment.network);
             let call = attachment.call(&record.pod)?;
             if let Err(error) = self.plugins.del(now, &attachment.network, &call) {
-                attachment.state = State::Failed(error.to_string());
+                let had = attachment.reply().cloned();
+                attachment.state = State::Failed { why: error.to_string(), had };
                 left.insert(0, attachment);
             }
             let both = record.attachments.iter().chain(&left).cloned().collect();
@@ -135,10 +171,7 @@ impl Pods<'_> {
 pub(super) fn failures(record: &Record) -> Vec<Owed> {
     let failed = record.attachments.iter().map(|attachment| Owed {
         network: attachment.network.name.clone(),
-        error: match &attachment.state {
-            State::Failed(error) => error.clone(),
-            _ => String::new(),
-        },
+        error: attachment.error().to_owned(),
     });
     failed.collect()
 }

@@ -121,7 +121,7 @@ impl Pods<'_> {
         };
         let state = match &added {
             Ok(reply) => State::Added(reply.clone()),
-            Err(error) => State::Failed(error.to_string()),
+            Err(error) => State::Failed { why: error.to_string(), had: None },
         };
         if let Some(attachment) = record.attachments.last_mut() {
             attachment.state = state;

@@ -58,8 +58,13 @@ pub enum State {
     Adding,
     /// `add` has answered this.
     Added(Reply),
-    /// The last call failed like this.
-    Failed(String),
+    /// The last call failed.
+    Failed {
+        /// How.
+        why: String,
+        /// What `add` had answered, where that was not the call.
+        had: Option<Reply>,
+    },
 }
 
 impl Record {
@@ -84,7 +89,7 @@ impl Record {
     /// The networks that a complete pod goes without, and why.
     pub fn without(&self) -> Vec<(&str, &str)> {
         let failed = self.attachments.iter().filter_map(|attachment| match &attachment.state {
-            State::Failed(why) => Some((attachment.network.name.as_str(), why.as_str())),
+            State::Failed { why, .. } => Some((attachment.network.name.as_str(), why.as_str())),
             _ => None,
         });
         let skipped = self.skipped.iter().map(|(name, why)| (name.as_str(), why.as_str()));
@@ -100,7 +105,7 @@ impl Record {
     /// Whether it has an interface of that name already.
     pub(super) fn has(&self, interface: &IfName) -> bool {
         self.attachments.iter().any(|attachment| {
-            let is_there = !matches!(attachment.state, State::Failed(_));
+            let is_there = !matches!(attachment.state, State::Failed { .. });
             is_there && attachment.interface.as_ref() == Some(interface)
         })
     }
@@ -166,6 +171,23 @@ impl Stage {
 }
 
 impl Attachment {
+    /// What its plugin said of the pod, where it has said something.
+    pub fn reply(&self) -> Option<&Reply> {
+        match &self.state {
+            State::Adding => None,
+            State::Added(reply) => Some(reply),
+            State::Failed { had, .. } => had.as_ref(),
+        }
+    }
+
+    /// Why the last call failed; empty where none has.
+    pub fn error(&self) -> &str {
+        match &self.state {
+            State::Adding | State::Added(_) => "",
+            State::Failed { why, .. } => why,
+        }
+    }
+
     fn to_value(&self) -> Value {
         let mut value = json!({"network": self.network.document()});
         if let Some(interface) = &self.interface {
@@ -174,15 +196,21 @@ impl Attachment {
         match &self.state {
             State::Adding => {}
             State::Added(reply) => value["reply"] = reply.to_value(),
-            State::Failed(why) => value["error"] = json!(why),
+            State::Failed { why, had } => {
+                value["error"] = json!(why);
+                if let Some(reply) = had {
+                    value["reply"] = reply.to_value();
+                }
+            }
         }
         value
     }
 
     fn from_value(value: &Value) -> Result<Self> {
-        let state = match (value.get("reply"), value.get("error").and_then(Value::as_str)) {
-            (_, Some(why)) => State::Failed(why.to_owned()),
-            (Some(reply), None) => State::Added(Reply::from_value(reply)?),
+        let reply = value.get("reply").map(Reply::from_value).transpose()?;
+        let state = match (reply, value.get("error").and_then(Value::as_str)) {
+            (had, Some(why)) => State::Failed { why: why.to_owned(), had },
+            (Some(reply), None) => State::Added(reply),
             (None, None) => State::Adding,
         };
         let interface = value.get("interface").and_then(Value::as_str);
@@ -228,7 +256,7 @@ mod tests {
                     Some("eth0"),
                     reply(r#"{"ip4":{"ip":"10.1.2.3/24","gateway":"10.1.2.1"},"dns":{}}"#),
                 ),
-                attachment("b", Some("eth1"), State::Failed("no".into())),
+                attachment("b", Some("eth1"), State::Failed { why: "no".into(), had: None }),
                 attachment(
                     "c",
                     Some("eth1"),
@@ -246,6 +274,11 @@ mod tests {
     fn reads_what_it_writes() {
         let record = record();
         assert_eq!(Record::from_value(&record.to_value()).unwrap(), record);
+        let had = record.attachments[0].reply().cloned();
+        assert!(had.is_some());
+        let mut owed = record.clone();
+        owed.attachments[0].state = State::Failed { why: "no".into(), had };
+        assert_eq!(Record::from_value(&owed.to_value()).unwrap(), owed);
         for stage in [Stage::Coming, Stage::Going] {
             let record = Record { stage, ..record.clone() };
             assert_eq!(Record::from_value(&record.to_value()).unwrap(), record);

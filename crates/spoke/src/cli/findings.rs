@@ -57,7 +57,7 @@ fn is_open(finding: &FindingView) -> bool {
     !finding.done && finding.remedy != "keep"
 }
 
-fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
+pub(super) fn answer(findings: &[FindingView], output: Output) -> Result<Answer> {
     Ok(Answer::text(render(output, &findings, || text(findings))?))
 }
 

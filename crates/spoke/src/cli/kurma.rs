@@ -1,5 +1,6 @@
 //! `spoke kurma`: pods, the networking pod that connects them, and images.
 
+mod abandon;
 pub(super) mod args;
 mod place;
 mod show;
@@ -55,7 +56,12 @@ fn with(
         KurmaCommand::Provision { uuid, networks } => {
             show::provisioned(&pods.provision(uuid, networks)?, output)
         }
-        KurmaCommand::Deprovision { uuid } => pods.deprovision(uuid).map(|()| Answer::default()),
+        KurmaCommand::Deprovision { uuid, force: false } => {
+            pods.deprovision(uuid).map(|()| Answer::default())
+        }
+        KurmaCommand::Deprovision { uuid, force: true } => {
+            abandon::run(&pods, plugins, uuid, output, world)
+        }
         KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
         KurmaCommand::Pods => show::pods(&pods.list()?, output),
         KurmaCommand::Up { networks: names } => up(plugins, networks, names),

@@ -68,6 +68,11 @@ impl Host {
         }
     }
 
+    /// Whether plugins of ours have this host's book, rather than one of the user's own.
+    pub(crate) fn has_book(&self) -> bool {
+        self.book.is_some()
+    }
+
     /// The file of networks.
     pub(crate) fn file(&self) -> &Path {
         &self.config.networks

@@ -26,10 +26,14 @@ pub(in crate::cli) enum KurmaCommand {
     },
     /// Disconnect a pod from its networks, the last first, and remove its namespace
     #[command(after_help = "What a plugin does not undo is owed, and asked for again by \
-        `spoke serve` and `spoke kurma gc`.")]
+        `spoke serve` and `spoke kurma gc`. Where it never will, --force asks it once more, gives up \
+        the rest, says what that is, and gives back what the pod still has in the book.")]
     Deprovision {
         /// The pod's UUID
         uuid: PodId,
+        /// Give up what plugins do not undo
+        #[arg(long)]
+        force: bool,
     },
     /// Show the networks and the plugins that they run in
     #[command(visible_alias = "ls")]

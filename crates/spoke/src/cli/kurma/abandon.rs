@@ -1,0 +1,87 @@
+//! `spoke kurma deprovision --force`: what plugins will never undo is given up, and said.
+
+use std::collections::BTreeSet;
+
+use ::kurma::pod::Attachment;
+use ::kurma::{NetworkingPod, PodId, Pods};
+use model::{AttachmentId, ContainerId, Result};
+
+use crate::cli::args::Output;
+use crate::cli::view::FindingView;
+use crate::cli::{Answer, World, exit_code, findings};
+
+pub(super) fn run(
+    pods: &Pods<'_>,
+    plugins: &NetworkingPod,
+    uuid: &PodId,
+    output: Output,
+    world: &World,
+) -> Result<Answer> {
+    let abandoned = pods.abandon(uuid)?;
+    let mut found: Vec<FindingView> =
+        abandoned.attachments.iter().map(|attachment| given_up(attachment, plugins)).collect();
+    found.extend(abandoned.damage.map(|error| FindingView {
+        kind: "owed",
+        subject: format!("what the record of pod {uuid} says"),
+        remedy: "forget",
+        why: format!("{error}; nobody knows what its plugins have made"),
+        done: true,
+    }));
+    let (mut code, mut notes) = (0, Vec::new());
+    for id in of_pod(uuid, world)? {
+        let done = (world.engine)()?.remove(&id);
+        if let Err(error) = &done {
+            code = code.max(exit_code(error.kind()));
+            notes.push(format!("{id}: {error}"));
+        }
+        found.push(FindingView {
+            kind: "attachment",
+            subject: id.to_string(),
+            remedy: "free",
+            why: "its pod is given up".to_owned(),
+            done: done.is_ok(),
+        });
+    }
+    let answer = match (found.is_empty(), output) {
+        (true, Output::Table) => Answer::default(),
+        _ => findings::answer(&found, output)?,
+    };
+    Ok(Answer { code, notes, ..answer })
+}
+
+/// What the host's own book has of the pod, because plugins of ours write it.
+fn of_pod(uuid: &PodId, world: &World) -> Result<BTreeSet<AttachmentId>> {
+    if !world.kurma.has_book() {
+        return Ok(BTreeSet::new());
+    }
+    let container: ContainerId = uuid.try_into()?;
+    let records = (world.engine)()?.attachments()?.into_iter();
+    Ok(records.map(|record| record.id).filter(|id| id.container == container).collect())
+}
+
+/// What stays in the hands of a plugin.
+fn given_up(attachment: &Attachment, plugins: &NetworkingPod) -> FindingView {
+    let name = &attachment.network.name;
+    let reply = attachment.reply();
+    let ips = [reply.and_then(|it| it.ip4.as_ref()), reply.and_then(|it| it.ip6.as_ref())];
+    let had: Vec<String> = attachment
+        .interface
+        .iter()
+        .map(ToString::to_string)
+        .chain(ips.into_iter().flatten().map(|ip| ip.address.to_string()))
+        .collect();
+    let had = if had.is_empty() { String::new() } else { format!(" ({})", had.join(" ")) };
+    let kept = plugins.directories.plugin(name).join("volume");
+    FindingView {
+        kind: "owed",
+        subject: format!("del of network \"{name}\"{had}"),
+        remedy: "forget",
+        why: format!(
+            "{}; what {} made on the host may be left, and what it wrote down is in {}",
+            attachment.error(),
+            attachment.network.image,
+            kept.display()
+        ),
+        done: true,
+    }
+}
