@@ -28,6 +28,8 @@ const BETWEEN: Duration = Duration::from_millis(2);
 const NUMBER: &str = "runtime.pid";
 /// The file that it says to what is wrong.
 const WORDS: &str = "runtime.log";
+/// What lines of it hold that do not say so.
+const ASIDES: [&str; 3] = ["level=warning", "level=info", "level=debug"];
 
 /// What the container is called there: one name may be in several directories.
 pub(crate) fn name(directory: &Directory, spec: &Spec) -> String {
@@ -106,11 +108,12 @@ fn is_of(pid: Pid, record: &Record) -> bool {
 /// Why the runtime started nothing, in its own words.
 pub(crate) fn refusal(directory: &Directory) -> Error {
     let said = fs::read_to_string(directory.path(WORDS)).unwrap_or_default();
-    let Some(last) = said.lines().rev().find(|line| line.contains("error")).map(str::to_owned)
-    else {
+    // runc says how much each line matters, crun says what is wrong and nothing else.
+    let is_aside = |line: &&str| ASIDES.iter().any(|level| line.contains(level));
+    let Some(last) = said.lines().rev().find(|line| !line.is_empty() && !is_aside(line)) else {
         return Error::try_again("the container has ended; try again when it has been started");
     };
-    if last.contains("cgroup") {
+    if last.contains("cgroups in hybrid mode") {
         let hint = "it wants cgroups of one version only: mount them so \
                     (systemd.unified_cgroup_hierarchy=1), or let runc or the native engine run it";
         return Error::new(Kind::Unsupported, format!("the OCI runtime refused: {last}; {hint}"));

@@ -1,4 +1,5 @@
-//! Containers by an OCI runtime. As root, with busybox-static, runc and strace.
+//! Containers by an OCI runtime. As root, with busybox-static, crun, runc and strace.
+
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -8,19 +9,56 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{BOUNDS, Lab, eventually, marked, mounted, said, sh};
+use common::{BOUNDS, Lab, eventually, marked, mounted, own_mounts, said, sh, shell};
 use container::{Bounds, Ending, Engine, Process, Spec};
 use model::Kind;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-fn lab() -> Lab {
-    Lab::with(Engine::Runtime("runc".into()))
+macro_rules! by_each_runtime {
+    ($($test:ident),+ $(,)?) => {
+        mod runc {
+            $(#[test] fn $test() { super::$test("runc"); })+
+        }
+        mod crun {
+            $(#[test] fn $test() { super::unified_cgroups(); super::$test("crun"); })+
+        }
+    };
+}
+
+by_each_runtime!(
+    a_container_comes_and_goes,
+    how_it_ended_is_known,
+    it_is_started_when_its_program_runs,
+    without_a_main_process_it_waits_to_be_stopped,
+    the_limit_ends_the_whole_tree,
+    a_killed_keeper_leaves_nothing_for_long,
+    calls_are_compared_with_the_runtimes,
+);
+
+fn lab(runtime: &str) -> Lab {
+    Lab::with(Engine::Runtime(runtime.into()))
+}
+
+/// As this host may not have them: crun takes cgroups of one version only.
+fn unified_cgroups() {
+    own_mounts();
+    shell("mount -t cgroup2 none /sys/fs/cgroup");
 }
 
 #[test]
-fn a_container_comes_and_goes() {
-    let lab = lab();
+fn what_crun_says_of_cgroups_of_both_versions_is_explained() {
+    own_mounts();
+    shell("mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/unified");
+    shell("mount -t cgroup2 none /sys/fs/cgroup/unified");
+    let lab = lab("crun");
+    let error = lab.engine.start(&lab.directory(), &lab.spec(), b"").unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("or let runc or the native engine run it"), "{error}");
+}
+
+fn a_container_comes_and_goes(runtime: &str) {
+    let lab = lab(runtime);
     let running = lab.start();
     let input = lab.volume().join("stdin");
     eventually("its input is read", || fs::read(&input).is_ok_and(|read| read == b"{}"));
@@ -49,9 +87,8 @@ fn a_container_comes_and_goes() {
     assert_eq!(said(&lab.start(), "cat /bin/mine"), "mine\n", "what it wrote stays");
 }
 
-#[test]
-fn how_it_ended_is_known() {
-    let lab = lab();
+fn how_it_ended_is_known(runtime: &str) {
+    let lab = lab(runtime);
     let mut spec = Spec { process: Some(sh("echo word; exit 7")), ..lab.spec() };
     let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
     eventually("it ends", || running.ended().is_some());
@@ -73,12 +110,13 @@ fn how_it_ended_is_known() {
 
 /// A runtime that takes its time between making the first process and having it execute the program:
 /// before that it is the runtime's own, which SIGTERM ends.
-#[test]
-fn it_is_started_when_its_program_runs() {
+fn it_is_started_when_its_program_runs(runtime: &str) {
     let slow = tempfile::NamedTempFile::new().unwrap();
-    let script = "#!/bin/sh\n\
-        case \" $* \" in *' run '*) ;; *) exec runc \"$@\" ;; esac\n\
-        exec strace -D -f -o /dev/null -e inject=execve:delay_enter=100000 runc \"$@\"\n";
+    let script = format!(
+        "#!/bin/sh\n\
+         case \" $* \" in *' run '*) ;; *) exec {runtime} \"$@\" ;; esac\n\
+         exec strace -D -f -o /dev/null -e inject=execve:delay_enter=100000 {runtime} \"$@\"\n"
+    );
     fs::write(&slow, script).unwrap();
     fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
     let slow = slow.into_temp_path();
@@ -90,9 +128,8 @@ fn it_is_started_when_its_program_runs() {
     assert_eq!(running.ended(), Some(Ending::Signaled(9)));
 }
 
-#[test]
-fn without_a_main_process_it_waits_to_be_stopped() {
-    let lab = lab();
+fn without_a_main_process_it_waits_to_be_stopped(runtime: &str) {
+    let lab = lab(runtime);
     let spec = Spec { process: None, ..lab.spec() };
     for _ in 0..2 {
         let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
@@ -102,9 +139,8 @@ fn without_a_main_process_it_waits_to_be_stopped() {
     }
 }
 
-#[test]
-fn the_limit_ends_the_whole_tree() {
-    let lab = lab();
+fn the_limit_ends_the_whole_tree(runtime: &str) {
+    let lab = lab(runtime);
     let running = lab.start();
     let mark = format!("4{}.25", std::process::id());
     let script = format!("(setsid sleep {mark} &); setsid sleep {mark} & sleep {mark}");
@@ -115,9 +151,8 @@ fn the_limit_ends_the_whole_tree() {
     assert_eq!(said(&running, "echo ok"), "ok\n", "the container goes on");
 }
 
-#[test]
-fn a_killed_keeper_leaves_nothing_for_long() {
-    let lab = lab();
+fn a_killed_keeper_leaves_nothing_for_long(runtime: &str) {
+    let lab = lab(runtime);
     let mark = format!("5{}.25", std::process::id());
     let script = format!("sleep {mark} & wait");
     let spec = Spec { process: Some(sh(&script)), ..lab.spec() };
@@ -129,14 +164,14 @@ fn a_killed_keeper_leaves_nothing_for_long() {
 }
 
 /// How long calls take is told, not judged: other things run here, too.
-#[test]
-fn calls_are_compared_with_the_runtimes() {
-    let lab = lab();
+#[allow(clippy::print_stdout)]
+fn calls_are_compared_with_the_runtimes(runtime: &str) {
+    let lab = lab(runtime);
     let _theirs = lab.start();
     let native = Lab::new();
     let running = native.start();
-    let runtime = lab.directory().join("runtime");
-    let name = fs::read_dir(&runtime).unwrap().next().unwrap().unwrap().file_name();
+    let state = lab.directory().join("runtime");
+    let name = fs::read_dir(&state).unwrap().next().unwrap().unwrap().file_name();
     let median = |mut work: Box<dyn FnMut() + '_>| {
         let mut taken: Vec<_> = (0..100)
             .map(|_| {
@@ -154,9 +189,9 @@ fn calls_are_compared_with_the_runtimes() {
         assert_eq!(ended.status, Ending::Exited(0));
     }));
     let theirs = median(Box::new(|| {
-        let mut command = Command::new("runc");
-        command.arg("--root").arg(&runtime).arg("exec").arg(&name).arg("/bin/true");
+        let mut command = Command::new(runtime);
+        command.arg("--root").arg(&state).arg("exec").arg(&name).arg("/bin/true");
         assert!(command.status().unwrap().success());
     }));
-    println!("medians of 100 calls of /bin/true: {ours:?} by ourselves, {theirs:?} by runc");
+    println!("medians of 100 calls of /bin/true: {ours:?} by ourselves, {theirs:?} by {runtime}");
 }

@@ -133,9 +133,9 @@ pub fn marked(mark: &str) -> Vec<u32> {
     found
 }
 
-/// What is mounted below `path` in this process's namespace.
+/// What is mounted below `path` in this thread's namespace.
 pub fn mounted(path: &Path) -> Vec<String> {
-    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let all = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let path = path.to_str().unwrap();
     all.lines().filter(|line| line.contains(path)).map(str::to_owned).collect()
 }
@@ -147,6 +147,13 @@ pub fn shell(command: &str) {
     assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
+/// Gives the calling thread, and what it starts, mounts of its own.
+pub fn own_mounts() {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+    let flags = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+}
+
 /// Does `work` in a child that has a mount namespace of its own.
 #[allow(unsafe_code)]
 pub fn in_own_mounts(work: impl FnOnce()) {
@@ -154,9 +161,7 @@ pub fn in_own_mounts(work: impl FnOnce()) {
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
-                let flags = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
-                mount(None::<&str>, "/", None::<&str>, flags, None::<&str>).unwrap();
+                own_mounts();
                 work();
             }));
             // SAFETY: ends the child, and nothing of the parent with it.
