@@ -1,7 +1,9 @@
 //! containerd's CRI plugin over gRPC, which calls every DEL twice.
 
-use crate::grpc::{Message, call};
-use crate::stage::{DIR, Stage};
+use tests::Containerd;
+use tests::grpc::Message;
+
+use crate::stage::Stage;
 
 const CONFLIST: &str = r#"{"cniVersion": "1.0.0", "name": "crinet", "plugins": [
     {"type": "bridge", "bridge": "cri0", "isGateway": true, "ipMasq": true, "ipam": {
@@ -9,20 +11,6 @@ const CONFLIST: &str = r#"{"cniVersion": "1.0.0", "name": "crinet", "plugins": [
         "ranges": [[{"subnet": "10.91.0.0/24"}], [{"subnet": "fd91::/64"}]]}},
     {"type": "portmap", "capabilities": {"portMappings": true}},
     {"type": "firewall"}]}"#;
-
-impl Stage {
-    #[track_caller]
-    fn cri(&self, method: &str, request: &Message) -> Message {
-        let (socket, scratch) = (format!("{DIR}/containerd/socket"), format!("{DIR}/containerd"));
-        call(
-            &self.world,
-            &socket,
-            &format!("runtime.v1.RuntimeService/{method}"),
-            &scratch,
-            request,
-        )
-    }
-}
 
 /// `PodSandboxConfig` with one published port.
 fn sandbox(name: &str, host_port: u64, cgroup: &str) -> Message {
@@ -35,17 +23,19 @@ fn sandbox(name: &str, host_port: u64, cgroup: &str) -> Message {
 
 #[test]
 fn sandboxes_come_and_go() {
-    let stage = Stage::containerd(CONFLIST);
-    let first = stage.cri("RunPodSandbox", &sandbox("one", 18081, stage.cgroup.name()));
-    let second = stage.cri("RunPodSandbox", &sandbox("two", 18082, stage.cgroup.name()));
+    let stage = Stage::new();
+    Containerd::set_up(&stage.world, CONFLIST);
+    let cri = |method: &str, request: &Message| Containerd::cri(&stage.world, method, request);
+    let first = cri("RunPodSandbox", &sandbox("one", 18081, stage.cgroup.name()));
+    let second = cri("RunPodSandbox", &sandbox("two", 18082, stage.cgroup.name()));
     for (answer, address) in [(first, "10.91.0.2"), (second, "10.91.0.3")] {
         let id = Message::default().text(1, &answer.get(1).expect("an id").into_text());
-        let status = stage.cri("PodSandboxStatus", &id);
+        let status = cri("PodSandboxStatus", &id);
         let network = status.get(1).and_then(|status| status.get(5)).expect("a network");
         assert_eq!(network.get(1).expect("an address").into_text(), address);
         stage.world.sh(&format!("ping -c 1 -W 3 {address}"));
-        stage.cri("StopPodSandbox", &id);
-        stage.cri("RemovePodSandbox", &id);
+        cri("StopPodSandbox", &id);
+        cri("RemovePodSandbox", &id);
     }
     stage.is_empty_after(&["crinet"]);
 }

@@ -7,6 +7,5 @@
 mod containerd;
 mod cri;
 mod crowd;
-mod grpc;
 mod podman;
 mod stage;

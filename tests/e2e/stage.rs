@@ -3,7 +3,6 @@
 use tests::{Cgroup, Plugins, Podman, Snapshot, World};
 
 pub(crate) const IMAGE: &str = Podman::IMAGE;
-pub(crate) const DIR: &str = Podman::DIR;
 
 /// A world with [`IMAGE`], and a name for cgroups that are removed with it.
 pub(crate) struct Stage {

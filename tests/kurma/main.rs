@@ -5,6 +5,7 @@
 
 mod answers;
 mod choice;
+mod containerd;
 mod deprovision;
 mod foreign;
 mod hang;

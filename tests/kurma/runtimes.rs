@@ -9,7 +9,7 @@ use crate::U;
 use crate::seed::{network, ours};
 
 /// A network for any CNI runtime, whose plugin is the reference's in an image.
-fn list(image: &str, masquerade: bool) -> Value {
+pub(crate) fn list(image: &str, masquerade: bool) -> Value {
     json!({"cniVersion": "1.0.0", "name": "out-of-image", "plugins": [{
         "type": "spoke-image", "image": image, "privileged": true,
         "plugin": {"type": "bridge", "bridge": "image0", "isGateway": true,
@@ -19,13 +19,13 @@ fn list(image: &str, masquerade: bool) -> Value {
 
 /// A host with both images, the reference's and ours.
 #[track_caller]
-fn host() -> Kurma {
+pub(crate) fn host() -> Kurma {
     let kurma = ours(&json!([network("net", 10)]));
     PluginImage::cni().write(&kurma.world, "/images/cni-netplugin.aci");
     kurma
 }
 
-fn images() -> [&'static str; 2] {
+pub(crate) fn images() -> [&'static str; 2] {
     ["file:///images/cni-netplugin.aci", "file:///images/spoke.aci"]
 }
 

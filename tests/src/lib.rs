@@ -13,9 +13,11 @@
 
 mod cgroup;
 mod cni;
+mod containerd;
 mod daemon;
 mod docker;
 pub mod fault_proxy;
+pub mod grpc;
 mod host;
 pub mod http;
 pub mod kernel;
@@ -39,6 +41,7 @@ mod world;
 
 pub use cgroup::Cgroup;
 pub use cni::{Answer, Cni};
+pub use containerd::Containerd;
 pub use docker::{Engine, Events, Release};
 pub use host::{Host, Traces};
 pub use kernel::Feature;

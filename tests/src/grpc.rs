@@ -1,24 +1,24 @@
 //! As much of gRPC and Protocol Buffers as five calls need: curl speaks HTTP/2.
 
-use tests::World;
+use crate::World;
 
 /// A message under construction; the kubelet's `api.proto` says which field is which.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 impl Message {
     /// Appends a string field.
-    pub(crate) fn text(self, field: u8, text: &str) -> Self {
+    pub fn text(self, field: u8, text: &str) -> Self {
         self.bytes(field, text.as_bytes())
     }
 
     /// Appends a message field.
-    pub(crate) fn message(self, field: u8, message: &Self) -> Self {
+    pub fn message(self, field: u8, message: &Self) -> Self {
         self.bytes(field, &message.0)
     }
 
     /// Appends an integer field.
-    pub(crate) fn number(mut self, field: u8, number: u64) -> Self {
+    pub fn number(mut self, field: u8, number: u64) -> Self {
         self.0.push(field << 3);
         self.varint(number);
         self
@@ -40,7 +40,7 @@ impl Message {
     }
 
     /// The first string or message in field `field`.
-    pub(crate) fn get(&self, field: u8) -> Option<Self> {
+    pub fn get(&self, field: u8) -> Option<Self> {
         let mut rest = self.0.as_slice();
         while let Some((&tag, after)) = rest.split_first() {
             let (number, after) = read_varint(after)?;
@@ -54,7 +54,7 @@ impl Message {
     }
 
     /// This field's bytes as text.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         String::from_utf8(self.0).expect("a string field")
     }
 }
@@ -66,9 +66,12 @@ fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, &bytes[end + 1..]))
 }
 
-/// One unary call; `scratch` is a folder of the world.
+/// What `method` answers to `request`: one unary call. `scratch` is a folder of the world.
+///
+/// # Panics
+/// When it is refused.
 #[track_caller]
-pub(crate) fn call(
+pub fn call(
     world: &World,
     socket: &str,
     method: &str,
