@@ -130,13 +130,15 @@ fn many(spoke: &Path, args: &Args, book: &mut Book) -> Result<()> {
     };
     let (bare_spaces, our_spaces) = (spaces("bare")?, spaces("ours")?);
     for _ in 0..args.either(2, 10) {
+        for (who, called) in [(BARE, None), (NAMED, Some(INSIDE))] {
+            for verb in BOTH {
+                crowded(book, (who, verb), &bare_spaces, |number, netns| {
+                    let called = called.map_or_else(|| ready(number), str::to_owned);
+                    Bare::new(&bare, netns, (number, &called))?.run(verb).map(drop)
+                })?;
+            }
+        }
         for verb in BOTH {
-            crowded(book, (BARE, verb), &bare_spaces, |number, netns| {
-                Bare::new(&bare, netns, (number, &ready(number)))?.run(verb).map(drop)
-            })?;
-            crowded(book, (NAMED, verb), &bare_spaces, |number, netns| {
-                Bare::new(&bare, netns, (number, INSIDE))?.run(verb).map(drop)
-            })?;
             crowded(book, (OURS, verb), &our_spaces, |number, netns| {
                 let container = format!("c{number}");
                 let netns = netns.clone();
