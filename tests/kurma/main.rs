@@ -12,6 +12,7 @@ mod hang;
 mod images;
 mod killed;
 mod plugins;
+mod proxy;
 mod registry;
 mod rootless;
 mod runtimes;

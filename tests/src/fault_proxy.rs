@@ -3,18 +3,19 @@
 //! It can listen in the network of a [`World`](crate::World), and is then that world's way to a
 //! service of the host outside.
 
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::fd::OwnedFd;
 
 use crate::http::{self, Request};
+use crate::inside;
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
@@ -144,13 +145,8 @@ impl FaultProxy {
     /// A proxy at a port of the loopback of the network namespace at `netns`.
     #[track_caller]
     pub fn inside(netns: &Path, port: u16, upstream: Upstream) -> Self {
-        let netns = fs::File::open(netns).expect("a network namespace");
-        // A socket stays in the namespace that its thread was in when it made it.
-        let bind = move || {
-            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        };
-        let listener = thread::spawn(bind).join().expect("a thread").expect("a port of the world");
+        let netns = File::open(netns).expect("a network namespace");
+        let listener = inside::listen(netns, port);
         Self::on(listener, upstream)
     }
 

@@ -5,15 +5,17 @@ mod api;
 mod book;
 mod listen;
 
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::fd::OwnedFd;
 
+use crate::inside;
+pub(crate) use api::basic;
 use book::Book;
 pub use listen::Certificate;
 
@@ -85,13 +87,8 @@ impl Registry {
     /// At a port of the loopback of the network namespace at `netns`.
     #[track_caller]
     pub fn inside(netns: &Path, port: u16, certificate: Option<&Certificate>) -> Self {
-        let netns = fs::File::open(netns).expect("a network namespace");
-        // A socket stays in the namespace that its thread was in when it made it.
-        let bind = move || {
-            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        };
-        let listener = thread::spawn(bind).join().expect("a thread").expect("a port of the world");
+        let netns = File::open(netns).expect("a network namespace");
+        let listener = inside::listen(netns, port);
         Self::on(listener, certificate)
     }
 
@@ -108,6 +105,11 @@ impl Registry {
     /// `127.0.0.1:PORT`, as it stands in an image's name.
     pub fn host(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// `http://127.0.0.1:PORT`

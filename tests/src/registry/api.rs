@@ -173,8 +173,9 @@ fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Base64 by hand, so that the product's is not tested with itself.
-fn basic(name: &str, password: &str) -> String {
+/// What an authorization of this name and password looks like (RFC 7617). Base64 by hand, so that the
+/// product's is not tested with itself.
+pub(crate) fn basic(name: &str, password: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = "Basic ".to_owned();
     for part in format!("{name}:{password}").as_bytes().chunks(3) {

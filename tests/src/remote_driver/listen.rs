@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use std::thread;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::{Shared, locked};
 use crate::http;
+use crate::inside;
 
 /// Where a driver listens.
 #[derive(Clone, Debug)]
@@ -124,13 +124,8 @@ impl Place {
                 Listener::Unix(UnixListener::bind(path).expect("a socket"))
             }
             Self::Tcp { netns, port, tls } => {
-                let (netns, port) = (Arc::clone(netns), *port);
-                // A socket stays in the namespace that its thread was in when it made it.
-                let bind = move || {
-                    move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-                    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-                };
-                let listener = thread::spawn(bind).join().expect("a thread").expect("a port");
+                let netns = netns.try_clone().expect("a network namespace");
+                let listener = inside::listen(netns, *port);
                 Listener::Tcp(listener, tls.clone())
             }
         };
