@@ -123,6 +123,20 @@ fn i04_a_pod_through_a_proxy() {
     kurma.is_clean();
 }
 
+/// What cannot be meant is not taken for no proxy at all: the server of the same host is not asked.
+#[test]
+fn i04_a_proxy_of_another_kind() {
+    let outside = Outside::new(None);
+    let near = Registry::inside(&netns(&outside.kurma), 5000, None);
+    push(&outside.kurma, &near);
+    let image = "docker://127.0.0.1:5000/user/spy:1";
+    for (proxy, word) in [("socks5://127.0.0.1:3128", "SOCKS5"), ("http://[", "no URL")] {
+        let said = outside.is_missing(&format!("all_proxy={proxy}"), image);
+        assert!(said.contains(word), "{said}");
+    }
+    assert!(near.take().is_empty());
+}
+
 /// Who is excepted is asked directly.
 #[test]
 fn i04_past_a_proxy() {
@@ -147,6 +161,7 @@ fn i04_a_proxy_with_a_password() {
     let done = outside.run(&with("wrongword"), &format!("pull {REGISTRY}"));
     assert_ne!(done.status, 0);
     assert!(!done.stderr.contains("wrongword"), "{}", done.stderr);
+    assert!(done.stderr.contains("through the proxy 127.0.0.1:3128"), "{}", done.stderr);
     outside.proxy.take();
     assert_eq!(outside.comes(&with("secret"), REGISTRY), ["registry.example.test:443"]);
 }

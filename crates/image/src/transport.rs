@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use model::{Error, Result};
 use ureq::http::{Request, Response, header};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ProxyProtocol};
 
 use crate::Url;
 use patience::Patience;
@@ -168,7 +168,10 @@ impl Transport {
             };
             match asked.and_then(|asked| patience.pause(asked)) {
                 Some(pause) => std::thread::sleep(pause),
-                None => return outcome.map_err(|cause| reply::failure(hop.url(), &cause)),
+                None => {
+                    let proxy = agent.config().proxy();
+                    return outcome.map_err(|cause| reply::failure(hop.url(), proxy, &cause));
+                }
             }
         }
     }
@@ -210,16 +213,12 @@ impl Transport {
 
     fn make_agent(&self, url: &Url) -> Result<Agent> {
         let scheme = if url.is_secure() { "https" } else { "http" };
-        let proxy = self.proxy.as_ref().and_then(|Proxy(choose)| choose(scheme, name(url.host())));
-        let proxy = proxy.map(|proxy| ureq::Proxy::new(&proxy)).transpose().map_err(|_| {
-            Error::invalid(format!("the environment's {scheme}_proxy is no URL of a proxy"))
-        })?;
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
-            .proxy(proxy)
+            .proxy(self.proxy(scheme, name(url.host()))?)
             .timeout_global(Some(WHOLE))
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(ANSWER));
@@ -227,6 +226,22 @@ impl Transport {
             config = config.tls_config(tls::config(self.is_listed(url.host()))?);
         }
         Ok(config.build().into())
+    }
+
+    fn proxy(&self, scheme: &str, host: &str) -> Result<Option<ureq::Proxy>> {
+        let chosen = self.proxy.as_ref().and_then(|Proxy(choose)| choose(scheme, host));
+        let Some(chosen) = chosen else { return Ok(None) };
+        let proxy = ureq::Proxy::new(&chosen).map_err(|_| {
+            Error::invalid(format!("the environment's {scheme}_proxy is no URL of a proxy"))
+        })?;
+        match proxy.protocol() {
+            ProxyProtocol::Http | ProxyProtocol::Https => Ok(Some(proxy)),
+            // Built without them, the library panics.
+            other => Err(Error::unsupported(format!(
+                "the environment's {scheme}_proxy is one of {other}: name one of HTTP, or except \
+                 {host} by no_proxy"
+            ))),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::{Error, Kind, Result};
 use ureq::http::Response;
-use ureq::{Body, Timeout};
+use ureq::{Body, Proxy, Timeout};
 
 use crate::Url;
 
@@ -119,8 +119,8 @@ pub(super) fn is_passing(error: &ureq::Error) -> bool {
     !is_tls && error.kind() != io::ErrorKind::ConnectionRefused && !is_lookup(error)
 }
 
-/// The error of a call that got no answer.
-pub(super) fn failure(url: &Url, cause: &ureq::Error) -> Error {
+/// The error of a call that got no answer. It may be the proxy that is meant.
+pub(super) fn failure(url: &Url, proxy: Option<&Proxy>, cause: &ureq::Error) -> Error {
     let why = match cause {
         ureq::Error::Io(error) => error.to_string(),
         ureq::Error::HostNotFound => "its name is not known".to_owned(),
@@ -129,7 +129,10 @@ pub(super) fn failure(url: &Url, cause: &ureq::Error) -> Error {
         ureq::Error::Timeout(_) => "it takes too long".to_owned(),
         other => other.to_string(),
     };
-    Error::try_again(format!("{url} cannot be retrieved: {why}"))
+    // Who asks it, and by which password, is nobody's business.
+    let through =
+        proxy.map(|proxy| format!(" through the proxy {}:{}", proxy.host(), proxy.port()));
+    Error::try_again(format!("{url} cannot be retrieved{}: {why}", through.unwrap_or_default()))
 }
 
 /// The resolver's errors have no kind of their own.
