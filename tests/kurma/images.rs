@@ -311,7 +311,7 @@ fn i11_i12_one_bad_network_is_one_bad_network() {
     }
     let validated = kurma.try_kurma("validate");
     assert_eq!(validated.status, 2, "{validated:?}");
-    for name in ["Bad_Name", "a.b", "pod_networks[4] has no aci", "good"] {
+    for name in ["Bad_Name", "a.b", "network \"no-image\": pod_networks[4] has no aci", "good"] {
         assert!(validated.stdout.contains(name), "{name}: {validated:?}");
     }
     let status = kurma.json("status").to_string();

@@ -114,13 +114,17 @@ impl PodNetworks {
         };
         let mut networks = Self::default();
         for (index, value) in list.iter().enumerate() {
-            let at = format!("{file}: {key}[{index}]");
+            let name = value.get("name").and_then(Value::as_str).map(text::shown);
+            // People know a network by its name, and find a nameless one by its place.
+            let at = match &name {
+                Some(name) => format!("{file}: network \"{name}\": {key}[{index}]"),
+                None => format!("{file}: {key}[{index}]"),
+            };
             let entry = NetworkConfig::read(value, &at).and_then(|network| {
                 networks.refuse_second(&network, &at)?;
                 Ok(network)
             });
-            let name = || value.get("name").and_then(Value::as_str).map(text::shown);
-            let refused = |error| Refused { index, name: name(), error };
+            let refused = |error| Refused { index, name, error };
             networks.entries.push(entry.map_err(refused));
         }
         Ok(networks)

@@ -74,11 +74,11 @@ fn i12_one_bad_network_blocks_no_other() {
     assert_eq!(names, ["a", "c"]);
     let told: Vec<_> = read.refused().map(|refused| refused.error.to_string()).collect();
     let expected = [
-        "k.json: pod_networks[1].name: \"Bad_Name\" is no network's name",
-        "k.json: pod_networks[2].name is \"a\": another network has that name",
+        "k.json: network \"Bad_Name\": pod_networks[1].name: \"Bad_Name\" is no network's name",
+        "k.json: network \"a\": pod_networks[2].name is \"a\": another network has that name",
         "k.json: pod_networks[3] has no name",
         "k.json: pod_networks[4] is 7: it should be an object",
-        "k.json: pod_networks[5] has no aci",
+        "k.json: network \"b\": pod_networks[5] has no aci",
     ];
     assert_eq!(told.len(), expected.len());
     for (told, expected) in told.iter().zip(expected) {
