@@ -11,6 +11,7 @@ mod foreign;
 mod hang;
 mod images;
 mod killed;
+mod left;
 mod plugins;
 mod proxy;
 mod registry;

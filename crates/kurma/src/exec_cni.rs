@@ -3,6 +3,8 @@
 //! affair; here only the path of the network namespace is translated, because a container has its
 //! own mounts.
 
+mod left;
+
 use std::path::Path;
 
 use container::Ended;
@@ -12,8 +14,13 @@ use netlink::Netns;
 use crate::plugin::{Direct, NetworkingPod, Wanted};
 use crate::volume::{INSIDE, Volume};
 
+pub use left::{Fate, Left, clear, left};
+
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
 const NETNS: &str = "CNI_NETNS";
+
+/// What the volume has namespaces of runtimes under begins so.
+const PREFIX: &str = "cni-";
 
 /// A network namespace as the runtime names it, and as plugins see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +34,8 @@ pub struct Shown {
 /// Whether the plugin is the last to need the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenancy {
-    /// It stays visible: it has to be undone once (ADD, CHECK, GC, STATUS).
+    /// It stays visible until it has to be undone (ADD, CHECK, GC, STATUS): what a plugin has running
+    /// may use the path, and by it the book of our own plugins tells whether a container lives.
     Stays,
     /// It goes if the plugin succeeds (DEL).
     Ends,
@@ -39,7 +47,7 @@ impl Shown {
     pub fn new(path: &str, parts: &[&str]) -> Self {
         let joined = parts.join("\0");
         let name: String = crate::plugin::hex(&[joined.as_bytes()]).chars().take(24).collect();
-        Self { name: format!("cni-{name}"), path: path.to_owned() }
+        Self { name: format!("{PREFIX}{name}"), path: path.to_owned() }
     }
 
     /// The path that the plugin is given.
@@ -98,7 +106,10 @@ fn show(volume: Volume<'_>, shown: &Shown, tenancy: Tenancy) -> Result<bool> {
         (_, Tenancy::Ends) if volume.shows(&shown.name) => Ok(true),
         ("", _) => Ok(false),
         (path, tenancy) => match Netns::open(Path::new(path)) {
-            Ok(netns) => volume.show(&shown.name, &netns).map(|()| true),
+            Ok(netns) => {
+                let _turn = volume.turn()?;
+                volume.show(&shown.name, &netns).map(|()| true)
+            }
             Err(_) if tenancy == Tenancy::Ends => Ok(false),
             Err(error) => Err(Error::context(error, NETNS)),
         },

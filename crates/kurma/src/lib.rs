@@ -13,6 +13,7 @@ pub mod pod;
 pub mod reply;
 mod supervise;
 pub mod template;
+mod users;
 pub mod volume;
 
 pub use config::PodNetworks;

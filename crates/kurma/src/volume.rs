@@ -1,11 +1,12 @@
 //! The volume of network namespaces: a directory of files that each keep one. It is a shared mount,
 //! so that what is mounted there later appears in every plugin container.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::{Error, Result};
 use netlink::wire::Batch;
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use crate::PodId;
-use crate::disk::Lock;
+use crate::disk::{self, Lock};
 
 /// Where every plugin container has the volume.
 pub const INSIDE: &str = "/var/lib/kurma/netns";
@@ -46,7 +47,7 @@ impl<'a> Volume<'a> {
         };
         let mut directory = DirBuilder::new();
         directory.recursive(true).mode(0o770).create(path).map_err(failed)?;
-        let _turn = Lock::wait(&path.with_extension("lock"))?;
+        let _turn = self.turn()?;
         if self.is_mounted()? {
             return Ok(());
         }
@@ -57,6 +58,28 @@ impl<'a> Volume<'a> {
             mount_change(path, MountPropagationFlags::SHARED)
         };
         shared().map_err(|errno| failed(errno.into()))
+    }
+
+    /// The turn to change what is in the volume without a pod's turn.
+    pub(crate) fn turn(&self) -> Result<Lock> {
+        Lock::wait(&self.directory.with_extension("lock"))
+    }
+
+    /// What is in it, sorted; nothing where there is no volume.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        disk::names(self.directory, "")
+    }
+
+    /// How long ago a namespace was shown under `name`; none where it is gone.
+    pub(crate) fn age(&self, name: &str) -> Option<Duration> {
+        let shown = fs::metadata(self.directory.join(name)).ok()?.modified().ok()?;
+        // A clock that was put back makes it young.
+        Some(shown.elapsed().unwrap_or_default())
+    }
+
+    /// The inode of the namespace that is shown under `name`; none where there is only a file.
+    pub(crate) fn inode(&self, name: &str) -> Option<u64> {
+        Netns::open(&self.directory.join(name)).ok().map(|netns| netns.inode())
     }
 
     /// Whether it is a mount, which [`Volume::prepare`] has at least begun with.

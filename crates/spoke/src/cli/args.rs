@@ -446,7 +446,7 @@ pub(super) struct GcArgs {
     #[arg(long)]
     pub(super) dry_run: bool,
     /// In Neutron, remove also what a runtime may know although the book does not; forget what
-    /// no call to a Docker plugin will settle
+    /// no call to a Docker plugin will settle; do not wait for what is younger than a minute
     #[arg(long)]
     pub(super) force: bool,
 }

@@ -13,7 +13,7 @@ use super::output::render;
 use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
-use super::{Answer, FOUND, World, claims, orphans, owed};
+use super::{Answer, FOUND, World, claims, kurma, orphans, owed};
 
 /// `ipam check`.
 pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> {
@@ -33,6 +33,8 @@ pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> 
 pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
+    // The book proves by it who is gone.
+    let shown = kurma::left::collect(gc, world);
     let left = leftovers(&engine, mode, world);
     // Plugins get what they are owed, whatever else fails.
     let owed = owed::collect(gc, world);
@@ -48,6 +50,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answ
         });
     }
     findings.extend(owed?);
+    findings.extend(shown?);
     findings.extend(orphans::collect(gc, &engine, world)?);
     answer(&findings, output)
 }

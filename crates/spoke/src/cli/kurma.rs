@@ -2,6 +2,7 @@
 
 mod abandon;
 pub(super) mod args;
+pub(super) mod left;
 mod place;
 mod show;
 

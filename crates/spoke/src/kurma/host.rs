@@ -73,6 +73,11 @@ impl Host {
         self.book.is_some()
     }
 
+    /// Where everything is.
+    pub(crate) fn directories(&self) -> &Directories {
+        &self.directories
+    }
+
     /// The file of networks.
     pub(crate) fn file(&self) -> &Path {
         &self.config.networks

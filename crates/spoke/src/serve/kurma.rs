@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use kurma::exec_cni::{self, Left};
 use kurma::{Event as Seen, Pods, supervise};
 use model::Result;
 use netlink::Stop;
@@ -59,6 +60,28 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
         is_over.store(true, Ordering::Relaxed);
         watched
     })
+}
+
+/// Hides namespaces that plugins out of images are shown and that nobody uses: who was seen at the look
+/// before, too. Gives what was seen now, for the next one.
+pub(super) fn sweep(daemon: &Daemon, seen: &[Left]) -> Vec<Left> {
+    let pod = Host::new(daemon.worlds.config(), &|_| None);
+    if !pod.has_book() {
+        return Vec::new();
+    }
+    let swept = exec_cni::clear(pod.directories(), seen, false);
+    for left in swept.as_deref().unwrap_or_default() {
+        let message = format!("namespace {} that a plugin was shown: it was freed", left.name);
+        daemon.journal.metrics.finding("namespace", "free");
+        daemon.journal.tell(&Event::new(What::Freed, host::now(), message));
+    }
+    match swept.and_then(|_| exec_cni::left(pod.directories())) {
+        Ok(left) => left,
+        Err(error) => {
+            daemon.journal.failed("looking for namespaces that nobody uses", &error);
+            Vec::new()
+        }
+    }
 }
 
 /// By what a file is known to be another one.

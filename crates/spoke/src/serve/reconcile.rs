@@ -7,8 +7,8 @@ use std::time::Duration;
 use docker::reconcile::{Notice, Settings};
 use engine::{Finding, Mode, Remedy};
 
-use super::Daemon;
 use super::backstage::Stage;
+use super::{Daemon, kurma};
 use crate::cli;
 use crate::config::Level;
 use crate::event::{Event, What};
@@ -20,7 +20,9 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// Compares the book with the kernel now and then, until the daemon stops.
 pub(super) fn book(daemon: &Daemon) {
     let mut told = BTreeSet::new();
+    let mut shown = Vec::new();
     while !daemon.sleep(PERIOD) {
+        shown = kurma::sweep(daemon, &shown);
         match daemon.worlds.with(|world| world.engine().reconcile(Mode::Mend)) {
             Ok(found) => tell(daemon, &found, &mut told),
             Err(error) => daemon.journal.failed("freeing what nobody knows any more", &error),

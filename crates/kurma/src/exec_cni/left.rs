@@ -1,0 +1,106 @@
+//! Namespaces that are shown to plugins although the runtime that they are of never said that they go:
+//! it crashed, or the host did.
+
+use std::path::Path;
+use std::time::Duration;
+
+use model::Result;
+
+use super::PREFIX;
+use crate::Directories;
+use crate::users::{Used, Users};
+use crate::volume::Volume;
+
+/// Where the kernel tells about processes.
+const PROC: &str = "/proc";
+
+/// Who was shown more recently may be about to be used.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// A namespace that nobody was seen to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What the volume has it under.
+    pub name: String,
+    /// Whether it is a namespace still, rather than the file that one was mounted on.
+    pub is_mounted: bool,
+    /// What is to become of it.
+    pub fate: Fate,
+}
+
+/// What is to become of what nobody was seen to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is proved that nobody uses it.
+    Clear,
+    /// So it is, but it was shown less than a minute ago.
+    Wait,
+    /// Not every process of the host can be looked at.
+    Keep,
+}
+
+/// What nobody was seen to use: no process is in it or has it open, and nobody but us has mounted it. Takes a while where there is something to look at.
+///
+/// # Errors
+/// Where the volume or the processes cannot be listed.
+pub fn left(directories: &Directories) -> Result<Vec<Left>> {
+    let volume = Volume::new(&directories.netns);
+    let mut shown = volume.names()?;
+    shown.retain(|name| is_shown(name));
+    if shown.is_empty() {
+        return Ok(Vec::new());
+    }
+    let users = Users::look(Path::new(PROC))?;
+    Ok(shown.into_iter().filter_map(|name| judge(&volume, name, &users)).collect())
+}
+
+/// Hides what is in `seen`, and that nobody is seen to use now either; gives what was hidden. Young
+/// ones only if that is asked for.
+///
+/// # Errors
+/// As [`left`]; the kernel's refusal, after everything else was tried.
+pub fn clear(directories: &Directories, seen: &[Left], with_young: bool) -> Result<Vec<Left>> {
+    if seen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let volume = Volume::new(&directories.netns);
+    // Nobody shows one meanwhile.
+    let _turn = volume.turn()?;
+    let goes = |left: &Left| match left.fate {
+        Fate::Clear => true,
+        Fate::Wait => with_young,
+        Fate::Keep => false,
+    };
+    let is_seen = |left: &Left| seen.iter().any(|before| before.name == left.name);
+    let (mut hidden, mut done) = (Vec::new(), Ok(()));
+    for left in left(directories)?.into_iter().filter(|left| goes(left) && is_seen(left)) {
+        match volume.hide(&left.name) {
+            Ok(()) => hidden.push(left),
+            Err(error) => done = done.and(Err(error)),
+        }
+    }
+    done.map(|()| hidden)
+}
+
+/// None where somebody uses it.
+fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Left> {
+    let inode = volume.inode(&name);
+    let used = match inode {
+        Some(inode) => users.of(inode, is_shown),
+        // Who removes the file takes it from those who have a namespace mounted on it elsewhere.
+        None => users.of_mounts(&name),
+    };
+    let fate = match (used, volume.age(&name)?) {
+        (Used::Yes, _) => return None,
+        (Used::Unknown, _) => Fate::Keep,
+        (Used::No, age) if age < YOUNG => Fate::Wait,
+        (Used::No, _) => Fate::Clear,
+    };
+    Some(Left { name, is_mounted: inode.is_some(), fate })
+}
+
+/// Whether [`super::Shown`] makes such names.
+fn is_shown(name: &str) -> bool {
+    let digest = name.strip_prefix(PREFIX).unwrap_or_default();
+    digest.len() == 24 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,51 @@
+//! `spoke gc` with plugins out of images: namespaces that are shown to them, and that nobody uses.
+
+use kurma::exec_cni::{self, Fate, Left};
+use model::Result;
+
+use crate::cli::World;
+use crate::cli::args::GcArgs;
+use crate::cli::view::FindingView;
+
+/// What is found, and what was done about it. The daemon waits a minute between its two looks; here
+/// the second one follows at once, and what is younger than a minute is left to the daemon.
+pub(in crate::cli) fn collect(gc: &GcArgs, world: &World) -> Result<Vec<FindingView>> {
+    // A user's are in namespaces of that user's own.
+    if !world.kurma.has_book() {
+        return Ok(Vec::new());
+    }
+    let directories = world.kurma.directories();
+    let found = exec_cni::left(directories)?;
+    let cleared = match gc.dry_run {
+        true => Vec::new(),
+        false => exec_cni::clear(directories, &found, gc.force)?,
+    };
+    let is_done = |left: &Left| cleared.iter().any(|one| one.name == left.name);
+    Ok(found.iter().map(|left| view(left, gc, is_done(left))).collect())
+}
+
+fn view(left: &Left, gc: &GcArgs, done: bool) -> FindingView {
+    let what = match left.is_mounted {
+        true => "it is shown to a plugin out of an image, and nobody else has it",
+        false => "a namespace was shown here to a plugin out of an image, and is gone",
+    };
+    let goes = match left.fate {
+        Fate::Clear => true,
+        Fate::Wait => gc.force,
+        Fate::Keep => false,
+    };
+    let hint = match (left.fate, goes, done) {
+        (Fate::Keep, _, _) => "; but not every process of this host can be seen",
+        (Fate::Wait, false, _) => "; it is too young to tell, `spoke serve` will see to it",
+        (_, true, false) if !gc.dry_run => "; it is somebody's after all",
+        (_, _, _) => "",
+    };
+    let is_kept = !goes || !(done || gc.dry_run);
+    FindingView {
+        kind: "namespace",
+        subject: left.name.clone(),
+        why: format!("{what}{hint}"),
+        remedy: if is_kept { "keep" } else { "free" },
+        done,
+    }
+}
