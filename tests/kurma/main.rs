@@ -7,6 +7,8 @@ mod answers;
 mod choice;
 mod containerd;
 mod deprovision;
+mod doctor;
+mod engines;
 mod foreign;
 mod hang;
 mod images;

@@ -2,6 +2,7 @@
 
 mod host;
 mod kernel;
+mod kurma;
 mod plugins;
 mod traffic;
 
@@ -70,6 +71,7 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
         ),
     }
     checks.extend(plugins::checks(world, &networks));
+    checks.extend(kurma::checks(world));
     checks.extend(plugins(world));
     checks.extend(lost_ports(world));
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };

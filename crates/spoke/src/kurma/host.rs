@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use container::Engine;
 use kurma::plugin::{Book, Limits};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
@@ -78,6 +79,11 @@ impl Host {
         &self.directories
     }
 
+    /// What runs plugin containers, where a network does not say.
+    pub(crate) fn engine(&self) -> Engine {
+        self.config.engine.engine()
+    }
+
     /// The file of networks.
     pub(crate) fn file(&self) -> &Path {
         &self.config.networks
@@ -100,7 +106,7 @@ impl Host {
         Ok(NetworkingPod {
             directories: self.directories.clone(),
             images: Box::new(self.images()?),
-            engine: self.config.engine.engine(),
+            engine: self.engine(),
             book: self.book.clone(),
             limits: Limits { call: self.config.limit(), wait: self.config.patience() },
         })
