@@ -9,6 +9,7 @@ mod containerd;
 mod deprovision;
 mod doctor;
 mod engines;
+mod engines;
 mod foreign;
 mod hang;
 mod images;
