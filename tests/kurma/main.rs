@@ -9,7 +9,6 @@ mod containerd;
 mod deprovision;
 mod doctor;
 mod engines;
-mod engines;
 mod foreign;
 mod hang;
 mod images;
