@@ -64,6 +64,26 @@ fn the_seeds_example_as_it_stands() {
     kurma.is_clean();
 }
 
+/// The book knows through whom they came, whether one plugin of ours made them or a chain did.
+#[test]
+fn the_book_calls_them_kurmas() {
+    let mut chain = network("two", 11);
+    let fields = chain.as_object_mut().unwrap();
+    let keys = ["type", "bridge", "isGateway", "ipMasq", "ipam"];
+    let plugin: Value =
+        keys.map(|key| (key.to_owned(), fields.remove(key).unwrap())).into_iter().collect();
+    fields.insert("plugins".into(), json!([plugin, {"type": "tuning", "mtu": 1400}]));
+    let kurma = ours(&json!([network("one", 10), chain]));
+    kurma.kurma(&format!("provision {U}"));
+    let rows: Value =
+        serde_json::from_str(&kurma.world.sh("/opt/cni/bin/spoke ps -o json")).unwrap();
+    let rows = rows.as_array().unwrap().iter();
+    let told: Vec<_> = rows.map(|row| (row["network"].as_str(), row["runtime"].as_str())).collect();
+    assert_eq!(told, [(Some("one"), Some("kurma")), (Some("two"), Some("kurma"))]);
+    kurma.kurma(&format!("deprovision {U}"));
+    kurma.is_clean();
+}
+
 /// A18, and two networks of one pod.
 #[test]
 fn a18_a_pod_with_two_networks() {

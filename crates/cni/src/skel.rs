@@ -394,7 +394,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
     let args = Args::parse(&call.environment.args).unwrap_or_default();
     Network {
         name: plan.network.as_ref().unwrap_or(call.config.name()).clone(),
-        runtime: args.runtime(),
+        runtime: call.environment.runtime.unwrap_or_else(|| args.runtime()),
         since: call.context.now,
         wiring: plan.template.clone(),
         ipam: plan.source.ipam.clone(),

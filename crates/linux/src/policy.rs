@@ -155,7 +155,7 @@ impl Policy {
         let attachment = &wanted::leading(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
-            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker => {
+            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker | Runtime::Kurma => {
                 Iptables::new(Variant::Host).remove(attachment)
             }
         };

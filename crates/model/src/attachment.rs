@@ -166,6 +166,8 @@ pub enum Runtime {
     Spoke,
     /// Docker Engine.
     Docker,
+    /// Kurma's networking pod.
+    Kurma,
 }
 
 impl fmt::Display for Runtime {
@@ -176,6 +178,7 @@ impl fmt::Display for Runtime {
             Runtime::Reference => "reference",
             Runtime::Spoke => "spoke",
             Runtime::Docker => "docker",
+            Runtime::Kurma => "kurma",
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The parameters in the environment (CNI 1.1.0 §2, "Parameters").
 
-use model::{ContainerId, IfName};
+use model::{ContainerId, IfName, Runtime};
 
 use super::Failure;
 
@@ -67,6 +67,8 @@ pub struct Environment {
     pub netns_override: String,
     /// `SPOKE_CHAIN`: the network of Spoke whose attachment the plugin makes a part of.
     pub chain: String,
+    /// Who calls, where that is known in this process; no variable says it.
+    pub runtime: Option<Runtime>,
 }
 
 impl Environment {
@@ -82,6 +84,7 @@ impl Environment {
             path: get("CNI_PATH"),
             netns_override: get("CNI_NETNS_OVERRIDE"),
             chain: get("SPOKE_CHAIN"),
+            runtime: None,
         }
     }
 

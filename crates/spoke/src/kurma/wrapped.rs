@@ -194,6 +194,7 @@ impl Wrapped {
             netns: target.netns.clone(),
             ifname: target.ifname.to_string(),
             path: self.path_text(),
+            runtime: Some(model::Runtime::Kurma),
             ..Environment::default()
         }
     }
@@ -212,7 +213,8 @@ impl Wrapped {
         let complain = |said: &[u8]| complaints.borrow_mut().extend_from_slice(said);
         let native = |kind: &str, environment: &Environment, input: &str| {
             let plugin = Plugin::named(kind)?;
-            Some(plugin::call(plugin, environment, &mut input.as_bytes()))
+            let ours = Environment { runtime: Some(model::Runtime::Kurma), ..environment.clone() };
+            Some(plugin::call(plugin, &ours, &mut input.as_bytes()))
         };
         let programs = Programs {
             limit: LIMIT,
