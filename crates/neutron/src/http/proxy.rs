@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use model::{Error, Result};
+use ureq::{Proxy, ProxyProtocol};
 
 /// Through whom servers are reached.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -45,6 +47,25 @@ impl Proxies {
             _ => self.http.as_deref(),
         };
         proxy.filter(|_| !self.except.iter().any(|exception| exception.holds(host)))
+    }
+
+    /// The same for the library that speaks to it.
+    ///
+    /// # Errors
+    /// `Invalid` where it is no URL; `Unsupported` where the proxy is not one of HTTP.
+    pub(super) fn way(&self, scheme: &str, host: &str) -> Result<Option<Proxy>> {
+        let Some(said) = self.of(scheme, host) else { return Ok(None) };
+        let proxy = Proxy::new(said).map_err(|cause| {
+            Error::invalid(format!("the environment's {scheme}_proxy is no URL: {cause}"))
+        })?;
+        match proxy.protocol() {
+            ProxyProtocol::Http | ProxyProtocol::Https => Ok(Some(proxy)),
+            // Built without them, the library panics.
+            other => Err(Error::unsupported(format!(
+                "the environment's {scheme}_proxy is one of {other}: name one of HTTP, or except \
+                 {host} by no_proxy"
+            ))),
+        }
     }
 }
 
@@ -90,6 +111,8 @@ impl std::fmt::Debug for Proxies {
 
 #[cfg(test)]
 mod tests {
+    use model::Kind;
+
     use super::*;
 
     fn proxies(pairs: &[(&str, &str)]) -> Proxies {
@@ -121,5 +144,17 @@ mod tests {
         let proxies = proxies(&[("all_proxy", "http://me:secret@proxy"), ("no_proxy", "*")]);
         assert!(!format!("{proxies:?}").contains("secret"));
         assert_eq!(proxies.of("https", "anybody"), None);
+    }
+
+    #[test]
+    fn one_of_another_kind_is_refused() {
+        let way = |proxy: &str| {
+            let way = proxies(&[("all_proxy", proxy)]).way("http", "example.org");
+            way.map(|proxy| proxy.is_some()).map_err(|error| error.kind())
+        };
+        assert_eq!(way("http://proxy:3128"), Ok(true));
+        assert_eq!(way("socks4://proxy:1080"), Err(Kind::Unsupported));
+        assert_eq!(way("socks5://proxy:1080"), Err(Kind::Unsupported));
+        assert_eq!(way("http://"), Err(Kind::Invalid));
     }
 }

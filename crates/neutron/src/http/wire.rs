@@ -153,19 +153,13 @@ impl Wire {
             Some(end) => &host[..=end],
             None => host.split(':').next().unwrap_or(host),
         };
-        let proxy = match self.access.proxies.of(scheme, host) {
-            Some(proxy) => Some(ureq::Proxy::new(proxy).map_err(|cause| {
-                Error::invalid(format!("the environment's {scheme}_proxy is no URL: {cause}"))
-            })?),
-            None => None,
-        };
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
             .accept("application/json")
-            .proxy(proxy)
+            .proxy(self.access.proxies.way(scheme, host)?)
             .timeout_global(Some(self.access.timeout))
             .timeout_connect(Some(self.access.timeout.min(CONNECT)))
             .max_idle_age(IDLE)
