@@ -39,7 +39,8 @@ pub enum Fate {
     Keep,
 }
 
-/// What nobody was seen to use: no process is in it or has it open, and nobody but us has mounted it. Takes a while where there is something to look at.
+/// What nobody was seen to use: no process is in it or has it open, and nobody but us has mounted it.
+/// Takes a while where there is something to look at.
 ///
 /// # Errors
 /// Where the volume or the processes cannot be listed.
