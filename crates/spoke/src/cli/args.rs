@@ -2,17 +2,18 @@
 
 mod connect;
 mod create;
+mod ipam;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{NetworkName, OwnerName};
+use model::NetworkName;
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs};
 pub(super) use create::{
     CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName,
 };
+pub(super) use ipam::IpamCommand;
 
 use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
@@ -54,7 +55,10 @@ pub(super) enum Output {
     Yaml,
 }
 
+// What a command takes is told to the parser when it is called, as of all others: half a millisecond of each
+// process. Comments that document such an argument's type would be taken for the command's own.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum Command {
     /// Make, list and remove networks
     #[command(subcommand)]
@@ -168,6 +172,7 @@ Examples:
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum NetworkCommand {
     /// List networks
     #[command(
@@ -308,6 +313,7 @@ pub(super) struct EventsArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum DockerCommand {
     /// Let systemd hold Docker's socket and run `spoke serve`
     #[command(
@@ -349,6 +355,7 @@ pub(super) enum DockerCommand {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum DhcpCommand {
     /// Let systemd hold the socket and run `spoke dhcp daemon`; not where `spoke serve` runs
     Install {
@@ -371,73 +378,12 @@ pub(super) enum DhcpCommand {
     },
 }
 
-/// Where the service manager looks.
+// Where the service manager looks.
 #[derive(Debug, Args)]
 pub(super) struct Units {
     /// Where systemd looks for units
     #[arg(long, default_value = "/etc/systemd/system", value_name = "DIRECTORY")]
     pub(super) unit_dir: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum IpamCommand {
-    /// Show pools and who holds which address
-    #[command(after_help = "Examples:
-  spoke ipam show                     every pool
-  spoke ipam show front               one network
-  spoke ipam show 10.70.1.0/24        one subnet
-  spoke ipam show 10.70.1.5           one address")]
-    Show {
-        /// A network, a subnet, or an address
-        what: Option<String>,
-        /// Do not shorten anything
-        #[arg(long)]
-        no_trunc: bool,
-    },
-    /// Print free addresses
-    #[command(after_help = "Examples:\n  spoke ipam free front -n 3")]
-    Free {
-        /// The network
-        network: NetworkName,
-        /// How many of each of its pools
-        #[arg(short = 'n', long, default_value_t = 5, value_name = "NUMBER")]
-        count: usize,
-    },
-    /// Find addresses, links and rules without an owner, and networks that overlap
-    #[command(after_help = "Exits with 1 when something was found and not mended. Never frees \
-        what may be alive: what is in doubt is quarantined.\n\nExamples:
-  spoke ipam check
-  spoke ipam check --fix")]
-    Check {
-        /// Free what provably has no owner
-        #[arg(long)]
-        fix: bool,
-    },
-    /// Keep an address back, for nobody or for one owner
-    #[command(after_help = "Examples:
-  spoke ipam reserve 10.70.1.9
-  spoke ipam reserve 10.70.1.9 --for db --network front")]
-    Reserve {
-        /// The address
-        address: IpAddr,
-        /// Who gets it when asking for any address: the container's lasting name
-        #[arg(long = "for", value_name = "OWNER", requires = "network")]
-        owner: Option<OwnerName>,
-        /// The network in which the owner gets it
-        #[arg(long)]
-        network: Option<NetworkName>,
-    },
-    /// End an address's reservation, or take it away from its holder
-    #[command(after_help = "Examples:
-  spoke ipam release 10.70.1.9
-  spoke ipam release 10.70.1.9 --force")]
-    Release {
-        /// The address
-        address: IpAddr,
-        /// Detach the container that holds it
-        #[arg(long)]
-        force: bool,
-    },
 }
 
 #[derive(Debug, Args)]
@@ -451,7 +397,7 @@ pub(super) struct GcArgs {
     pub(super) force: bool,
 }
 
-/// Where CNI runtimes look for plugins.
+// Where CNI runtimes look for plugins.
 #[derive(Debug, Args)]
 pub(super) struct Plugins {
     /// Where the runtime looks for plugins
@@ -460,6 +406,7 @@ pub(super) struct Plugins {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum CniCommand {
     /// Put the plugins there as links to a copy of this program
     #[command(after_help = "Plugins of somebody else are not touched without --takeover. What \

@@ -19,6 +19,7 @@ const SOCKET: &[(&str, &str)] =
 const SERVICE: &str = "spoke.service";
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum KuryrCommand {
     /// Let systemd hold the plugin's socket and run `spoke serve`
     #[command(after_help = "Needs [kuryr] enabled = true in /etc/spoke/config.toml, and in \

@@ -18,6 +18,7 @@ use containers_conf::{ContainersConf, Snippet};
 use place::{Place, State};
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(super) enum PodmanCommand {
     /// Put Spoke where netavark looks for plugins
     #[command(after_help = "Makes DIRECTORY/spoke a link to this program. Where Podman does not \
@@ -43,7 +44,7 @@ pub(super) enum PodmanCommand {
     },
 }
 
-/// Where netavark looks.
+// Where netavark looks.
 #[derive(Debug, Args)]
 pub(super) struct PluginDirectory {
     /// The directory of netavark's plugins

@@ -117,7 +117,7 @@ impl FromStr for Driver {
     }
 }
 
-/// Options of networks that Docker plugins of somebody else make, or give their addresses.
+// Options of networks that Docker plugins of somebody else make, or give their addresses.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
     /// Who hands out addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that name
@@ -172,7 +172,7 @@ pub(in crate::cli) enum ScopeName {
     Global,
 }
 
-/// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
+// Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LanArgs {
     /// The device whose segment containers of macvlan and ipvlan are on; that of the default route

@@ -7,6 +7,7 @@ use model::{ContainerId, IfName};
 
 /// What a CNI runtime does.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum RuntimeCommand {
     /// Attach a network namespace to a CNI network, and print the result
     #[command(after_help = "Does what cnitool does, with its environment variables, and forgets \
@@ -51,7 +52,7 @@ Examples:
     Attachments(AttachmentsArgs),
 }
 
-/// Where configurations, plugins and results are.
+// Where configurations, plugins and results are.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// Where the configurations are
@@ -70,7 +71,7 @@ pub(crate) struct Place {
     pub(crate) kept: Kept,
 }
 
-/// Where results are.
+// Where results are.
 #[derive(Debug, Args)]
 pub(crate) struct Kept {
     /// Where what is attached is remembered
@@ -78,7 +79,7 @@ pub(crate) struct Kept {
     pub(crate) cache_dir: PathBuf,
 }
 
-/// One attachment.
+// One attachment.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
     /// The network's name

@@ -7,6 +7,7 @@ use image::Locator;
 use kurma::{Name, PodId};
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(in crate::cli) enum KurmaCommand {
     /// Connect a new network namespace to networks, for whatever pod it becomes
     #[command(after_help = "Prints the namespace's path, which any runtime takes. Without \

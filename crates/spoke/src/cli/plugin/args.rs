@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use model::Ipv4Net;
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(in crate::cli) enum PluginCommand {
     /// Drive a network or IPAM plugin through its protocol and say what it violates
     #[command(after_help = "Exits with 1 when a case fails. Run it where the plugin makes its \
