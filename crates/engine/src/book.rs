@@ -131,6 +131,15 @@ impl Engine<'_> {
         self.read(&Key::Sandbox(container.clone()), roster)
     }
 
+    /// The attachments of a sandbox that have a record, whatever phase they are in.
+    pub(crate) fn members_of(&self, roster: &Roster) -> Result<Vec<Attachment>> {
+        let mut members = Vec::with_capacity(roster.members.len());
+        for id in &roster.members {
+            members.extend(self.record_of(id, Layer::Link)?.map(|read| *read.value));
+        }
+        Ok(members)
+    }
+
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {
         self.read(key, network)
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Claim, ContainerId, Error, Holder, Layer, NetworkName, OwnerName, Protocol,
-    Reservation, Result, Space, Tenant,
+    Attachment, Claim, ContainerId, Error, Holder, NetworkName, OwnerName, Protocol, Reservation,
+    Result, Space, Tenant,
 };
 
 use crate::Engine;
@@ -20,9 +20,7 @@ impl Engine<'_> {
 
     /// The attachments of a container that Spoke itself connects to networks, whatever phase they are in.
     pub fn connected(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
-        let Some(roster) = self.roster_of(container)? else { return Ok(Vec::new()) };
-        let records = roster.value.members.iter().map(|id| self.record_of(id, Layer::Link));
-        Ok(records.collect::<Result<Vec<_>>>()?.into_iter().flatten().map(|it| *it.value).collect())
+        self.roster_of(container)?.map_or(Ok(Vec::new()), |read| self.members_of(&read.value))
     }
 
     /// Every held address.

@@ -363,10 +363,7 @@ impl Engine<'_> {
         for (key, _) in self.store.list(&Prefix::Sandboxes)? {
             let Key::Sandbox(container) = key else { continue };
             let Some(read) = self.roster_of(&container)? else { continue };
-            let mut members = Vec::new();
-            for id in &read.value.members {
-                members.extend(self.record_of(id, Layer::Link)?.map(|read| *read.value));
-            }
+            let mut members = self.members_of(&read.value)?;
             members.retain(|member| matches!(member.phase, Phase::Attached(_)));
             let is_known = read.value.steering == Steering::Settled;
             let ports = all(&read.value.ports, &members);
