@@ -123,9 +123,7 @@ impl Driver for Linux {
         // Of what the reference plugins made, the rules are not known.
         match attachment.runtime {
             Runtime::Reference => Ok(()),
-            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker | Runtime::Kurma => {
-                self.policy.check(attachment)
-            }
+            _ => self.policy.check(attachment),
         }
     }
 

@@ -42,9 +42,7 @@ pub(crate) fn check(
     match attachment.runtime {
         // Versions of the reference plugin differ in how they limit.
         Runtime::Reference => Ok(()),
-        Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker | Runtime::Kurma => {
-            rate::check(attachment, sandbox)
-        }
+        _ => rate::check(attachment, sandbox),
     }
 }
 

@@ -155,9 +155,7 @@ impl Policy {
         let attachment = &wanted::leading(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
-            Runtime::Cni | Runtime::Podman | Runtime::Spoke | Runtime::Docker | Runtime::Kurma => {
-                Iptables::new(Variant::Host).remove(attachment)
-            }
+            _ => Iptables::new(Variant::Host).remove(attachment),
         };
         let elements = self.remove_elements(attachment);
         let flows = match Stale::after(attachment) {
