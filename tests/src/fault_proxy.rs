@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
 use crate::http::{self, Request};
@@ -230,12 +230,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn accept(listener: &TcpListener, end: &OwnedFd, state: &Arc<Mutex<State>>, upstream: &Upstream) {
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
-        let polled = poll(&mut fds, None);
-        if polled.is_err() || !fds[1].revents().is_empty() {
-            return;
-        }
+    while inside::is_asked(listener, end) {
         let Ok((stream, _)) = listener.accept() else { continue };
         let _ = stream.set_nodelay(true);
         {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
 use crate::http::{self, Request};
@@ -72,12 +72,7 @@ impl Drop for Proxy {
 }
 
 fn accept(listener: &TcpListener, end: &OwnedFd, shared: &Arc<Shared>) {
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
-        let polled = poll(&mut fds, None);
-        if polled.is_err() || !fds[1].revents().is_empty() {
-            return;
-        }
+    while inside::is_asked(listener, end) {
         let Ok((stream, _)) = listener.accept() else { continue };
         let shared = Arc::clone(shared);
         thread::spawn(move || {

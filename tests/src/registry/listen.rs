@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -15,6 +15,7 @@ use super::api::{self, Reply};
 use super::book::Book;
 use super::{Fault, locked};
 use crate::http;
+use crate::inside;
 
 /// A certificate that signs itself.
 #[derive(Clone)]
@@ -78,12 +79,7 @@ fn accept(
     config: Option<&Arc<ServerConfig>>,
     book: &Arc<Mutex<Book>>,
 ) {
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
-        let polled = poll(&mut fds, None);
-        if polled.is_err() || !fds[1].revents().is_empty() {
-            return;
-        }
+    while inside::is_asked(listener, end) {
         let Ok((stream, _)) = listener.accept() else { continue };
         let _ = stream.set_nodelay(true);
         let (book, config) = (Arc::clone(book), config.cloned());

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -179,14 +179,7 @@ impl Listener {
 }
 
 fn accept(listener: &Listener, end: &OwnedFd, open: &Mutex<Vec<Cut>>, shared: &Arc<Shared>) {
-    loop {
-        let mut fds = [
-            PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN),
-            PollFd::new(end, PollFlags::IN),
-        ];
-        if poll(&mut fds, None).is_err() || !fds[1].revents().is_empty() {
-            return;
-        }
+    while inside::is_asked(&listener.fd(), end) {
         let Ok((stream, cut)) = listener.accept() else { continue };
         locked(open).push(Arc::clone(&cut));
         let shared = Arc::clone(shared);
