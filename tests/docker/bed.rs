@@ -58,9 +58,14 @@ impl Bed {
     /// What `docker ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn docker(&self, arguments: &str) -> String {
-        let done = self.engine.try_docker(arguments);
-        let said = format!("docker {arguments}\n{}{}", done.stdout, done.stderr);
-        assert_eq!(done.status, 0, "{said}\n{}", self.serve.log());
+        self.done(&format!("docker {arguments}"), &self.engine.try_docker(arguments))
+    }
+
+    /// What a command printed, which has to have succeeded.
+    #[track_caller]
+    fn done(&self, command: &str, done: &Output) -> String {
+        let said = format!("{command}\n{}{}", done.stdout, done.stderr);
+        assert_eq!(done.status, 0, "{said}\n{}", self.world().logs());
         done.stdout.trim().to_owned()
     }
 
@@ -175,14 +180,14 @@ impl Bed {
     #[track_caller]
     pub(crate) fn until(&self, script: &str) {
         let done = self.world().try_sh(&format!("timeout 20 bash -c 'until {script}; do :; done'"));
-        assert_eq!(done.status, 0, "never: {script}\n{}", self.serve.log());
+        assert_eq!(done.status, 0, "never: {script}\n{}", self.world().logs());
     }
 
     /// That nothing is left but what was there before the first network, and nothing is to mend.
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         let changes = changes(&self.before, &left(self.world()));
-        assert!(changes.is_empty(), "left:\n{}\n{}", changes.join("\n"), self.serve.log());
+        assert!(changes.is_empty(), "left:\n{}\n{}", changes.join("\n"), self.world().logs());
         assert_eq!(self.spoke("gc --dry-run -o json").trim(), "[]");
     }
 }

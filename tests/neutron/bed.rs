@@ -270,9 +270,14 @@ impl Bed {
     /// What `docker ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn docker(&self, arguments: &str) -> String {
-        let done = self.engine.try_docker(arguments);
-        let said = format!("docker {arguments}\n{}{}", done.stdout, done.stderr);
-        assert_eq!(done.status, 0, "{said}\n{}", self.host.log());
+        self.done(&format!("docker {arguments}"), &self.engine.try_docker(arguments))
+    }
+
+    /// What a command printed, which has to have succeeded.
+    #[track_caller]
+    fn done(&self, command: &str, done: &Output) -> String {
+        let said = format!("{command}\n{}{}", done.stdout, done.stderr);
+        assert_eq!(done.status, 0, "{said}\n{}", self.world().logs());
         done.stdout.trim().to_owned()
     }
 

@@ -1,5 +1,7 @@
 //! A private host for one test.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
@@ -97,6 +99,19 @@ impl World {
     /// A file of this world, as seen from outside.
     pub fn path(&self, inside: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{inside}", self.pid))
+    }
+
+    /// What all of its daemons have said, each below its name: a failure may be anybody's.
+    pub fn logs(&self) -> String {
+        let files = fs::read_dir(self.path("/world")).into_iter().flatten().flatten();
+        let logs =
+            files.map(|file| file.path()).filter(|path| path.extension() == Some("log".as_ref()));
+        let said = |path: PathBuf| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            format!("== {name}\n{}", fs::read_to_string(path).unwrap_or_default())
+        };
+        let said: BTreeSet<String> = logs.map(said).collect();
+        said.into_iter().collect()
     }
 
     /// Its first process, as seen from outside.

@@ -23,19 +23,19 @@ impl Engine {
     /// The object of a GET.
     #[track_caller]
     pub fn get(&self, target: &str) -> Value {
-        self.call("GET", target, &Value::Null).ok()
+        self.done("GET", target, &Value::Null)
     }
 
     /// What a POST answers, which has to succeed.
     #[track_caller]
     pub fn post(&self, target: &str, body: &Value) -> Value {
-        self.call("POST", target, body).ok()
+        self.done("POST", target, body)
     }
 
     /// What a DELETE answers, which has to succeed.
     #[track_caller]
     pub fn delete(&self, target: &str) -> Value {
-        self.call("DELETE", target, &Value::Null).ok()
+        self.done("DELETE", target, &Value::Null)
     }
 
     /// A new network; `with` is the body of the call besides the name. Returns its id.
@@ -130,10 +130,19 @@ impl Engine {
         assert!(!said.text().contains("errorDetail"), "{}", said.text());
     }
 
+    /// What a call answers that has to succeed, or else what was said, and by which daemon.
+    #[track_caller]
+    fn done(&self, method: &str, target: &str, body: &Value) -> Value {
+        let reply = self.call(method, target, body);
+        let (status, done) = (reply.status, (200..300).contains(&reply.status));
+        assert!(done, "{status}: {method} {target}: {}\n{}", reply.text(), self.world.logs());
+        reply.json()
+    }
+
     #[track_caller]
     fn send(&self, method: &str, target: &str, body: &[u8]) -> Reply {
         http::call(&self.socket(), method, target, body)
-            .unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.log()))
+            .unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.world.logs()))
     }
 }
 
