@@ -102,10 +102,22 @@ impl Bed {
         self.docker(&format!("run -d {options} busybox /bin/sleep 3600"));
     }
 
-    /// Kills and removes containers.
+    /// Kills and removes containers, one after another.
     #[track_caller]
     pub(crate) fn remove(&self, names: &str) {
-        self.docker(&format!("rm -f {names}"));
+        self.done(&format!("docker rm -f {names}"), &self.engine.try_remove(names));
+    }
+
+    /// Removes a network whose containers went all at once, after the engine has counted again what
+    /// is at it: see [`Engine::try_remove`]. By its own list nothing is, however long it took over
+    /// the last of them.
+    #[track_caller]
+    pub(crate) fn remove_left_at_once(&mut self, network: &str) {
+        let ends = format!("docker network inspect -f \"{{{{len .Containers}}}}\" {network}");
+        self.until(&format!("[ $({ends}) = 0 ]"));
+        self.engine.stop();
+        self.engine.start(&[]);
+        self.docker(&format!("network rm {network}"));
     }
 
     /// That `docker ARGUMENTS` fails, and says all of `words`.

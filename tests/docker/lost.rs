@@ -184,7 +184,7 @@ fn an_upgrade_loses_no_packet_of_a_connection() {
 
 #[test]
 fn sixty_four_start_at_once() {
-    let Some(bed) = Bed::new(Release::V20_10) else { return };
+    let Some(mut bed) = Bed::new(Release::V20_10) else { return };
     bed.network("--subnet 10.81.2.0/24 front");
     let names: Vec<String> = (0..64).map(|number| format!("c{number}")).collect();
     for name in &names {
@@ -211,6 +211,6 @@ fn sixty_four_start_at_once() {
             scope.spawn(move || engine.remove(name));
         }
     });
-    bed.docker("network rm front");
+    bed.remove_left_at_once("front");
     bed.is_clean();
 }

@@ -302,10 +302,10 @@ impl Bed {
         self.docker(&format!("run -d {options} busybox /bin/sleep 3600"));
     }
 
-    /// Kills and removes containers.
+    /// Kills and removes containers, one after another.
     #[track_caller]
     pub(crate) fn remove(&self, names: &str) {
-        self.docker(&format!("rm -f {names}"));
+        self.done(&format!("docker rm -f {names}"), &self.engine.try_remove(names));
     }
 
     /// A text in what the engine says of a container's end on a network.
