@@ -156,7 +156,7 @@ fn auxiliary_addresses_are_not_handed_out() {
     let mut got = names.map(|name| bed.end(name, "net", "IPAddress"));
     got.sort();
     assert_eq!(got, ["10.87.0.4", "10.87.0.5", "10.87.0.6"]);
-    bed.docker("rm -f one two three");
+    bed.remove("one two three");
     bed.docker("network rm net");
     bed.is_clean();
 }
