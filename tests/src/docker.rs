@@ -140,7 +140,7 @@ impl Engine {
     /// refuses to remove the network, which "has active endpoints" although it has none
     /// (moby/moby#42119), until it counts them again, which it does when it starts.
     pub fn try_remove(&self, names: &str) -> Output {
-        self.world.try_sh(&format!("for name in {names}; do docker rm -f $name; done"))
+        self.world.try_sh(&format!("for name in {names}; do docker rm -f $name || exit; done"))
     }
 
     fn socket(&self) -> PathBuf {
