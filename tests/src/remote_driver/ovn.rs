@@ -44,7 +44,7 @@ impl OvnDocker {
         fs::write(world.path("/world/python/sitecustomize.py"), TEXT).expect("a file");
         let (schema, book) = ("/usr/share/ovn/ovn-nb.ovsschema", "/run/ovn/nb.db");
         let made = output(world.command("ovsdb-tool").args(["create", book, schema]), "");
-        assert_eq!(made.status, 0, "ovn-common (scripts/setup test): {}", made.stderr);
+        assert_eq!(made.status, 0, "ovn-central (scripts/setup test): {}", made.stderr);
         let mut database = world.command("ovsdb-server");
         database.args([book, &format!("--remote=punix:{SOCKET}"), "--unixctl=/run/ovn/nb.ctl"]);
         let database = Daemon::start(world, "ovsdb-server", &mut database, Ready::Listens(SOCKET));
