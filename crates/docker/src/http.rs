@@ -1,5 +1,5 @@
-//! HTTP/1.1 from the client's side: one request over a connection of its own, read within bounds
-//! and until a point in time.
+//! HTTP/1.1 from the client's side: one request at a time, its answer read within bounds and until a
+//! point in time.
 
 mod body;
 mod head;

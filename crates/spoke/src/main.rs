@@ -85,8 +85,8 @@ fn command(args: Vec<OsString>) -> u8 {
             return cli::exit_code(error.kind());
         }
     };
-    let (opened, asked) = (OnceCell::new(), Opened::default());
-    let engine = || match opened.get_or_init(|| World::asking(&config, Life::Short, &asked)) {
+    let (opened, asked) = (OnceCell::new(), Opened::new(Life::Short));
+    let engine = || match opened.get_or_init(|| World::asking(&config, &asked)) {
         Ok(world) => Ok(world.engine()),
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
@@ -114,7 +114,7 @@ fn command(args: Vec<OsString>) -> u8 {
 /// Neutron, where anything is configured of it.
 fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
     let is_configured = config.kuryr.enabled || config.neutron.is_some();
-    is_configured.then(|| Opened::default().neutron(config)).transpose()
+    is_configured.then(|| Opened::new(Life::Short).neutron(config)).transpose()
 }
 
 /// How long a Docker Engine has for its answer to somebody who waits at a terminal.

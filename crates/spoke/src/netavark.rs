@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use engine::Mode;
-use linux::Life;
 use model::Result;
 use podman::{Context, DRIVER, Declared, Output, Verb};
 
@@ -45,7 +44,7 @@ fn answer(verb: &Verb) -> Result<Output> {
         Err(_) if matches!(verb, Verb::Teardown(_)) => Config::default(),
         read => read?,
     };
-    let world = World::open(&config, Life::Short)?;
+    let world = World::open(&config)?;
     let engine = world.engine();
     let networks = match verb {
         Verb::Create => known(Path::new("/")),

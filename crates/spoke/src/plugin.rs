@@ -5,7 +5,6 @@ use std::path::Path;
 
 use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, Output, Plugin};
-use linux::Life;
 use model::Result;
 
 use crate::config::Config;
@@ -53,7 +52,7 @@ fn answer(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Re
         }
         read => (read?, String::new()),
     };
-    let world = World::open(&config, Life::Short)?;
+    let world = World::open(&config)?;
     let engine = world.engine();
     let context = Context {
         engine: &engine,

@@ -22,22 +22,21 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Opens what the configuration names, for a process of this life and one thread.
-    pub(crate) fn open(config: &Config, life: Life) -> Result<Self> {
-        Self::shared(&Arc::new(config.clone()), life, Shared::default())
+    /// Opens what the configuration names, for a process that answers and exits.
+    pub(crate) fn open(config: &Config) -> Result<Self> {
+        Self::asking(config, &Opened::new(Life::Short))
     }
 
-    /// The same, with what this process has opened already.
-    pub(crate) fn asking(config: &Config, life: Life, opened: &Opened) -> Result<Self> {
-        let shared = Shared { opened: opened.clone(), ..Shared::default() };
-        Self::shared(&Arc::new(config.clone()), life, shared)
+    /// The same for one thread, with what this process has opened already.
+    pub(crate) fn asking(config: &Config, opened: &Opened) -> Result<Self> {
+        Self::shared(&Arc::new(config.clone()), Shared::with(opened.clone()))
     }
 
     /// The same for one thread among several.
-    pub(crate) fn shared(config: &Arc<Config>, life: Life, shared: Shared) -> Result<Self> {
+    pub(crate) fn shared(config: &Arc<Config>, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
-            driver: Dataplane::new(life, config, shared.opened.clone()),
+            driver: Dataplane::new(shared.opened.life, config, shared.opened.clone()),
             sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
             host: ThisHost::new(config.firewall.backend, shared)?,
         })

@@ -27,17 +27,25 @@ pub(crate) struct Worlds {
 }
 
 /// What the threads of a process know of each other, and through each other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) turns: Arc<Turns>,
     pub(crate) neighbours: Arc<Neighbours>,
     pub(crate) opened: Opened,
 }
 
+impl Shared {
+    /// What is opened, and nothing known yet.
+    pub(crate) fn with(opened: Opened) -> Self {
+        Self { turns: Arc::default(), neighbours: Arc::default(), opened }
+    }
+}
+
 impl Worlds {
     /// None is opened yet.
     pub(crate) fn new(config: Config) -> Self {
-        Self { config: Arc::new(config), idle: Mutex::default(), shared: Shared::default() }
+        let shared = Shared::with(Opened::new(Life::Long));
+        Self { config: Arc::new(config), idle: Mutex::default(), shared }
     }
 
     /// How this host is configured.
@@ -65,7 +73,7 @@ impl Worlds {
         let idle = locked(&self.idle).pop();
         let world = match idle {
             Some(world) => world,
-            None => World::shared(&self.config, Life::Long, self.shared.clone())?,
+            None => World::shared(&self.config, self.shared.clone())?,
         };
         let result = work(&world);
         let mut idle = locked(&self.idle);

@@ -13,6 +13,8 @@ const MOST_HEADERS: usize = 64;
 pub(crate) struct Head {
     pub(crate) status: u16,
     pub(crate) framing: Framing,
+    /// Another request may follow on the same connection (RFC 9112 §9.3).
+    pub(crate) is_kept: bool,
 }
 
 impl Head {
@@ -39,17 +41,18 @@ impl Head {
         let parsed = answer.parse(raw).map_err(|error| invalid(&error.to_string()))?;
         let status = answer.code.filter(|_| parsed.is_complete());
         let status = status.ok_or_else(|| invalid("the answer's head is not complete"))?;
-        Ok(Self { status, framing: framing(answer.headers)? })
+        let framing = framing(answer.headers)?;
+        // Whoever ends it all the same is seen to have done so before the next request.
+        let is_ended = value(answer.headers, "connection")
+            .is_some_and(|said| said.eq_ignore_ascii_case(b"close"));
+        let is_kept = answer.version == Some(1) && framing != Framing::Connection && !is_ended;
+        Ok(Self { status, framing, is_kept })
     }
 }
 
 /// RFC 9112 §6.3: chunks count more than a length.
 fn framing(headers: &[httparse::Header<'_>]) -> io::Result<Framing> {
-    let value = |name: &str| {
-        let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
-        header.map(|header| header.value.trim_ascii())
-    };
-    match (value("transfer-encoding"), value("content-length")) {
+    match (value(headers, "transfer-encoding"), value(headers, "content-length")) {
         (Some(coding), _) if coding.eq_ignore_ascii_case(b"chunked") => {
             Ok(Framing::Chunked { left: None })
         }
@@ -60,6 +63,11 @@ fn framing(headers: &[httparse::Header<'_>]) -> io::Result<Framing> {
         }
         (None, None) => Ok(Framing::Connection),
     }
+}
+
+fn value<'a>(headers: &[httparse::Header<'a>], name: &str) -> Option<&'a [u8]> {
+    let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+    header.map(|header| header.value.trim_ascii())
 }
 
 fn invalid(what: &str) -> io::Error {
@@ -87,9 +95,22 @@ mod tests {
         ];
         for (headers, framing) in framings {
             let head = head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\nbody")).unwrap();
-            assert_eq!(head, Head { status: 200, framing });
+            assert_eq!((head.status, head.framing), (200, framing));
         }
         assert_eq!(head("HTTP/1.0 404 Not Found\r\n\r\n").unwrap().status, 404);
+    }
+
+    #[test]
+    fn tells_whether_another_request_may_follow() {
+        let is_kept = |raw: &str| head(raw).unwrap().is_kept;
+        assert!(is_kept("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"));
+        assert!(is_kept("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
+        assert!(!is_kept("HTTP/1.1 200 OK\r\n\r\n{}"));
+        assert!(!is_kept("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}"));
+        for said in ["close", "Close"] {
+            let raw = format!("HTTP/1.1 200 OK\r\nConnection: {said}\r\nContent-Length: 0\r\n\r\n");
+            assert!(!is_kept(&raw), "{said}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! One request over a connection of its own.
+//! One request and its answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustls::{AlertDescription, ClientConnection, StreamOwned};
 
 use super::address::Address;
@@ -23,48 +26,103 @@ pub struct Reply {
 
 /// No answer.
 #[derive(Debug)]
-pub struct Lost {
+pub(super) struct Lost {
     /// Why; [`io::ErrorKind::TimedOut`] where the deadline was over.
-    pub error: io::Error,
+    pub(super) error: io::Error,
     /// The request was sent whole: whoever got it may have carried it out.
-    pub was_sent: bool,
+    pub(super) was_sent: bool,
+}
+
+impl Lost {
+    /// Nobody has read the whole request: a unix socket is reset where something in it was not read.
+    fn is_unread(&self) -> bool {
+        !self.was_sent || self.error.kind() == io::ErrorKind::ConnectionReset
+    }
+}
+
+/// A connection on which an answer was read to its end, and another request may follow.
+#[derive(Debug)]
+pub(super) struct Idle(OwnedFd);
+
+impl Idle {
+    /// Whether the plugin holds it open, and says nothing unasked.
+    fn is_open(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.0, &mut [0; 1], flags).is_err_and(|error| error == Errno::AGAIN)
+    }
+}
+
+/// What becomes of the connection once there is an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// It ends.
+    Close,
+    /// It waits for another request, where it is one of a unix socket and the plugin lets it.
+    Keep,
 }
 
 /// Sends `body` to the plugin's URL `method` and reads the answer, all before `deadline`. Engines
 /// send no content type, and neither do we.
-pub fn post(
-    address: &Address,
+pub(super) fn post(
+    (address, idle, after): (&Address, Option<Idle>, After),
     method: &str,
     body: &[u8],
     deadline: Instant,
-) -> Result<Reply, Lost> {
-    let unsent = |error| Lost { error, was_sent: false };
-    let mut stream = Stream::open(address, deadline).map_err(unsent)?;
+) -> Result<(Reply, Option<Idle>), Lost> {
+    let request = written(address, method, body, after);
+    let may_keep = after == After::Keep && matches!(address, Address::Unix(_));
+    let kept = |(reply, idle): (Reply, Option<Idle>)| (reply, idle.filter(|_| may_keep));
+    if let Some(Idle(socket)) = idle.filter(Idle::is_open) {
+        match converse(Stream::Plain(Timed::new(socket, deadline)), &request) {
+            // It closed the connection at the same moment.
+            Err(lost) if lost.is_unread() => {}
+            done => return done.map(kept),
+        }
+    }
+    let opened = Stream::open(address, deadline);
+    let stream = opened.map_err(|error| Lost { error, was_sent: false })?;
+    converse(stream, &request).map(kept)
+}
+
+fn written(address: &Address, method: &str, body: &[u8], after: After) -> Vec<u8> {
     let mut request = format!(
         "POST /{method} HTTP/1.1\r\nHost: {}\r\nUser-Agent: spoke\r\nContent-Length: {}\r\n\
-         Accept: application/vnd.docker.plugins.v1.2+json\r\nConnection: close\r\n\r\n",
+         Accept: application/vnd.docker.plugins.v1.2+json\r\n{}\r\n",
         address.host(),
-        body.len()
+        body.len(),
+        if after == After::Close { "Connection: close\r\n" } else { "" },
     )
     .into_bytes();
     request.extend_from_slice(body);
-    stream.write_all(&request).and_then(|()| stream.flush()).map_err(unsent)?;
+    request
+}
+
+/// One request and its answer, and the connection where another request may follow.
+fn converse(mut stream: Stream, request: &[u8]) -> Result<(Reply, Option<Idle>), Lost> {
+    let sent = stream.write_all(request).and_then(|()| stream.flush());
+    sent.map_err(|error| Lost { error, was_sent: false })?;
     let mut from = BufReader::new(stream);
     // Once an answer has begun, somebody has taken the request.
     let begun = from.fill_buf().map(drop);
     begun.map_err(|error| Lost { was_sent: !is_refused(&error), error })?;
-    receive(from).map_err(|error| Lost { was_sent: true, error })
+    let (reply, is_kept) = receive(&mut from).map_err(|error| Lost { was_sent: true, error })?;
+    let is_quiet = is_kept && from.buffer().is_empty();
+    Ok(match from.into_inner() {
+        Stream::Plain(timed) if is_quiet => (reply, Some(Idle(timed.into_socket()))),
+        Stream::Plain(_) | Stream::Tls(_) => (reply, None),
+    })
 }
 
-fn receive(mut from: BufReader<Stream>) -> io::Result<Reply> {
+/// The answer, and whether another request may follow.
+fn receive(from: &mut BufReader<Stream>) -> io::Result<(Reply, bool)> {
     for _ in 0..MOST_HEADS {
-        let Head { status, framing } = Head::read(&mut from)?;
+        let Head { status, framing, is_kept } = Head::read(from)?;
         if (100..200).contains(&status) {
             continue;
         }
         let mut body = Vec::new();
         Body::new(from, framing, LONGEST_BODY as u64).read_to_end(&mut body)?;
-        return Ok(Reply { status, body });
+        return Ok((Reply { status, body }, is_kept));
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "there are only interim answers"))
 }

@@ -149,8 +149,11 @@ impl Plugins {
             attempt.against = Some(Against { life: None, why: error.to_string(), is_slow: false });
             Failed::new(error, Fate::Unsent)
         })?;
-        match post(&installed.address, request.method.name(), request.body, until.deadline) {
-            Ok(reply) => {
+        let idle = lock(&plugin.idle).take().filter(|(of, _)| Some(of) == life.as_ref());
+        let over = (&installed.address, idle.map(|(_, idle)| idle), self.after);
+        match post(over, request.method.name(), request.body, until.deadline) {
+            Ok((reply, idle)) => {
+                *lock(&plugin.idle) = life.clone().zip(idle);
                 if lock(&plugin.breaker).answered() {
                     self.notes.remove(name, Matter::Silence);
                 }

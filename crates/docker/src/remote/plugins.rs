@@ -10,6 +10,7 @@ use model::{DriverName, Error, Kind, Result};
 use super::activate::{Activated, Manuscript};
 use super::breaker::Breaker;
 use super::calls::{Calls, Failed, Fate, Life};
+use super::client::{After, Idle};
 use super::discover::{Installed, Places};
 use super::exchange::{Request, Until};
 use super::notes::{Matter, Notes};
@@ -23,6 +24,7 @@ pub struct Plugins {
     places: Places,
     patience: Duration,
     pub(super) notes: Notes,
+    pub(super) after: After,
     known: Mutex<BTreeMap<DriverName, Arc<Plugin>>>,
 }
 
@@ -32,6 +34,8 @@ pub(super) struct Plugin {
     /// How it was found.
     pub(super) found: Mutex<Option<Installed>>,
     pub(super) breaker: Mutex<Breaker>,
+    /// A connection to the plugin of this life.
+    pub(super) idle: Mutex<Option<(Life, Idle)>>,
     /// What it said. Locked while it is asked: others wait for the answer.
     activated: Mutex<Option<Activated>>,
 }
@@ -40,7 +44,15 @@ impl Plugins {
     /// Those in these places. Each call has `patience` for all of it, from connecting to the
     /// answer's last byte, repetitions included. Does no I/O.
     pub fn new(places: Places, patience: Duration) -> Self {
-        Self { places, patience, notes: Notes::default(), known: Mutex::default() }
+        let (notes, known) = (Notes::default(), Mutex::default());
+        Self { places, patience, notes, after: After::Close, known }
+    }
+
+    /// The same, with one connection for all calls to a plugin where it lets us: for a process that soon
+    /// ends. Some plugins serve nobody else meanwhile.
+    #[must_use]
+    pub fn keeping_connections(self) -> Self {
+        Self { after: After::Keep, ..self }
     }
 
     /// The same, with notes for other processes in `folder`, of our own, that a reboot may empty:

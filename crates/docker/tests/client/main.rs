@@ -4,6 +4,7 @@
 mod dead;
 mod found;
 mod hostile;
+mod kept;
 mod noted;
 mod scripted;
 mod served;

@@ -158,7 +158,7 @@ pub(crate) fn said(status: u16, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-fn request(from: &mut BufReader<UnixStream>) -> Option<(String, String)> {
+pub(crate) fn request(from: &mut BufReader<UnixStream>) -> Option<(String, String)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if from.read_line(&mut head).ok()? == 0 {

@@ -70,7 +70,7 @@ fn no_plugins(root: &Path) -> Foreign {
         },
         ..Config::default()
     };
-    crate::dataplane::plugins_of(&config).unwrap()
+    crate::dataplane::plugins_of(&config, linux::Life::Short).unwrap()
 }
 
 impl Fixture {

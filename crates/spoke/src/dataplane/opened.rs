@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use linux::Life;
 use model::Result;
 use neutron::Neutron;
 
@@ -10,8 +11,10 @@ use super::{cloud, remote};
 use crate::config::Config;
 
 /// Neutron, and the Docker plugins of somebody else.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Opened {
+    /// How long the process lives.
+    pub(crate) life: Life,
     neutron: Arc<OnceLock<Arc<Neutron>>>,
     foreign: Arc<OnceLock<Arc<Foreign>>>,
     turn: Arc<Mutex<()>>,
@@ -24,6 +27,11 @@ impl std::fmt::Debug for Opened {
 }
 
 impl Opened {
+    /// Nothing yet, in a process of this life.
+    pub(crate) fn new(life: Life) -> Self {
+        Self { life, neutron: Arc::default(), foreign: Arc::default(), turn: Arc::default() }
+    }
+
     /// The same Neutron for everybody.
     pub(crate) fn neutron(&self, config: &Config) -> Result<Arc<Neutron>> {
         self.once(&self.neutron, || cloud::open(config))
@@ -31,7 +39,7 @@ impl Opened {
 
     /// The same plugins for everybody: what one learns of a dead one, all know.
     pub(crate) fn foreign(&self, config: &Config) -> Result<Arc<Foreign>> {
-        self.once(&self.foreign, || remote::open(config))
+        self.once(&self.foreign, || remote::open(config, self.life))
     }
 
     fn once<T>(

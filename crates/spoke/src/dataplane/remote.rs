@@ -8,7 +8,7 @@ use docker::remote::discover::Places;
 use docker::remote::plugins::Plugins as Carrier;
 use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
-use linux::Linux;
+use linux::{Life, Linux};
 use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result, Route};
 
 use super::{Opened, rest};
@@ -33,11 +33,15 @@ pub(crate) struct Foreign {
 }
 
 /// As the host is configured. Calls nobody.
-pub(crate) fn open(config: &Config) -> Result<Foreign> {
+pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let said = &config.remote;
     let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
     let carrier = Carrier::new(places, said.patience());
-    let calls: Arc<dyn Calls> = Arc::new(carrier.noting(config.store.runtime.join(NOTES)));
+    let carrier = carrier.noting(config.store.runtime.join(NOTES));
+    let calls: Arc<dyn Calls> = Arc::new(match life {
+        Life::Short => carrier.keeping_connections(),
+        Life::Long => carrier,
+    });
     let settings = Settings {
         sockets: said.sockets.clone(),
         descriptions: said.descriptions.clone(),

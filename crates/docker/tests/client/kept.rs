@@ -1,0 +1,146 @@
+//! One connection for several calls.
+
+use std::io::{BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use docker::remote::calls::Calls;
+use docker::remote::plugins::Plugins;
+use docker::wire::Answer;
+
+use crate::scripted::{Act, Scene, leave, p, request, said, usual};
+
+/// How many calls each connection brought, in the order in which they began.
+type Brought = Arc<Vec<AtomicUsize>>;
+
+/// Serves one request after the other on each connection; `say` gets the connection and what is to be
+/// answered.
+fn serve(
+    scene: &Scene,
+    say: impl Fn(&UnixStream, Vec<u8>) -> bool + Send + Sync + 'static,
+) -> Brought {
+    let _ = std::fs::remove_file(scene.socket());
+    let listener = UnixListener::bind(scene.socket()).unwrap();
+    let brought: Brought = Arc::new((0..16).map(|_| AtomicUsize::new(0)).collect());
+    let (counted, say) = (Arc::clone(&brought), Arc::new(say));
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let (counted, say) = (Arc::clone(&counted), Arc::clone(&say));
+            let stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut from = BufReader::new(stream.try_clone().unwrap());
+                while let Some((method, _)) = request(&mut from) {
+                    counted[number].fetch_add(1, Ordering::SeqCst);
+                    let answer = match usual(&method) {
+                        Some(Act::Say(status, body)) => said(status, body),
+                        _ => said(200, "{}"),
+                    };
+                    if !say(&stream, answer) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    brought
+}
+
+fn counts(brought: &Brought) -> Vec<usize> {
+    let all = brought.iter().map(|count| count.load(Ordering::SeqCst));
+    all.take_while(|count| *count > 0).collect()
+}
+
+fn keeping(scene: &Scene) -> Plugins {
+    scene.plugins(Duration::from_secs(20)).keeping_connections()
+}
+
+fn write(mut stream: &UnixStream, answer: &[u8]) -> bool {
+    stream.write_all(answer).is_ok()
+}
+
+fn call(plugins: &Plugins) {
+    assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
+}
+
+/// What was asked before the first call: what the plugin is.
+const QUESTIONS: usize = 4;
+
+#[test]
+fn a_short_process_needs_one() {
+    let scene = Scene::new();
+    let brought = serve(&scene, |stream, answer| write(stream, &answer));
+    let plugins = keeping(&scene);
+    (0..3).for_each(|_| call(&plugins));
+    assert_eq!(counts(&brought), [QUESTIONS + 3]);
+}
+
+#[test]
+fn a_long_process_leaves_none_open() {
+    let scene = Scene::new();
+    let (tell, told) = mpsc::channel();
+    serve(&scene, move |mut stream, answer| {
+        let is_written = write(stream, &answer);
+        tell.send(stream.read(&mut [0]).unwrap()).unwrap();
+        is_written
+    });
+    let plugins = scene.plugins(Duration::from_secs(20));
+    call(&plugins);
+    for _ in 0..=QUESTIONS {
+        assert_eq!(told.recv().unwrap(), 0, "the connection ended");
+    }
+}
+
+#[test]
+fn who_ends_it_without_a_word_gets_another() {
+    let scene = Scene::new();
+    let brought = serve(&scene, |stream, answer| !write(stream, &answer));
+    let plugins = keeping(&scene);
+    (0..3).for_each(|_| call(&plugins));
+    assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+}
+
+#[test]
+fn who_ends_it_with_the_request_unread_gets_it_anew() {
+    let scene = Scene::new();
+    let brought = serve(&scene, |stream, answer| {
+        // The next request comes before the end.
+        let is_written = write(stream, &answer);
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let _ = rustix::net::recv(stream, &mut [0], rustix::net::RecvFlags::PEEK);
+        !is_written
+    });
+    let plugins = keeping(&scene);
+    (0..3).for_each(|_| call(&plugins));
+    assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+}
+
+#[test]
+fn who_says_so_or_speaks_unasked_is_not_asked_again_on_it() {
+    let closing = |answer: Vec<u8>| {
+        let text = String::from_utf8(answer).unwrap();
+        text.replace("Content-Length", "Connection: close\r\nContent-Length").into_bytes()
+    };
+    let unasked = |answer: Vec<u8>| [answer, said(200, r#"{"Err":"nobody asked"}"#)].concat();
+    let old = |answer: Vec<u8>| [&b"HTTP/1.0"[..], &answer[8..]].concat();
+    for change in [closing as fn(Vec<u8>) -> Vec<u8>, unasked, old] {
+        let scene = Scene::new();
+        let brought = serve(&scene, move |stream, answer| write(stream, &change(answer)));
+        let plugins = keeping(&scene);
+        (0..3).for_each(|_| call(&plugins));
+        assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+    }
+}
+
+#[test]
+fn another_life_gets_another() {
+    let scene = Scene::new();
+    let old = serve(&scene, |stream, answer| write(stream, &answer));
+    let plugins = keeping(&scene);
+    call(&plugins);
+    let new = serve(&scene, |stream, answer| write(stream, &answer));
+    call(&plugins);
+    assert_eq!((counts(&old), counts(&new)), (vec![QUESTIONS + 1], vec![QUESTIONS + 1]));
+}
