@@ -172,10 +172,9 @@ fn over_tls_with_anybody_where_the_description_says_so() {
 fn the_untrusted_get_no_request() {
     let scene = Scene::new();
     let (_served, address) = over_tls(&scene, &authority());
-    let patience = Duration::from_millis(300);
     let fails = |files: &serde_json::Value, name: &str| {
         describe(&scene, &format!("https://{name}:{}", address.port()), files);
-        let failed = scene.plugins(patience).call(&p(), &leave()).unwrap_err();
+        let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
         assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent), "{failed}");
         failed.to_string()
     };
