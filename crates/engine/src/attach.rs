@@ -143,6 +143,10 @@ impl Engine<'_> {
         if told.dns == model::Dns::default() {
             told.dns = offer.dns;
         }
+        // Nothing was chosen but what is written down already.
+        if told == begun.value {
+            return Ok(());
+        }
         match self.try_replace(begun, told, txn)? {
             None => Ok(()),
             Some(Key::Lease(space, address)) => match self.holder_of(&space, address)? {
