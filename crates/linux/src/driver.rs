@@ -1,5 +1,6 @@
 //! The kernel as the engine's dataplane.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 use engine::port::{Driver, Presence, Stray};
@@ -7,7 +8,7 @@ use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, Result, Runtime, Sandbox,
 };
-use netlink::{At, Errno, Link, Links, Netns, Reaper, Socket};
+use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket};
 
 use crate::apply::Hands;
 use crate::facts::{self, Known};
@@ -33,12 +34,15 @@ pub struct Linux {
     life: Life,
     policy: Policy,
     reaper: Reaper,
+    /// Told when nothing else is left to do: making a child takes longer than answering.
+    announced: RefCell<Vec<Announcement>>,
 }
 
 impl Linux {
     /// For a process of this life.
     pub fn new(life: Life) -> Self {
-        Self { life, policy: Policy::default(), reaper: Reaper::new() }
+        let announced = RefCell::default();
+        Self { life, policy: Policy::default(), reaper: Reaper::new(), announced }
     }
 
     /// Makes the packet filter's own rules what they should be, where others changed them; its
@@ -255,7 +259,7 @@ impl Linux {
     /// its hardware address.
     fn announce(&self, attachment: &Attachment, attached: &Attached) {
         match (ready::announcement(attachment, attached), self.life) {
-            (Some(announcement), Life::Short) => announcement.tell_from_child(),
+            (Some(announcement), Life::Short) => self.announced.borrow_mut().push(announcement),
             (Some(announcement), Life::Long) => announcement.tell_from_thread(),
             (None, _) => {}
         }
@@ -289,6 +293,14 @@ impl Linux {
                 socket.send(&mut batch)?.except(Errno::NODEV).into_result()
             }
             Life::Long => self.reaper.reap(std::slice::from_ref(link)),
+        }
+    }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        for announcement in self.announced.get_mut() {
+            announcement.tell_from_child();
         }
     }
 }
