@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use model::{
     Attached, Attachment, Error, Family, Handoff, IfName, Kind, LinkKind, Phase, Place, Ready,
@@ -16,13 +17,17 @@ use model::{
 };
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{Announcement, At, Change, Link, Links, Netns, Socket};
+use netlink::{Announcement, At, Change, Link, Links, Netns, Socket, Turn};
 
 use crate::apply::Hands;
 use crate::home::Home;
 use crate::identity::{GROUP, Identity, VLAN_GATEWAY, is_guest_link};
 use crate::plan::{self, Facts, ReadyFacts, ReadyLink};
 use crate::{link, parts};
+
+/// How long one waits until nobody else of this program moves an interface. A process that was stopped in the
+/// middle of that holds up nobody for longer.
+const TURN: Duration = Duration::from_secs(2);
 
 /// How often another name is tried where somebody else was faster.
 const ATTEMPTS: usize = 64;
@@ -42,6 +47,10 @@ pub(crate) fn make(
     ready: &Ready,
     sandbox: Option<&Netns>,
 ) -> Result<Attached> {
+    let home = Netns::current()?;
+    // Each message waits anew for the kernel's lock, which a move holds for long: of many at once nobody would
+    // be done before all had moved.
+    let _turn = Turn::take(&home, TURN);
     let mut refused = BTreeSet::new();
     loop {
         let mut facts = gather(attachment, ready, sandbox)?;
