@@ -32,8 +32,7 @@ const DEAD: &str = "a dead plugin's network";
 const BARE: &str = "bare move";
 /// Who is compared with: a process that does nothing else.
 const BARE_PROCESS: &str = "bare move, executed";
-/// The same with what nobody can leave out who does as libnetwork does: the name in the container costs a
-/// move's kernel work one RCU period more.
+/// The same with the name in the container, which nobody can leave out who does as libnetwork does.
 const NAMED: &str = "bare move and name";
 const NAMED_PROCESS: &str = "bare move and name, executed";
 const OURS: &str = "spoke connect";
