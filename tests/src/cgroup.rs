@@ -1,6 +1,6 @@
 //! A cgroup for the containers of one test.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, process};
 
@@ -48,14 +48,27 @@ fn abandoned(name: &str) -> bool {
     pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
 }
 
-/// Every cgroup at the top of a hierarchy: there may be one of version 2, or many of version 1.
+/// Every cgroup at the top of a hierarchy, where there may be one of version 2 or many of version 1, and
+/// every one in the caller's own: engines put those that they make into theirs.
 fn each(mut visit: impl FnMut(&Path, &str)) {
     let hierarchies = fs::read_dir(TOP).into_iter().flatten().flatten().map(|entry| entry.path());
-    for top in hierarchies.chain([TOP.into()]) {
+    for top in hierarchies.chain([TOP.into()]).chain(own()) {
         for entry in fs::read_dir(top).into_iter().flatten().flatten() {
             visit(&entry.path(), &entry.file_name().to_string_lossy());
         }
     }
+}
+
+/// The caller's own cgroups (cgroups(7)) that are not at the top.
+fn own() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        let top = Path::new(TOP).join(controllers.trim_start_matches("name="));
+        (!path.is_empty()).then(|| top.join(path))
+    };
+    text.lines().filter_map(path).collect()
 }
 
 /// A cgroup is removed from below; its files go with it.
