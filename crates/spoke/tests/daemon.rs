@@ -33,12 +33,13 @@ impl Host {
         let config = format!(
             "[store]\nruntime = {:?}\nstate = {:?}\n[docker]\nsocket = {:?}\napi = []\n\
              [metrics]\nlisten = {:?}\n[events]\npath = {:?}\n\
-             [remote]\nsockets = [{:?}]\ndescriptions = []\n",
+             [dhcp]\nsocket = {:?}\n[remote]\nsockets = [{:?}]\ndescriptions = []\n",
             below("run"),
             below("state"),
             below("plugins/spoke.sock"),
             below("metrics.sock"),
             below("run/events"),
+            below("dhcp.sock"),
             below("plugins"),
         );
         std::fs::write(root.path().join("config.toml"), config).unwrap();
