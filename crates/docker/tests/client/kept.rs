@@ -65,16 +65,21 @@ fn call(plugins: &Plugins) {
     assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
 }
 
+/// How many calls each connection brought, of three that a short process made.
+fn three(say: impl Fn(&UnixStream, Vec<u8>) -> bool + Send + Sync + 'static) -> Vec<usize> {
+    let scene = Scene::new();
+    let brought = serve(&scene, say);
+    let plugins = keeping(&scene);
+    (0..3).for_each(|_| call(&plugins));
+    counts(&brought)
+}
+
 /// What was asked before the first call: what the plugin is.
 const QUESTIONS: usize = 4;
 
 #[test]
 fn a_short_process_needs_one() {
-    let scene = Scene::new();
-    let brought = serve(&scene, |stream, answer| write(stream, &answer));
-    let plugins = keeping(&scene);
-    (0..3).for_each(|_| call(&plugins));
-    assert_eq!(counts(&brought), [QUESTIONS + 3]);
+    assert_eq!(three(|stream, answer| write(stream, &answer)), [QUESTIONS + 3]);
 }
 
 #[test]
@@ -95,26 +100,19 @@ fn a_long_process_leaves_none_open() {
 
 #[test]
 fn who_ends_it_without_a_word_gets_another() {
-    let scene = Scene::new();
-    let brought = serve(&scene, |stream, answer| !write(stream, &answer));
-    let plugins = keeping(&scene);
-    (0..3).for_each(|_| call(&plugins));
-    assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+    assert_eq!(three(|stream, answer| !write(stream, &answer)), [1; QUESTIONS + 3]);
 }
 
 #[test]
 fn who_ends_it_with_the_request_unread_gets_it_anew() {
-    let scene = Scene::new();
-    let brought = serve(&scene, |stream, answer| {
+    let brought = three(|stream, answer| {
         // The next request comes before the end.
         let is_written = write(stream, &answer);
         stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         let _ = rustix::net::recv(stream, &mut [0], rustix::net::RecvFlags::PEEK);
         !is_written
     });
-    let plugins = keeping(&scene);
-    (0..3).for_each(|_| call(&plugins));
-    assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+    assert_eq!(brought, [1; QUESTIONS + 3]);
 }
 
 #[test]
@@ -126,11 +124,8 @@ fn who_says_so_or_speaks_unasked_is_not_asked_again_on_it() {
     let unasked = |answer: Vec<u8>| [answer, said(200, r#"{"Err":"nobody asked"}"#)].concat();
     let old = |answer: Vec<u8>| [&b"HTTP/1.0"[..], &answer[8..]].concat();
     for change in [closing as fn(Vec<u8>) -> Vec<u8>, unasked, old] {
-        let scene = Scene::new();
-        let brought = serve(&scene, move |stream, answer| write(stream, &change(answer)));
-        let plugins = keeping(&scene);
-        (0..3).for_each(|_| call(&plugins));
-        assert_eq!(counts(&brought), [1; QUESTIONS + 3]);
+        let brought = three(move |stream, answer| write(stream, &change(answer)));
+        assert_eq!(brought, [1; QUESTIONS + 3]);
     }
 }
 
