@@ -58,15 +58,7 @@ impl Bed {
     /// What `docker ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn docker(&self, arguments: &str) -> String {
-        self.done(&format!("docker {arguments}"), &self.engine.try_docker(arguments))
-    }
-
-    /// What a command printed, which has to have succeeded.
-    #[track_caller]
-    fn done(&self, command: &str, done: &Output) -> String {
-        let said = format!("{command}\n{}{}", done.stdout, done.stderr);
-        assert_eq!(done.status, 0, "{said}\n{}", self.world().logs());
-        done.stdout.trim().to_owned()
+        self.engine.docker(arguments).trim().to_owned()
     }
 
     /// A network of our drivers: `docker network create` with `options`, the last of which is its
@@ -105,11 +97,11 @@ impl Bed {
     /// Kills and removes containers, one after another.
     #[track_caller]
     pub(crate) fn remove(&self, names: &str) {
-        self.done(&format!("docker rm -f {names}"), &self.engine.try_remove(names));
+        self.engine.remove_each(names);
     }
 
     /// Removes a network whose containers went all at once, after the engine has counted again what
-    /// is at it: see [`Engine::try_remove`]. By its own list nothing is, however long it took over
+    /// is at it: see [`Engine::remove_each`]. By its own list nothing is, however long it took over
     /// the last of them.
     #[track_caller]
     pub(crate) fn remove_left_at_once(&mut self, network: &str) {

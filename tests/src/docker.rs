@@ -133,14 +133,18 @@ impl Engine {
         self.world.try_sh(&format!("docker {arguments}"))
     }
 
-    /// How it ends to kill and remove containers, one after another.
+    /// Kills and removes containers, one after another.
     ///
     /// `docker rm` removes all that it is given at once. An engine before 28 keeps a number of each
     /// network's endpoints, and when several of these go at the same time it may lose one: it then
     /// refuses to remove the network, which "has active endpoints" although it has none
     /// (moby/moby#42119), until it counts them again, which it does when it starts.
-    pub fn try_remove(&self, names: &str) -> Output {
-        self.world.try_sh(&format!("for name in {names}; do docker rm -f $name || exit; done"))
+    ///
+    /// # Panics
+    /// At the first that is not removed, with all that was said.
+    #[track_caller]
+    pub fn remove_each(&self, names: &str) {
+        self.world.sh(&format!("for name in {names}; do docker rm -f $name; done"));
     }
 
     fn socket(&self) -> PathBuf {

@@ -83,11 +83,12 @@ impl World {
     /// What a shell script in this world prints.
     ///
     /// # Panics
-    /// When it fails, with all that it said.
+    /// When it fails, with all that it said, and that the daemons have said.
     #[track_caller]
     pub fn sh(&self, script: &str) -> String {
         let output = self.try_sh(script);
-        assert_eq!(output.status, 0, "{script}\n{}{}", output.stdout, output.stderr);
+        let said = || format!("{}{}\n{}", output.stdout, output.stderr, self.logs());
+        assert_eq!(output.status, 0, "{script}\n{}", said());
         output.stdout
     }
 
