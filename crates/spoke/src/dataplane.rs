@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use cni::Chain;
 use engine::port::{Driver, Offer, Presence, Stray};
+use linux::Linux;
 use linux::identity::Identity;
-use linux::{Life, Linux};
 use model::{
     Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Namespace, Network, Result,
     Sandbox,
@@ -45,10 +45,10 @@ enum Maker {
 }
 
 impl Dataplane {
-    /// For a process of this life, in which others may have opened Neutron.
-    pub(crate) fn new(life: Life, config: &Arc<Config>, opened: Opened) -> Self {
+    /// With what others may have opened in this process.
+    pub(crate) fn new(config: &Arc<Config>, opened: Opened) -> Self {
         Self {
-            linux: Linux::new(life),
+            linux: Linux::new(opened.life),
             chain: Chain::new(&config.store.runtime, waiting, tell),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),

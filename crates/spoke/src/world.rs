@@ -36,7 +36,7 @@ impl World {
     pub(crate) fn shared(config: &Arc<Config>, shared: Shared) -> Result<Self> {
         Ok(Self {
             store: open_store(config)?,
-            driver: Dataplane::new(shared.opened.life, config, shared.opened.clone()),
+            driver: Dataplane::new(config, shared.opened.clone()),
             sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
             host: ThisHost::new(config.firewall.backend, shared)?,
         })
