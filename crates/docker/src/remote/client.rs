@@ -69,9 +69,9 @@ pub(super) fn post(
     body: &[u8],
     deadline: Instant,
 ) -> Result<(Reply, Option<Idle>), Lost> {
+    let after = if matches!(address, Address::Unix(_)) { after } else { After::Close };
     let request = written(address, method, body, after);
-    let may_keep = after == After::Keep && matches!(address, Address::Unix(_));
-    let kept = |(reply, idle): (Reply, Option<Idle>)| (reply, idle.filter(|_| may_keep));
+    let kept = |(reply, idle): (Reply, Option<Idle>)| (reply, idle.filter(|_| after == After::Keep));
     if let Some(Idle(socket)) = idle.filter(Idle::is_open) {
         match converse(Stream::Plain(Timed::new(socket, deadline)), &request) {
             // It closed the connection at the same moment.

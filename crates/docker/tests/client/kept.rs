@@ -1,6 +1,7 @@
 //! One connection for several calls.
 
 use std::io::{BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,7 +12,7 @@ use docker::remote::calls::Calls;
 use docker::remote::plugins::Plugins;
 use docker::wire::Answer;
 
-use crate::scripted::{Act, Scene, leave, p, request, said, usual};
+use crate::scripted::{Act, MANIFEST, Scene, leave, p, request, said, usual};
 
 /// How many calls each connection brought, in the order in which they began.
 type Brought = Arc<Vec<AtomicUsize>>;
@@ -126,6 +127,33 @@ fn who_says_so_or_speaks_unasked_is_not_asked_again_on_it() {
     for change in [closing as fn(Vec<u8>) -> Vec<u8>, unasked, old] {
         let brought = three(move |stream, answer| write(stream, &change(answer)));
         assert_eq!(brought, [1; QUESTIONS + 3]);
+    }
+}
+
+#[test]
+fn over_tcp_each_request_says_that_it_is_the_last() {
+    let scene = Scene::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    std::fs::write(scene.at("etc/p.spec"), url).unwrap();
+    let heads = thread::spawn(move || {
+        let asked = (0..=QUESTIONS).map(|_| {
+            let mut stream = listener.accept().unwrap().0;
+            let mut head = [0; 1024];
+            let length = stream.read(&mut head).unwrap();
+            let head = String::from_utf8(head[..length].to_vec()).unwrap();
+            let answer = match head.contains("Plugin.Activate") {
+                true => said(200, MANIFEST),
+                false => said(200, "{}"),
+            };
+            stream.write_all(&answer).unwrap();
+            head
+        });
+        asked.collect::<Vec<_>>()
+    });
+    call(&keeping(&scene));
+    for head in heads.join().unwrap() {
+        assert!(head.contains("\r\nConnection: close\r\n"), "{head}");
     }
 }
 
