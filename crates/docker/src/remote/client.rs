@@ -71,7 +71,8 @@ pub(super) fn post(
 ) -> Result<(Reply, Option<Idle>), Lost> {
     let after = if matches!(address, Address::Unix(_)) { after } else { After::Close };
     let request = written(address, method, body, after);
-    let kept = |(reply, idle): (Reply, Option<Idle>)| (reply, idle.filter(|_| after == After::Keep));
+    let kept =
+        |(reply, idle): (Reply, Option<Idle>)| (reply, idle.filter(|_| after == After::Keep));
     if let Some(Idle(socket)) = idle.filter(Idle::is_open) {
         match converse(Stream::Plain(Timed::new(socket, deadline)), &request) {
             // It closed the connection at the same moment.
