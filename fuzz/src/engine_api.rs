@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,9 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// An answer with its head. It is understood, or the engine is one that has not answered: then
 /// nothing is freed. It can never say that something is gone by being damaged.
 pub fn engine_api(bytes: &[u8]) {
-    let engine = Engine::running();
-    *engine.answer.lock().unwrap_or_else(PoisonError::into_inner) = bytes.to_vec();
-    let api = Api::new(engine.folder.path().join("docker.sock"), PATIENCE);
+    let api = answering(bytes);
     judge(api.version());
     judge(api.networks());
     judge(api.endpoints(&"n1".parse().expect("an id")));
@@ -41,23 +39,28 @@ struct Engine {
 }
 
 impl Engine {
-    /// The one of this process.
-    fn running() -> &'static Self {
-        static ENGINE: OnceLock<Engine> = OnceLock::new();
-        ENGINE.get_or_init(|| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let listener = UnixListener::bind(folder.path().join("docker.sock")).expect("a socket");
-            let answer = Arc::<Mutex<Vec<u8>>>::default();
-            let says = Arc::clone(&answer);
-            thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    reply(stream, &bytes);
-                }
-            });
-            Self { folder, answer }
-        })
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("docker.sock")).expect("a socket");
+        let answer = Arc::<Mutex<Vec<u8>>>::default();
+        let says = Arc::clone(&answer);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                reply(stream, &bytes);
+            }
+        });
+        Self { folder, answer }
     }
+}
+
+/// The way to this thread's engine, which answers so from now on. Its folder is gone with the thread.
+fn answering(bytes: &[u8]) -> Api {
+    thread_local!(static ENGINE: Engine = Engine::start());
+    ENGINE.with(|engine| {
+        *engine.answer.lock().unwrap_or_else(PoisonError::into_inner) = bytes.to_vec();
+        Api::new(engine.folder.path().join("docker.sock"), PATIENCE)
+    })
 }
 
 /// Whoever asks may have heard enough before the end.
@@ -82,8 +85,7 @@ mod tests {
     fn real_answers_are_understood() {
         for input in crate::corpus("engine_api") {
             engine_api(&input);
-            let engine = Engine::running();
-            let api = Api::new(engine.folder.path().join("docker.sock"), PATIENCE);
+            let api = answering(&input);
             let understood = api.version().is_ok_and(|version| !version.is_empty())
                 || api.networks().is_ok_and(|networks| !networks.is_empty())
                 || api

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub fn plugin_answers(bytes: &[u8]) {
     let method = Method::from_path(&format!("/{}", String::from_utf8_lossy(method)));
     match method.map(|method| (method, specimen(method))) {
         None => {}
-        Some((_, Some(call))) => match Stranger::running().asked(&call, answer) {
+        Some((_, Some(call))) => match asked(&call, answer) {
             Ok(understood) => means_the_same(call.method(), &understood),
             Err(failed) => judge(&failed),
         },
@@ -80,30 +80,30 @@ struct Stranger {
 }
 
 impl Stranger {
-    /// The one of this process.
-    fn running() -> &'static Self {
-        static STRANGER: OnceLock<Stranger> = OnceLock::new();
-        STRANGER.get_or_init(|| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let listener = UnixListener::bind(folder.path().join("p.sock")).expect("a socket");
-            let answer = Arc::<Mutex<Vec<u8>>>::default();
-            let says = Arc::clone(&answer);
-            thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    reply(stream, &bytes);
-                }
-            });
-            let sockets = vec![folder.path().to_owned()];
-            let places = Places { sockets, descriptions: Vec::new() };
-            Self { plugins: Plugins::new(places, PATIENCE), answer, _folder: folder }
-        })
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("p.sock")).expect("a socket");
+        let answer = Arc::<Mutex<Vec<u8>>>::default();
+        let says = Arc::clone(&answer);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                reply(stream, &bytes);
+            }
+        });
+        let sockets = vec![folder.path().to_owned()];
+        let places = Places { sockets, descriptions: Vec::new() };
+        Self { plugins: Plugins::new(places, PATIENCE), answer, _folder: folder }
     }
+}
 
-    fn asked(&self, call: &Call, answer: &[u8]) -> Result<Answer, Failed> {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.to_vec();
-        self.plugins.call(&"p".parse().expect("a name"), call)
-    }
+/// What is made of this answer of this thread's plugin, whose folder is gone with the thread.
+fn asked(call: &Call, answer: &[u8]) -> Result<Answer, Failed> {
+    thread_local!(static STRANGER: Stranger = Stranger::start());
+    STRANGER.with(|stranger| {
+        *stranger.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.to_vec();
+        stranger.plugins.call(&"p".parse().expect("a name"), call)
+    })
 }
 
 fn reply(stream: UnixStream, bytes: &[u8]) {
@@ -139,7 +139,7 @@ mod tests {
             let at = input.iter().position(|byte| *byte == b'\n').unwrap();
             let path = format!("/{}", std::str::from_utf8(&input[..at]).unwrap());
             let Some(call) = specimen(Method::from_path(&path).unwrap()) else { continue };
-            let answered = Stranger::running().asked(&call, &input[at + 1..]);
+            let answered = asked(&call, &input[at + 1..]);
             let is_refused = |failed: &Failed| failed.fate == Fate::Refused;
             assert!(
                 !answered.is_err_and(|failed| !is_refused(&failed)),
