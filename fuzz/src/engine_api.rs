@@ -1,17 +1,12 @@
 //! What a Docker Engine answers when the reconciler asks it.
 
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
 
 use docker::api::Api;
 use model::{Kind, Result};
-use tempfile::TempDir;
 
-/// Longer than an answer that is written at once takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(4);
+use crate::server::{PATIENCE, Server};
 
 /// An answer with its head. It is understood, or the engine is one that has not answered: then
 /// nothing is freed. It can never say that something is gone by being damaged.
@@ -32,34 +27,12 @@ fn judge<T>(answered: Result<T>) {
     }
 }
 
-/// An engine that answers every request with the same bytes.
-struct Engine {
-    folder: TempDir,
-    answer: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Engine {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let listener = UnixListener::bind(folder.path().join("docker.sock")).expect("a socket");
-        let answer = Arc::<Mutex<Vec<u8>>>::default();
-        let says = Arc::clone(&answer);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                reply(stream, &bytes);
-            }
-        });
-        Self { folder, answer }
-    }
-}
-
-/// The way to this thread's engine, which answers so from now on. Its folder is gone with the thread.
+/// The way to this thread's engine, which answers every request so from now on.
 fn answering(bytes: &[u8]) -> Api {
-    thread_local!(static ENGINE: Engine = Engine::start());
+    thread_local!(static ENGINE: Server = Server::start("docker.sock", reply));
     ENGINE.with(|engine| {
-        *engine.answer.lock().unwrap_or_else(PoisonError::into_inner) = bytes.to_vec();
-        Api::new(engine.folder.path().join("docker.sock"), PATIENCE)
+        engine.say(bytes);
+        Api::new(engine.socket().to_owned(), PATIENCE)
     })
 }
 

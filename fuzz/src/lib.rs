@@ -19,6 +19,7 @@ mod podman;
 mod records;
 mod run;
 mod runtime;
+mod server;
 mod wire;
 
 pub use cloud::{cloud, cloud_settings, database};

@@ -1,10 +1,7 @@
 //! What Docker plugins of somebody else answer when we call them.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
 
 use docker::remote::calls::{Calls, Failed, Fate};
 use docker::remote::discover::Places;
@@ -14,10 +11,9 @@ use docker::wire::{
     Request,
 };
 use model::Kind;
-use tempfile::TempDir;
 
-/// Longer than an answer that is written at once takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(4);
+use crate::server::{PATIENCE, Server};
+
 /// Longer errors are read by nobody.
 const LONGEST_ERROR: usize = 8192;
 
@@ -72,36 +68,26 @@ fn specimen(method: Method) -> Option<Call> {
     }
 }
 
-/// A plugin that answers every call with the same bytes.
+/// A plugin that answers every call with the same bytes, and who calls it.
 struct Stranger {
+    server: Server,
     plugins: Plugins,
-    answer: Arc<Mutex<Vec<u8>>>,
-    _folder: TempDir,
 }
 
 impl Stranger {
     fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let listener = UnixListener::bind(folder.path().join("p.sock")).expect("a socket");
-        let answer = Arc::<Mutex<Vec<u8>>>::default();
-        let says = Arc::clone(&answer);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let bytes = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                reply(stream, &bytes);
-            }
-        });
-        let sockets = vec![folder.path().to_owned()];
+        let server = Server::start("p.sock", reply);
+        let sockets = vec![server.folder().to_owned()];
         let places = Places { sockets, descriptions: Vec::new() };
-        Self { plugins: Plugins::new(places, PATIENCE), answer, _folder: folder }
+        Self { server, plugins: Plugins::new(places, PATIENCE) }
     }
 }
 
-/// What is made of this answer of this thread's plugin, whose folder is gone with the thread.
+/// What is made of this answer of this thread's plugin.
 fn asked(call: &Call, answer: &[u8]) -> Result<Answer, Failed> {
     thread_local!(static STRANGER: Stranger = Stranger::start());
     STRANGER.with(|stranger| {
-        *stranger.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.to_vec();
+        stranger.server.say(answer);
         stranger.plugins.call(&"p".parse().expect("a name"), call)
     })
 }
