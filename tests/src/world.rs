@@ -87,8 +87,8 @@ impl World {
     #[track_caller]
     pub fn sh(&self, script: &str) -> String {
         let output = self.try_sh(script);
-        let said = || format!("{}{}\n{}", output.stdout, output.stderr, self.logs());
-        assert_eq!(output.status, 0, "{script}\n{}", said());
+        let Output { status, stdout, stderr } = &output;
+        assert_eq!(*status, 0, "{script}\n{stdout}{stderr}\n{}", self.logs());
         output.stdout
     }
 

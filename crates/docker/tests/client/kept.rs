@@ -12,7 +12,7 @@ use docker::remote::calls::Calls;
 use docker::remote::plugins::Plugins;
 use docker::wire::Answer;
 
-use crate::scripted::{Act, Scene, leave, p, request, said, usual};
+use crate::scripted::{Act, Scene, head_and_body, leave, method_of, p, request, said, usual};
 
 /// How many calls each connection brought, in the order in which they began.
 type Brought = Arc<Vec<AtomicUsize>>;
@@ -141,12 +141,9 @@ fn over_tcp_each_request_says_that_it_is_the_last() {
     std::fs::write(scene.at("etc/p.spec"), url).unwrap();
     let heads = thread::spawn(move || {
         let asked = (0..=QUESTIONS).map(|_| {
-            let mut stream = listener.accept().unwrap().0;
-            let mut head = [0; 1024];
-            let length = stream.read(&mut head).unwrap();
-            let head = String::from_utf8(head[..length].to_vec()).unwrap();
-            let method = head.strip_prefix("POST /").unwrap().split(' ').next().unwrap();
-            stream.write_all(&answered(method)).unwrap();
+            let mut from = BufReader::new(listener.accept().unwrap().0);
+            let (head, _) = head_and_body(&mut from).unwrap();
+            from.get_mut().write_all(&answered(method_of(&head))).unwrap();
             head
         });
         asked.collect::<Vec<_>>()

@@ -158,7 +158,12 @@ pub(crate) fn said(status: u16, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-pub(crate) fn request(from: &mut BufReader<UnixStream>) -> Option<(String, String)> {
+pub(crate) fn request(from: &mut impl BufRead) -> Option<(String, String)> {
+    let (head, body) = head_and_body(from)?;
+    Some((method_of(&head).to_owned(), body))
+}
+
+pub(crate) fn head_and_body(from: &mut impl BufRead) -> Option<(String, String)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if from.read_line(&mut head).ok()? == 0 {
@@ -168,8 +173,11 @@ pub(crate) fn request(from: &mut BufReader<UnixStream>) -> Option<(String, Strin
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
     let mut body = vec![0; length.unwrap().parse().unwrap()];
     from.read_exact(&mut body).ok()?;
-    let method = head.strip_prefix("POST /").unwrap().split(' ').next().unwrap();
-    Some((method.to_owned(), String::from_utf8(body).unwrap()))
+    Some((head, String::from_utf8(body).unwrap()))
+}
+
+pub(crate) fn method_of(head: &str) -> &str {
+    head.strip_prefix("POST /").unwrap().split(' ').next().unwrap()
 }
 
 pub(crate) fn p() -> DriverName {
