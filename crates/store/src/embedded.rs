@@ -9,11 +9,13 @@
 //! believes what it read only if no note stood in the lock file *after* it had read. Therefore a
 //! read that saw the first of a transaction's changes returns only after the last one is visible,
 //! and no later read can see less. A listing compares the sequence number before and after. A
-//! reader that is out of luck takes the lock and reads again.
+//! reader that is out of luck takes the lock and reads again. What a process wrote itself it does not read
+//! before somebody else has written ([`own`]).
 
 mod file;
 mod half;
 mod header;
+mod own;
 mod path;
 mod transaction;
 mod watch;
@@ -28,9 +30,11 @@ use model::{Error, Result};
 use self::file::Kind;
 use self::half::{Half, Open};
 use self::header::State;
+use self::own::Own;
 use self::path::Scan;
 use self::transaction::Held;
 use crate::boot::is_boot_id;
+use crate::memory::expect_holds;
 
 pub use self::watch::{Changed, Watch};
 
@@ -50,6 +54,8 @@ pub struct Embedded {
     runtime: PathBuf,
     boot: Half,
     durable: Half,
+    /// Of this boot's half: the durable one changes too seldom.
+    own: Own,
     turn: Mutex<()>,
 }
 
@@ -81,6 +87,7 @@ impl Embedded {
             boot: Half::new(roots.runtime.join(boot_id), false),
             durable: Half::new(roots.state, true),
             runtime: roots.runtime,
+            own: Own::default(),
             turn: Mutex::new(()),
         })
     }
@@ -121,6 +128,14 @@ impl Embedded {
         }
     }
 
+    /// What is under `key`, where this process wrote it and nobody after it.
+    fn written(&self, key: &Key) -> Result<Option<Option<Versioned>>> {
+        match self.boot.existing()?.filter(|_| !key.is_durable()) {
+            Some(open) => self.own.get(key, &open),
+            None => Ok(None),
+        }
+    }
+
     /// Reads without a lock; `None` where a transaction may be under way.
     fn read_freely(&self, key: &Key, at: &str) -> Result<Option<Option<Vec<u8>>>> {
         let half = self.half(key.is_durable());
@@ -156,6 +171,9 @@ impl Embedded {
 
 impl Store for Embedded {
     fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        if let Some(written) = self.written(key)? {
+            return Ok(written);
+        }
         let at = path::of(key);
         let bytes = match self.read_freely(key, &at)? {
             Some(bytes) => bytes,
@@ -200,8 +218,13 @@ impl Store for Embedded {
 
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
         let mut held = self.lock(Reach::of(txn))?;
+        let before = held.sequence_of_boot();
         for (key, expect) in &txn.expect {
-            if !held.holds(key, *expect)? {
+            let found = match self.own.revision(key, before) {
+                Some(found) => found,
+                None => held.revision(key)?,
+            };
+            if !expect_holds(*expect, found) {
                 return Ok(Outcome::Lost(key.clone()));
             }
         }
@@ -212,6 +235,10 @@ impl Store for Embedded {
         if !changes.is_empty() {
             let steps = held.prepare(&changes, revision)?;
             held.happen(&steps, revision)?;
+            let mut of_boot = changes.into_iter().filter(|(key, _)| !key.is_durable()).peekable();
+            if of_boot.peek().is_some() {
+                self.own.changed(before, revision, of_boot);
+            }
         }
         Ok(Outcome::Done(revision))
     }

@@ -30,27 +30,32 @@ impl Subject for Memory {
 struct OnDisk {
     directory: tempfile::TempDir,
     boot: u32,
-    store: Embedded,
+    /// Of two processes.
+    stores: [Embedded; 2],
 }
 
 impl OnDisk {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = embedded(directory.path(), &boot_number(0));
-        Self { directory, boot: 0, store }
+        let stores = Self::open(&directory, 0);
+        Self { directory, boot: 0, stores }
+    }
+
+    fn open(directory: &tempfile::TempDir, boot: u32) -> [Embedded; 2] {
+        [(); 2].map(|()| embedded(directory.path(), &boot_number(boot)))
     }
 }
 
 impl Subject for OnDisk {
     fn store(&self) -> &dyn Store {
-        &self.store
+        &self.stores[0]
     }
     fn reboot(&mut self) {
         self.boot += 1;
         self.reopen();
     }
     fn reopen(&mut self) {
-        self.store = embedded(self.directory.path(), &boot_number(self.boot));
+        self.stores = Self::open(&self.directory, self.boot);
     }
 }
 
@@ -280,8 +285,8 @@ fn a_listing_is_in_the_order_of_the_keys() {
 fn a_record_of_another_kind_is_refused() {
     let disk = OnDisk::new();
     let txn = Txn::new().put(cursor_key(0), cursor(1)).put(port_key(1), cursor(1));
-    assert_eq!(disk.store.commit(&txn).unwrap_err().kind(), model::Kind::Bug);
-    assert_eq!(get(&disk.store, &cursor_key(0)), None);
+    assert_eq!(disk.store().commit(&txn).unwrap_err().kind(), model::Kind::Bug);
+    assert_eq!(get(disk.store(), &cursor_key(0)), None);
 }
 
 fn every_prefix() -> Vec<Prefix> {
@@ -331,7 +336,12 @@ fn record(at: usize, value: u8) -> engine::port::Record {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Commit { expect: Vec<(usize, u8)>, change: Vec<(usize, Option<u8>)> },
+    /// By one of two processes, with what the other knows.
+    Commit {
+        by: usize,
+        expect: Vec<(usize, u8)>,
+        change: Vec<(usize, Option<u8>)>,
+    },
     Reopen,
     Reboot,
 }
@@ -340,7 +350,8 @@ fn act() -> impl Strategy<Value = Act> {
     let expect = proptest::collection::vec((some_key(), 0u8..5), 0..3);
     let change = proptest::collection::vec((some_key(), proptest::option::of(0u8..9)), 0..4);
     prop_oneof![
-        20 => (expect, change).prop_map(|(expect, change)| Act::Commit { expect, change }),
+        20 => (0usize..2, expect, change)
+            .prop_map(|(by, expect, change)| Act::Commit { by, expect, change }),
         1 => Just(Act::Reopen),
         1 => Just(Act::Reboot),
     ]
@@ -388,8 +399,9 @@ proptest! {
         let mut disk = OnDisk::new();
         for act in acts {
             match act {
-                Act::Commit { expect, change } => {
-                    let ours = won(&disk.store, &transaction(&disk.store, &expect, &change));
+                Act::Commit { by, expect, change } => {
+                    let known = transaction(&disk.stores[1 - by], &expect, &change);
+                    let ours = won(&disk.stores[by], &known);
                     let theirs = won(&memory, &transaction(&memory, &expect, &change));
                     prop_assert_eq!(ours, theirs);
                 }
@@ -399,7 +411,9 @@ proptest! {
                     Subject::reboot(&mut memory);
                 }
             }
-            prop_assert_eq!(contents(&disk.store), contents(&memory));
+            for store in &disk.stores {
+                prop_assert_eq!(contents(store), contents(&memory));
+            }
         }
     }
 }

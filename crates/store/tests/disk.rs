@@ -72,8 +72,8 @@ fn a_store_that_was_removed_is_made_anew() {
 #[test]
 fn a_damaged_record_is_an_error_that_names_the_file() {
     let directory = tempfile::tempdir().unwrap();
+    done(&embedded(directory.path(), BOOT), lease_txn());
     let store = embedded(directory.path(), BOOT);
-    done(&store, lease_txn());
     let file = boot_root(directory.path()).join(LEASE);
     let whole = fs::read(&file).unwrap();
     let other = String::from_utf8(whole.clone()).unwrap().replace("10.0.0.1", "10.0.0.2");
@@ -94,6 +94,24 @@ fn a_damaged_record_is_an_error_that_names_the_file() {
     assert!(store.commit(&txn).is_err(), "a damaged record is not absent");
     done(&store, lease_txn());
     assert_eq!(get(&store, &lease_key("10.0.0.1")).unwrap().record, lease("10.0.0.1", "c1"));
+}
+
+/// Until somebody else has written, anything.
+#[test]
+fn what_the_process_wrote_itself_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, other) = (embedded(directory.path(), BOOT), embedded(directory.path(), BOOT));
+    let key = lease_key("10.0.0.1");
+    let written = done(&store, lease_txn());
+    fs::write(boot_root(directory.path()).join(LEASE), b"{").unwrap();
+    assert_eq!(get(&store, &key).unwrap().revision, written);
+    assert!(other.get(&key).is_err());
+    done(&other, Txn::new().put(lease_key("10.0.0.2"), lease("10.0.0.2", "c2")));
+    assert!(store.get(&key).is_err());
+    let again = done(&store, lease_txn());
+    done(&store, Txn::new().delete(lease_key("10.0.0.2")));
+    assert_eq!(get(&store, &key).unwrap().revision, again);
+    assert_eq!(get(&store, &lease_key("10.0.0.2")), None);
 }
 
 #[test]

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
-use engine::port::{Expect, Key, Record, Revision};
+use engine::port::{Key, Record, Revision};
 use model::{Error, Result};
 
 use super::half::{Locked, Open};
 use super::header::{self, Header, State, Step};
 use super::{damaged, file, path};
-use crate::memory::expect_holds;
 
 /// Both locks, as far as they are needed, and the turn among the threads of this process.
 pub(super) struct Held<'a> {
@@ -42,14 +41,17 @@ impl<'a> Held<'a> {
         self.open(durable).ok_or_else(|| Error::bug("a change in a half that was not locked"))
     }
 
-    pub(super) fn holds(&self, key: &Key, expect: Expect) -> Result<bool> {
+    /// Of the record that is under `key`.
+    pub(super) fn revision(&self, key: &Key) -> Result<Option<Revision>> {
         let at = path::of(key);
-        let Some(open) = self.open(key.is_durable()) else { return Ok(expect == Expect::Absent) };
-        let found = match open.read(&at)? {
-            None => None,
-            Some(bytes) => Some(file::revision(&bytes).map_err(|e| damaged(&open.path(&at), e))?),
-        };
-        Ok(expect_holds(expect, found))
+        let Some(open) = self.open(key.is_durable()) else { return Ok(None) };
+        let Some(bytes) = open.read(&at)? else { return Ok(None) };
+        file::revision(&bytes).map(Some).map_err(|cause| damaged(&open.path(&at), cause))
+    }
+
+    /// What the lock file of this boot's half says; zero where there is none.
+    pub(super) fn sequence_of_boot(&self) -> u64 {
+        self.boot.as_ref().map_or(0, |half| half.header.sequence)
     }
 
     pub(super) fn next_revision(&self) -> Revision {
