@@ -1,7 +1,7 @@
 //! Which process is which, and whether it still lives.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ const FIRST: u64 = 0xEFFF_FFFC;
 /// A number of a process is smaller (pid_namespaces(7), `/proc/sys/kernel/pid_max`).
 const NUMBERS: u32 = 1 << 22;
 
+/// What the kernel says of a process is shorter, in bytes, and so is read in one call.
+const USUAL: usize = 1 << 10;
+
 /// In the number of a process that another namespace counts. The bits below it, down to
 /// [`NUMBERS`], are that namespace's last ones: plugin containers share the book, and each call in
 /// one counts from the beginning.
@@ -28,7 +31,9 @@ const ELSEWHERE: u32 = 1 << 31;
 /// # Errors
 /// Where `/proc` is not mounted.
 pub fn me() -> Result<Process> {
-    let stat = fs::read_to_string("/proc/self/stat")
+    let mut stat = String::with_capacity(USUAL);
+    fs::File::open("/proc/self/stat")
+        .and_then(|mut file| file.read_to_string(&mut stat))
         .map_err(|error| Error::os("reading /proc/self/stat", error))?;
     let (_, start) = state_and_start(&stat)
         .ok_or_else(|| Error::bug(format!("/proc/self/stat holds no start time: {stat:?}")))?;

@@ -19,6 +19,9 @@ use serde::de::DeserializeOwned;
 /// The longest note, in bytes.
 const LONGEST: usize = 16 << 10;
 
+/// Most are shorter, in bytes: these are read in one call.
+const USUAL: usize = 1 << 10;
+
 /// Where notes are; nowhere by default: then nothing is noted.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -85,7 +88,7 @@ fn text(path: &Path) -> io::Result<Vec<u8>> {
     // Whatever stands there instead of a file is not waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(USUAL);
     file.take(LONGEST as u64 + 1).read_to_end(&mut text)?;
     match text.len() <= LONGEST {
         true => Ok(text),

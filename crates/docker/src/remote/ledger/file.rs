@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::Deserialize;
 
-use super::{LONGEST, Record, VERSION};
+use super::{LONGEST, Record, USUAL, VERSION};
 
 /// The least that is known of a page's form before its version is.
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ pub(super) enum Why {
 }
 
 pub(super) fn decode(file: &File) -> Result<Record, Why> {
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(USUAL);
     let damaged = |cause: &dyn std::fmt::Display| Why::Damaged(cause.to_string());
     file.take(LONGEST + 1).read_to_end(&mut text).map_err(|error| damaged(&error))?;
     if text.len() as u64 > LONGEST {
