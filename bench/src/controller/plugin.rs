@@ -18,7 +18,7 @@ pub(super) const GATEWAY: &str = "10.80.0.1";
 pub(super) struct Plugin {
     socket: PathBuf,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// The interfaces that are in nobody's sandbox, and those that are, by endpoint.
@@ -35,28 +35,36 @@ impl Plugin {
         let listener = UnixListener::bind(&socket)
             .map_err(|error| Error::os(format!("listening on {}", socket.display()), error))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let at_once = ready.len();
         let interfaces = Arc::new(Mutex::new(Interfaces { ready, joined: BTreeMap::new() }));
-        let thread = spawn(move || {
-            for stream in listener.incoming() {
-                if told.load(Ordering::Acquire) {
-                    return;
+        let listener = Arc::new(listener);
+        // Nobody waits until a thread has come into being for him.
+        let serve = || {
+            let (listener, told) = (Arc::clone(&listener), Arc::clone(&stop));
+            let interfaces = Arc::clone(&interfaces);
+            spawn(move || {
+                for stream in listener.incoming() {
+                    if told.load(Ordering::Acquire) {
+                        return;
+                    }
+                    if let Ok(stream) = stream {
+                        converse(&stream, &interfaces);
+                    }
                 }
-                let interfaces = Arc::clone(&interfaces);
-                if let Ok(stream) = stream {
-                    spawn(move || converse(&stream, &interfaces));
-                }
-            }
-        });
-        Ok(Self { socket, stop, thread: Some(thread) })
+            })
+        };
+        let threads = (0..=at_once).map(|_| serve()).collect();
+        Ok(Self { socket, stop, threads })
     }
 }
 
 impl Drop for Plugin {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        let _ = UnixStream::connect(&self.socket);
-        if let Some(thread) = self.thread.take() {
+        for _ in &self.threads {
+            let _ = UnixStream::connect(&self.socket);
+        }
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
