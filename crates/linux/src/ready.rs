@@ -48,12 +48,16 @@ pub(crate) fn make(
     sandbox: Option<&Netns>,
 ) -> Result<Attached> {
     let home = Netns::current()?;
+    let elsewhere = sandbox.filter(|sandbox| !sandbox.is_same(&home));
+    // What is found in the container holds until something is moved there: others look while they wait.
+    let _inside = elsewhere.map(|sandbox| Turn::take(sandbox, TURN));
+    let mut found = Some(gather(attachment, ready, sandbox)?);
     // Each message waits anew for the kernel's lock, which a move holds for long: of many at once nobody would
     // be done before all had moved.
     let _turn = Turn::take(&home, TURN);
     let mut refused = BTreeSet::new();
     loop {
-        let mut facts = gather(attachment, ready, sandbox)?;
+        let mut facts = found.take().map_or_else(|| gather(attachment, ready, sandbox), Ok)?;
         facts.taken.extend(refused.iter().cloned());
         let plan = plan::attach(attachment, &Facts { ready: Some(facts), ..Facts::default() })?;
         let made = link::apply(&plan, None, sandbox, &mut Socket::route()?);
