@@ -1,8 +1,8 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
 use model::{
-    Attached, Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase,
-    Result, Route, Space,
+    Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Route,
+    Space,
 };
 
 use crate::begin::{Begun, Role, address_of};
@@ -10,7 +10,7 @@ use crate::book::Read;
 use crate::choose::Avoid;
 use crate::detach::Meaning;
 use crate::port::{Expect, Granted, Key, Offer, Outcome, Record, Txn};
-use crate::{Engine, Request};
+use crate::{Engine, Request, sandbox};
 
 /// How often a lost race for an address, a port or the record is run again.
 pub(crate) const RACES: usize = 200;
@@ -30,11 +30,7 @@ impl Engine<'_> {
     pub(crate) fn attach_as(&self, request: &Request, role: Role<'_>) -> Result<Attachment> {
         let mut begun = self.begin(request, role)?;
         match self.make(request, &mut begun) {
-            Ok(attached) => {
-                let mut complete = begun.read.value;
-                complete.phase = Phase::Attached(attached);
-                Ok(*complete)
-            }
+            Ok(()) => Ok(*begun.read.value),
             Err(error) => {
                 // Detaching is the only way back. If it fails the record stays, and the next
                 // detach, attach or reconcile finds it; if the record is not ours any more,
@@ -46,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    fn make(&self, request: &Request, begun: &mut Begun) -> Result<Attached> {
+    fn make(&self, request: &Request, begun: &mut Begun) -> Result<()> {
         if let Some(old) = begun.inherited.take() {
             if old.ipam.asks_over_link() {
                 self.ipam.release(&old)?;
@@ -63,9 +59,9 @@ impl Engine<'_> {
             false => self.driver.attach(&read.value)?,
         };
         let mut complete = read.value.clone();
-        complete.phase = Phase::Attached(attached.clone());
-        self.replace(read, complete, Txn::new())?;
-        Ok(attached)
+        complete.phase = Phase::Attached(attached);
+        sandbox::lead_where_it_can(&mut complete);
+        self.replace(read, complete, Txn::new())
     }
 
     /// Gets the addresses that the book does not decide alone, over the link where that is the way.

@@ -105,7 +105,7 @@ impl Engine<'_> {
             self.name_hardware(&mut attachment);
         }
         txn = self.claim_ports(&attachment, txn)?;
-        txn = self.enlist(&attachment, txn)?;
+        txn = self.enlist(&mut attachment, txn)?;
         txn = choice.advance(txn);
         if draft.under.is_none() {
             txn = self.remember(request, &attachment, txn)?;

@@ -9,7 +9,9 @@ mod exit;
 mod ports;
 mod steer;
 
-use model::{Attachment, AttachmentId, Error, Layer, Result};
+use model::{Attachment, AttachmentId, Error, Family, Layer, Result, Steering};
+
+use self::choice::Candidate;
 
 use crate::attach::overtaken;
 use crate::begin::Role;
@@ -35,8 +37,18 @@ impl Engine<'_> {
         let had = self.ports_of(&request.container)?;
         // Before anything else names it, with a number that others may get after it.
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
-        let id = self.attach_as(request, Role::Leading(priority))?.id;
-        match self.settle(&id.container) {
+        // From here on what leads it out may change.
+        let _turn = self.turn_of(&request.container)?;
+        let is_first = self.roster_of(&request.container)?.is_none();
+        let attached = self.attach_as(request, Role::Leading(priority));
+        let id = match attached {
+            Ok(attachment) => attachment.id,
+            Err(error) => {
+                self.leave_unsettled(&request.container);
+                return Err(error);
+            }
+        };
+        match self.settle_in_turn(&id.container, &[], is_first) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(&id)),
@@ -46,7 +58,7 @@ impl Engine<'_> {
                 let _ = self.remove(&id);
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
-                let _ = self.settle_rest(&id.container, &named);
+                let _ = self.settle_in_turn(&id.container, &named, false);
                 Err(error)
             }
         }
@@ -57,7 +69,7 @@ impl Engine<'_> {
     /// connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
         let removed = self.remove(id);
-        let settled = self.settle_rest(&id.container, &[]);
+        let settled = self.settle_rest(&id.container);
         removed.and(settled)
     }
 
@@ -75,14 +87,22 @@ impl Engine<'_> {
 
     /// Adds to the transaction that the attachment is one of those of its sandbox, where Spoke
     /// connects that.
-    pub(crate) fn enlist(&self, attachment: &Attachment, txn: Txn) -> Result<Txn> {
+    ///
+    /// The first one leads it out at once, where its driver can: nobody else could be chosen. That changes
+    /// what leads it out, and says so.
+    pub(crate) fn enlist(&self, attachment: &mut Attachment, txn: Txn) -> Result<Txn> {
         if attachment.lead.is_none() {
             return Ok(txn);
         }
-        let container = &attachment.id.container;
-        let read = self.roster_of(container)?;
+        let read = self.roster_of(&attachment.id.container)?;
         let mut roster = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
         roster.members.insert(attachment.id.clone());
+        let leads_at_once = read.is_none() && self.driver.leads_at_once(attachment);
+        if let Some(lead) = attachment.lead.as_mut().filter(|_| leads_at_once) {
+            lead.families = vec![Family::V4, Family::V6];
+            roster.steering = Steering::By(self.host.me());
+        }
+        let container = &attachment.id.container;
         let key = Key::Sandbox(container.clone());
         Ok(txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Sandbox(roster)))
     }
@@ -105,6 +125,14 @@ impl Engine<'_> {
             true => txn.delete(key),
             false => txn.put(key, Record::Sandbox(roster)),
         })
+    }
+}
+
+/// Of the families in which it led out at once, those of which it has a way out.
+pub(crate) fn lead_where_it_can(complete: &mut Attachment) {
+    let Some(candidate) = Candidate::of(complete) else { return };
+    if let Some(lead) = &mut complete.lead {
+        lead.families.retain(|family| candidate.ways.contains(family));
     }
 }
 

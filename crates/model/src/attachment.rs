@@ -350,7 +350,8 @@ impl Attachment {
 pub struct Lead {
     /// The sandbox's default routes are those of the interface with the greatest one.
     pub priority: i32,
-    /// Of which families the default route is this one's now.
+    /// Of which families the default route is this one's now; of one that is being made: of which it is to
+    /// be at once, where it has a way out.
     pub families: Vec<Family>,
 }
 

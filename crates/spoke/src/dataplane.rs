@@ -239,6 +239,10 @@ impl Driver for Dataplane {
         crate::sandbox::is_ended(namespace).unwrap_or(false)
     }
 
+    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+        matches!(Maker::of(attachment), Maker::Remote)
+    }
+
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         match Maker::of(attachment) {
             Maker::Kernel | Maker::Plugins => self.linux.lead(&plain(attachment), families),

@@ -118,6 +118,13 @@ pub trait Driver {
         false
     }
 
+    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::lead`] would do next, for those
+    /// of [`model::Lead::families`] of which [`Attached::routes`] has a way out.
+    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+        let _ = attachment;
+        false
+    }
+
     /// Leads the attachment's sandbox out through it, for these families and no others: its default
     /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
     /// it. None: it leads nowhere any more. [`model::Lead::families`] says what was so before, as far

@@ -52,15 +52,22 @@ impl Engine<'_> {
     /// nothing else, and its ports lead to that. One that is so already, or is not of ours, is no
     /// error. The caller has no turn at any of its attachments.
     pub(crate) fn settle(&self, container: &ContainerId) -> Result<()> {
-        self.settle_without(container, &[])
-    }
-
-    /// The same, and these ports are not its own any more.
-    fn settle_without(&self, container: &ContainerId, withdrawn: &[PortMap]) -> Result<()> {
         if self.roster_of(container)?.is_none() {
             return Ok(());
         }
         let _turn = self.turn_of(container)?;
+        self.settle_in_turn(container, &[], false)
+    }
+
+    /// The same for whoever has the turn, and these ports are not its own any more. `has_begun`: what the
+    /// sandbox's record says of this process is the caller's beginning, and the records of its attachments
+    /// say what came of that.
+    pub(super) fn settle_in_turn(
+        &self,
+        container: &ContainerId,
+        withdrawn: &[PortMap],
+        has_begun: bool,
+    ) -> Result<()> {
         // What is known of who leads, once it is us who change that.
         let mut knows = None;
         let mut namespace = None;
@@ -71,7 +78,8 @@ impl Engine<'_> {
                 continue;
             }
             let is_settled = read.value.steering == Steering::Settled;
-            let is_known = knows.unwrap_or(is_settled);
+            let is_begun = has_begun && read.value.steering == Steering::By(self.host.me());
+            let is_known = knows.unwrap_or(is_settled || is_begun);
             let members = self.members(container, &mut read)?;
             let mut ports = all(&read.value.ports, &members);
             ports.retain(|map| !withdrawn.contains(map));
@@ -101,9 +109,8 @@ impl Engine<'_> {
     }
 
     /// The same for one that somebody left: a sandbox that is gone needs no way out.
-    pub(crate) fn settle_rest(&self, container: &ContainerId, withdrawn: &[PortMap]) -> Result<()> {
-        let settled = self.settle_without(container, withdrawn);
-        match settled {
+    pub(super) fn settle_rest(&self, container: &ContainerId) -> Result<()> {
+        match self.settle(container) {
             Err(_) if !self.is_there(container)? => Ok(()),
             settled => settled,
         }
@@ -215,7 +222,7 @@ impl Engine<'_> {
 
     /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
     /// one. No interface can be called so.
-    fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
+    pub(super) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
         let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
         Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
     }
@@ -298,7 +305,7 @@ impl Engine<'_> {
 
     /// Says that nobody knows what leads the sandbox out. If this fails, the end of this process
     /// says so.
-    fn leave_unsettled(&self, container: &ContainerId) {
+    pub(super) fn leave_unsettled(&self, container: &ContainerId) {
         for _ in 0..RACES {
             let Ok(Some(mut read)) = self.roster_of(container) else { return };
             if read.value.steering != Steering::By(self.host.me()) {

@@ -199,6 +199,11 @@ impl Driver for World {
         let ways = self.ways.lock().unwrap().get(id.network.as_str()).cloned();
         let is_exit = id.network.as_str() == GATEWAY_NETWORK;
         let ways = ways.unwrap_or(if is_exit { vec![Family::V4] } else { vec![] });
+        let at_once = attachment.lead.iter().flat_map(|lead| &lead.families).copied();
+        let at_once: Vec<Family> = at_once.filter(|family| ways.contains(family)).collect();
+        if !at_once.is_empty() {
+            self.lead(attachment, &at_once)?;
+        }
         let routes = ways.iter().map(|family| Route::new(family.everything(), None));
         Ok(Attached {
             addresses: attachment.addresses.clone(),
@@ -226,6 +231,11 @@ impl Driver for World {
 
     fn is_ended(&self, namespace: &Namespace) -> bool {
         self.ended.lock().unwrap().contains(&namespace.inode)
+    }
+
+    /// The plugin does, and the kernel does not.
+    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+        attachment.wiring.chooses_addresses()
     }
 
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {

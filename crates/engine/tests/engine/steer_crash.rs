@@ -150,3 +150,41 @@ fn every_kill_is_mended_by_the_next_call_or_the_reconciler() {
         }
     }
 }
+
+/// What went wrong with the first network, which leads at once, is undone, or mended by the next call.
+#[test]
+fn every_fault_of_one_that_leads_at_once() {
+    for fault in [Fault::Fails, Fault::Kills] {
+        let mut came = 0;
+        for point in 0..MANY {
+            let world = world(&[("a", BOTH), ("b", V4)]);
+            let connect = |network: &str, ifname: &str| {
+                let request = publishing(to(&world, network, "s", ifname), &[8080]);
+                world.engine().connect(&request, 0)
+            };
+            let (is_hit, done) = world.with(fault(point), || connect("a", "eth0"));
+            if !is_hit {
+                break;
+            }
+            came += 1;
+            let when = format!("{:?}", fault(point));
+            if done.is_some_and(|done| done.is_err()) {
+                assert_led(&world, &[], &when);
+                assert!(world.engine().attachments().unwrap().is_empty(), "{when}");
+            }
+            // Whatever is left of it, another one's coming says who leads.
+            connect("b", "eth1").unwrap();
+            match connect("a", "eth0") {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), Kind::Conflict, "{when}: {error}"),
+            }
+            assert_led(&world, &["a: [V4, V6]"], &when);
+            for (network, ifname) in [("a", "eth0"), ("b", "eth1")] {
+                world.engine().disconnect(&to(&world, network, "s", ifname).id()).unwrap();
+                world.engine().remove_network(&network.parse().unwrap(), false).unwrap();
+            }
+            world.assert_empty(&when);
+        }
+        assert!(came >= 8, "{came}");
+    }
+}

@@ -70,16 +70,19 @@ impl Plugins {
     }
 
     /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
-    /// afterwards ([`Self::lead`]).
+    /// before, or afterwards ([`Self::lead`]).
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
         let mut made = linux.attach(&within(joined.kernel))?;
-        if attachment.lead.is_some() {
+        if let Some(lead) = &attachment.lead {
             // Whoever chooses what leads the sandbox out must know that this one could.
             let ways = remote.leading(attachment, &joined.gateways)?.into_iter();
             let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
             made.routes.extend(ways);
+            if !lead.families.is_empty() {
+                remote.lead(attachment, &joined.gateways)?;
+            }
         } else {
             Self::lead_by_itself(remote, attachment, &joined.gateways)?;
         }
