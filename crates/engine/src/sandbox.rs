@@ -34,11 +34,11 @@ impl Engine<'_> {
     /// [`Engine::attach`] does; after a failure the sandbox is as it was before.
     pub fn connect(&self, request: &Request, priority: i32) -> Result<Attachment> {
         refuse_senseless(request)?;
-        let had = self.ports_of(&request.container)?;
         // Before anything else names it, with a number that others may get after it.
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
-        // From here on what leads it out may change.
+        // From here on what leads it out may change: no other thread of ours is at that.
         let _turn = self.turn_of(&request.container)?;
+        let had = self.ports_of(&request.container)?;
         let is_first = self.roster_of(&request.container)?.is_none();
         let attached = self.attach_as(request, Role::Leading(priority));
         let id = match attached {

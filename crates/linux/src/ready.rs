@@ -49,15 +49,17 @@ pub(crate) fn make(
 ) -> Result<Attached> {
     let home = Netns::current()?;
     let elsewhere = sandbox.filter(|sandbox| !sandbox.is_same(&home));
-    // What is found in the container holds until something is moved there: others look while they wait.
-    let _inside = elsewhere.map(|sandbox| Turn::take(sandbox, TURN));
-    let mut found = Some(gather(attachment, ready, sandbox)?);
+    // Who has the container's turn as well can look into it while waiting: nobody else of this program moves
+    // anything there.
+    let inside = elsewhere.and_then(|sandbox| Turn::take(sandbox, TURN).ok());
+    let mut found = inside.as_ref().map(|_| within(attachment, sandbox)).transpose()?;
     // Each message waits anew for the kernel's lock, which a move holds for long: of many at once nobody would
     // be done before all had moved.
     let _turn = Turn::take(&home, TURN);
     let mut refused = BTreeSet::new();
     loop {
-        let mut facts = found.take().map_or_else(|| gather(attachment, ready, sandbox), Ok)?;
+        let mut facts = found.take().map_or_else(|| within(attachment, sandbox), Ok)?;
+        here(attachment, ready, &mut facts)?;
         facts.taken.extend(refused.iter().cloned());
         let plan = plan::attach(attachment, &Facts { ready: Some(facts), ..Facts::default() })?;
         let made = link::apply(&plan, None, sandbox, &mut Socket::route()?);
@@ -73,13 +75,19 @@ pub(crate) fn make(
     }
 }
 
-/// Where the interface is, and what of the container is in its way.
-fn gather(attachment: &Attachment, ready: &Ready, sandbox: Option<&Netns>) -> Result<ReadyFacts> {
-    let identity = Identity::of(&attachment.id);
+/// Whether the interface is in the container, and what there is in its way.
+fn within(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<ReadyFacts> {
     let mut facts = ReadyFacts::default();
     if let Some(sandbox) = sandbox {
+        let identity = Identity::of(&attachment.id);
         sandbox.enter(|| inside(attachment, &identity, &mut facts))??;
     }
+    Ok(facts)
+}
+
+/// Whether the interface is in the host.
+fn here(attachment: &Attachment, ready: &Ready, facts: &mut ReadyFacts) -> Result<()> {
+    let identity = Identity::of(&attachment.id);
     let mut socket = Socket::route()?;
     let here = match socket.link(At::Name(&ready.source))? {
         Some(link) => Some(link),
@@ -100,7 +108,7 @@ fn gather(attachment: &Attachment, ready: &Ready, sandbox: Option<&Netns>) -> Re
         }
         (_, _) => {}
     }
-    Ok(facts)
+    Ok(())
 }
 
 /// The container's own interfaces and routes; the calling thread is there.

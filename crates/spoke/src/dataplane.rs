@@ -239,6 +239,10 @@ impl Driver for Dataplane {
         crate::sandbox::is_ended(namespace).unwrap_or(false)
     }
 
+    fn pause(&self) {
+        self.remote.pause();
+    }
+
     fn leads_at_once(&self, attachment: &Attachment) -> bool {
         matches!(Maker::of(attachment), Maker::Remote)
     }

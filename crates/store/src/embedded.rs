@@ -130,7 +130,10 @@ impl Embedded {
 
     /// What is under `key`, where this process wrote it and nobody after it.
     fn written(&self, key: &Key) -> Result<Option<Option<Versioned>>> {
-        match self.boot.existing()?.filter(|_| !key.is_durable()) {
+        if key.is_durable() {
+            return Ok(None);
+        }
+        match self.boot.existing()? {
             Some(open) => self.own.get(key, &open),
             None => Ok(None),
         }

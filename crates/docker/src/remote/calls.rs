@@ -37,6 +37,10 @@ pub trait Calls: Send + Sync {
         Vec::new()
     }
 
+    /// The caller waits for another process: connections that are kept for calls to come end, since some
+    /// plugins serve nobody else meanwhile.
+    fn pause(&self) {}
+
     /// Every driver that is installed on this host, by its socket or description, whether or not
     /// it lives. Sorted. Calls nobody.
     fn installed(&self) -> Vec<DriverName>;

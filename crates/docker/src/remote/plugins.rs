@@ -132,6 +132,12 @@ impl Plugins {
 }
 
 impl Calls for Plugins {
+    fn pause(&self) {
+        for plugin in lock(&self.known).values() {
+            *lock(&plugin.idle) = None;
+        }
+    }
+
     fn call(&self, driver: &DriverName, call: &Call) -> Result<Answer, Failed> {
         let unsent = |error| Failed::new(error, Fate::Unsent);
         let method = call.method();

@@ -87,6 +87,17 @@ fn a_short_process_needs_one() {
 }
 
 #[test]
+fn a_process_that_waits_for_another_keeps_none() {
+    let scene = Scene::new();
+    let brought = serve(&scene, |stream, answer| write(stream, &answer));
+    let plugins = keeping(&scene);
+    call(&plugins);
+    plugins.pause();
+    call(&plugins);
+    assert_eq!(counts(&brought), [QUESTIONS + 1, 1]);
+}
+
+#[test]
 fn a_long_process_leaves_none_open() {
     let scene = Scene::new();
     let (tell, told) = mpsc::channel();

@@ -125,6 +125,10 @@ pub trait Driver {
         false
     }
 
+    /// The caller is about to wait for another process: what the driver keeps for calls to come, and others
+    /// may need, goes, such as the only connection that a plugin serves.
+    fn pause(&self) {}
+
     /// Leads the attachment's sandbox out through it, for these families and no others: its default
     /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
     /// it. None: it leads nowhere any more. [`model::Lead::families`] says what was so before, as far

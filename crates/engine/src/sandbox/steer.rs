@@ -21,9 +21,9 @@ use crate::book::{Read, unchanged};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
 
-/// How long one waits for another process that changes the same sandbox, in all: it waits for a
-/// plugin.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one waits for another process that changes the same sandbox, in all: it may wait for some
+/// calls of a plugin, one after the other.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long one waits for an attachment that is being removed.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -256,6 +256,7 @@ impl Engine<'_> {
         limit: Duration,
         is_over: impl Fn() -> Result<bool>,
     ) -> Result<bool> {
+        self.driver.pause();
         for _ in 0..limit.as_millis() / LOOK.as_millis() {
             if self.host.wait_for_end(process, LOOK) || is_over()? {
                 return Ok(true);
@@ -337,7 +338,8 @@ impl Engine<'_> {
                     self.free_if_gone(id)?;
                 }
                 Some(read) if self.is_left_by_another(&read.value.phase) => {
-                    // If this fails the reconciler says so: it leads nowhere in any case.
+                    // If this fails the reconciler says so, and what it led out at once, if it came so far,
+                    // leads beside another until then.
                     let _ = self.free_if_gone(id);
                 }
                 Some(_) => self.see_off(id)?,

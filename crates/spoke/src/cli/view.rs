@@ -258,7 +258,7 @@ impl AttachmentView {
             addresses: addresses(layers),
             mac: mac(layers),
             driver: kind.map(|link| driver(&link.kind).to_owned()),
-            leads: main.lead.as_ref().map(|lead| remote::families(&lead.families)),
+            leads: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
             state: state(layers),

@@ -65,6 +65,13 @@ impl Plugins {
         self.opened.foreign(&self.config)
     }
 
+    /// Where nobody was called there is nothing to give back, and so nothing fails.
+    pub(super) fn pause(&self) {
+        if let Ok(foreign) = self.foreign() {
+            foreign.calls.pause();
+        }
+    }
+
     pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.foreign()?.remote.offer(attachment)
     }
@@ -81,7 +88,9 @@ impl Plugins {
             let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
             made.routes.extend(ways);
             if !lead.families.is_empty() {
-                remote.lead(attachment, &joined.gateways)?;
+                let mut at_once = joined.gateways;
+                at_once.retain(|family| lead.families.contains(family));
+                remote.lead(attachment, &at_once)?;
             }
         } else {
             Self::lead_by_itself(remote, attachment, &joined.gateways)?;

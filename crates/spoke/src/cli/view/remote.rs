@@ -1,6 +1,6 @@
 //! What is shown of networks of Docker plugins, and of addresses of theirs.
 
-use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, RemotePool, Stage};
+use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, Phase, RemotePool, Stage};
 use serde::Serialize;
 
 use super::SubnetView;
@@ -43,10 +43,11 @@ impl LedView {
     pub(super) fn on(network: &NetworkName, attachments: &[Attachment]) -> Vec<Self> {
         let on_it = attachments.iter().filter(|attachment| attachment.id.network == *network);
         let led = on_it.filter_map(|attachment| {
-            let lead = attachment.lead.as_ref().filter(|lead| !lead.families.is_empty())?;
+            let led = led(attachment).filter(|families| !families.is_empty())?;
+            let lead = attachment.lead.as_ref()?;
             Some(Self {
                 container: attachment.id.container.to_string(),
-                families: families(&lead.families),
+                families: families(led),
                 priority: lead.priority,
             })
         });
@@ -56,7 +57,13 @@ impl LedView {
 
 /// Whether its ports lead to it: those of a container of ours lead to where its way out is.
 pub(in crate::cli) fn serves(record: &Attachment) -> bool {
-    record.lead.as_ref().is_none_or(|lead| !lead.families.is_empty())
+    led(record).is_none_or(|families| !families.is_empty())
+}
+
+/// What it leads out, of a container of ours; of one that is not complete that is not said yet.
+pub(in crate::cli) fn led(record: &Attachment) -> Option<&[Family]> {
+    let families = record.lead.as_ref().map(|lead| lead.families.as_slice())?;
+    Some(if matches!(record.phase, Phase::Attached(_)) { families } else { &[] })
 }
 
 /// How far a network is made.
