@@ -38,17 +38,10 @@ impl Engine<'_> {
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
         // From here on what leads it out may change: no other thread of ours is at that.
         let _turn = self.turn_of(&request.container)?;
-        let had = self.ports_of(&request.container)?;
-        let is_first = self.roster_of(&request.container)?.is_none();
+        let before = self.roster_of(&request.container)?.map(|read| read.value);
         let attached = self.attach_as(request, Role::Leading(priority));
-        let id = match attached {
-            Ok(attachment) => attachment.id,
-            Err(error) => {
-                self.leave_unsettled(&request.container);
-                return Err(error);
-            }
-        };
-        match self.settle_in_turn(&id.container, &[], is_first) {
+        let id = attached.inspect_err(|_| self.leave_unsettled(&request.container))?.id;
+        match self.settle_in_turn(&id.container, &[], before.is_none()) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(&id)),
@@ -56,6 +49,7 @@ impl Engine<'_> {
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
                 let _ = self.remove(&id);
+                let had = before.map(|roster| roster.ports).unwrap_or_default();
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
                 let _ = self.settle_in_turn(&id.container, &named, false);

@@ -36,7 +36,6 @@ pub(super) use page::Page;
 const VERSION: u32 = 1;
 /// No page of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
 const LONGEST: u64 = 4 << 20;
-
 /// Most pages are shorter, in bytes: these are read in one call.
 const USUAL: usize = 4 << 10;
 /// How often it is asked whether somebody else is done with a page: flock(2) cannot be waited for

@@ -56,7 +56,7 @@ fn with(mut attachment: Box<Attachment>, ports: &[PortMap], backend: Backend) ->
 
 impl Engine<'_> {
     /// The ports of the container's sandbox, where Spoke connects that.
-    pub(super) fn ports_of(&self, container: &ContainerId) -> Result<Vec<PortMap>> {
+    fn ports_of(&self, container: &ContainerId) -> Result<Vec<PortMap>> {
         Ok(self.roster_of(container)?.map(|read| read.value.ports).unwrap_or_default())
     }
 

@@ -16,8 +16,8 @@ const MOST: usize = 64;
 ///
 /// Every transaction that changes this half raises the sequence number of its lock file before it does (one
 /// that takes that back has changed nothing). So while that number is the one of our own last transaction,
-/// what it left is what is there. The same could
-/// not be said of what was only read: a file may have been read between another's number and change.
+/// what it left is what is there. The same could not be said of what was only read: a file may have been read
+/// between another's number and change.
 #[derive(Debug, Default)]
 pub(super) struct Own(Mutex<Last>);
 
