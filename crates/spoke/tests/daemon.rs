@@ -325,16 +325,16 @@ fn tells_of_no_loss_where_nothing_is_missing() {
     );
     let container = Container::new();
     container.call("ADD", &host, &daemon);
-    let rules = |daemon: &Daemon| shell(daemon, "iptables-nft -S DOCKER-USER | grep sp-front");
+    let rules = |daemon: &Daemon| shell(daemon, "iptables-nft -S SPOKE-FORWARD | grep sp-front");
     let allowing = rules(&daemon);
-    // That our rules in Docker's chain come back shows when the daemon has looked at the table.
+    // That our rules come back shows when the daemon has looked at the table.
     shell(
         &daemon,
         "nft list table inet spoke | {
-         echo 'delete table inet spoke'; cat; echo 'flush chain ip filter DOCKER-USER'; } | nft -f -",
+         echo 'delete table inet spoke'; cat; echo 'flush chain ip filter SPOKE-FORWARD'; } | nft -f -",
     );
     let limit = Instant::now() + PATIENCE;
-    while shell(&daemon, "iptables-nft -S DOCKER-USER").lines().count() == 1 {
+    while shell(&daemon, "iptables-nft -S SPOKE-FORWARD").lines().count() == 1 {
         assert!(Instant::now() < limit, "{:?}", host.events());
     }
     assert_eq!(rules(&daemon), allowing);

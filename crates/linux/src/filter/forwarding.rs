@@ -1,6 +1,10 @@
 //! A host whose iptables drops what it forwards (Docker's and ufw's policy) drops our containers'
 //! packets too. What is added there is what iptables itself would have added, so that it shows
 //! and can be removed as any other rule.
+//!
+//! One rule of `FORWARD`, behind all of Docker's, leads to a chain of our own with two rules for each
+//! of our bridges. Docker and the administrator's chain `DOCKER-USER` have judged a packet before it
+//! comes there, and Docker's own packets never do.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,15 +21,20 @@ use super::ruleset::settled;
 
 /// Each attempt but the last one found the ruleset changed in between.
 const ATTEMPTS: usize = 64;
-/// Where Docker lets the administrator's rules be; it is called first and survives Docker.
-const DOCKER_USER: &str = "DOCKER-USER";
 const FORWARD: &str = "FORWARD";
-/// Where our rules may be.
-pub(crate) const CHAINS: [&str; 2] = [DOCKER_USER, FORWARD];
-/// Where Docker lets pass what goes out through its own bridges, and refuses the rest: the first up
-/// to version 27, with the host's policy, the other since.
-const DOCKER_BRIDGES: [&str; 2] = [FORWARD, "DOCKER-BRIDGE"];
+/// Our rules, two for each bridge.
+const OURS: &str = "SPOKE-FORWARD";
+/// What our containers send, once nothing of Docker's refuses it.
+const SENT: &str = "SPOKE-SENT";
+/// Docker's administrators' chain, where our rules stood before they had a chain of their own.
+const DOCKER_USER: &str = "DOCKER-USER";
+/// Docker's chains have names that begin so.
 const DOCKER: &str = "DOCKER";
+/// Up to version 27 Docker drops here what goes to its own bridges, and keeps unpublished ports shut
+/// by nothing but the host's policy.
+const DOCKER_ISOLATION: &str = "DOCKER-ISOLATION-STAGE-2";
+/// What others do in these chains may concern our rules.
+pub(crate) const CHAINS: [&str; 5] = [DOCKER_USER, FORWARD, OURS, SENT, DOCKER_ISOLATION];
 /// The comment of our rules, by which they are known.
 const COMMENT: &str = "spoke";
 
@@ -40,8 +49,8 @@ pub struct Forwarding {
 }
 
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
-/// sent: answers, and connections to published ports. What goes into Docker's own networks is left
-/// to Docker, and the administrator's rules in Docker's chain come first.
+/// sent: answers, and connections to published ports. What Docker or the administrator's rules in
+/// Docker's chain drop stays dropped.
 ///
 /// # Errors
 /// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
@@ -50,9 +59,7 @@ pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwardi
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            edit(socket, table, |socket, chain, change| {
-                allow(socket, (table, chain), change, bridge)
-            })?;
+            edit(socket, table, |socket, change| allow(socket, table, change, bridge))?;
             found.accepted.push(family);
         }
     }
@@ -65,12 +72,7 @@ pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwardi
 /// As [`allow_forwarding`].
 pub fn disallow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     for (_, table) in TABLES {
-        edit(socket, table, |socket, _, change| {
-            for chain in CHAINS {
-                disallow(socket, (table, chain), change, bridge)?;
-            }
-            Ok(())
-        })?;
+        edit(socket, table, |socket, change| disallow(socket, table, change, bridge))?;
     }
     Ok(())
 }
@@ -119,11 +121,11 @@ pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<Dropping>> {
 
 /// The bridges that rules of ours let pass both ways, where packets come by them.
 fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
-    let mut rules = nft::rules(socket, table, FORWARD)?;
-    let to_docker = Shape::Jump(DOCKER_USER.to_owned());
-    if rules.iter().any(|rule| rule.shape.contains(&to_docker)) {
-        rules.extend(nft::rules(socket, table, DOCKER_USER)?);
+    let forward = nft::rules(socket, table, FORWARD)?;
+    if !forward.iter().any(|rule| jumps(rule, OURS)) {
+        return Ok(BTreeSet::new());
     }
+    let rules = nft::rules(socket, table, OURS)?;
     let accepted = |way: &Shape| -> BTreeSet<String> {
         rules.iter().filter_map(|rule| accepted(rule, way)).collect()
     };
@@ -132,7 +134,10 @@ fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
 }
 
 fn accepted(rule: &nft::Rule, way: &Shape) -> Option<String> {
-    let [first, Shape::Equal(name), .., Shape::Accept] = rule.shape.as_slice() else { return None };
+    let [first, Shape::Equal(name), .., Shape::Accept | Shape::Jump(_)] = rule.shape.as_slice()
+    else {
+        return None;
+    };
     let is_ours = first == way && rule.shape.contains(&Shape::of(&comment()));
     let name = String::from_utf8_lossy(name);
     is_ours.then(|| name.trim_end_matches('\0').to_owned())
@@ -148,17 +153,15 @@ fn legacy() -> Vec<Family> {
     names.into_iter().filter(|(_, name)| has_filter(name)).map(|(family, _)| family).collect()
 }
 
-/// Changes `table` as `plan` says for the chain of its rules, if nobody changes the ruleset
-/// between the look and the change.
+/// Changes `table` as `plan` says, if nobody changes the ruleset between the look and the change.
 fn edit(
     socket: &mut Socket,
     table: Table<'_>,
-    plan: impl Fn(&mut Socket, &'static str, &mut Transaction) -> Result<()>,
+    plan: impl Fn(&mut Socket, &mut Transaction) -> Result<()>,
 ) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut change = Transaction::of_generation(nft::generation(socket)?);
-        let docker = nft::chain_exists(socket, table, DOCKER_USER)?;
-        plan(socket, if docker { DOCKER_USER } else { FORWARD }, &mut change)?;
+        plan(socket, &mut change)?;
         if settled(change.commit(socket), |failure| failure.errno == Errno::RESTART)? {
             return Ok(());
         }
@@ -168,93 +171,160 @@ fn edit(
 
 fn allow(
     socket: &mut Socket,
-    (table, chain): (Table<'_>, &str),
+    table: Table<'_>,
     change: &mut Transaction,
     bridge: &IfName,
 ) -> Result<()> {
-    let present = nft::rules(socket, table, chain)?;
-    let wanted = rules(bridge, &docker_bridges(socket, table)?);
-    let ours: Vec<&nft::Rule> = present.iter().filter(|rule| is_ours(rule, bridge)).collect();
-    let is_wanted = |(there, rule): (&&nft::Rule, &Vec<Expression<'_>>)| {
-        rule.iter().map(Shape::of).eq(there.shape.iter().cloned())
-    };
-    if ours.len() == wanted.len() && ours.iter().zip(&wanted).all(is_wanted) {
-        return Ok(());
-    }
-    for rule in ours {
-        change.delete_rule(table, chain, rule.handle);
-    }
-    match chain {
-        DOCKER_USER => {
-            let place = behind_all(&present);
-            wanted.iter().for_each(|rule| change.add_rule(table, chain, place, rule));
+    let forward = nft::rules(socket, table, FORWARD)?;
+    remove_former(socket, table, &forward, change, bridge)?;
+    let isolates = nft::chain_exists(socket, table, DOCKER_ISOLATION)?;
+    for chain in [OURS, SENT] {
+        if !nft::chain_exists(socket, table, chain)? {
+            change.add_chain(table, chain, None, false);
         }
-        _ => wanted.iter().rev().for_each(|rule| change.add_rule(table, chain, Place::Head, rule)),
+    }
+    let isolated = isolates.then(|| rule(Vec::new(), Verdict::Jump(DOCKER_ISOLATION)));
+    let sent: Vec<_> = isolated.into_iter().chain([rule(Vec::new(), Verdict::Accept)]).collect();
+    let there = nft::rules(socket, table, SENT)?;
+    replace(change, (table, SENT), &Vec::from_iter(&there), &sent);
+    let there = nft::rules(socket, table, OURS)?;
+    let about = there.iter().filter(|rule| is_about(rule, bridge)).collect::<Vec<_>>();
+    replace(change, (table, OURS), &about, &rules(bridge));
+    let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule, bridge)).collect();
+    lead_to_ours(change, table, &others);
+    Ok(())
+}
+
+/// Makes the rules that are `there` the `wanted` ones, unless they are.
+fn replace(
+    change: &mut Transaction,
+    (table, chain): (Table<'_>, &str),
+    there: &[&nft::Rule],
+    wanted: &[Vec<Expression<'_>>],
+) {
+    if there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, rule)| is(there, rule))
+    {
+        return;
+    }
+    there.iter().for_each(|rule| change.delete_rule(table, chain, rule.handle));
+    wanted.iter().for_each(|rule| change.add_rule(table, chain, Place::Tail, rule));
+}
+
+fn is(there: &nft::Rule, rule: &[Expression<'_>]) -> bool {
+    rule.iter().map(Shape::of).eq(there.shape.iter().cloned())
+}
+
+/// Has `FORWARD` lead to our chain once, and behind Docker's rules. Where there are none it does so
+/// first, because the host may refuse everything at the end.
+fn lead_to_ours(change: &mut Transaction, table: Table<'_>, forward: &[&nft::Rule]) {
+    let lead = rule(Vec::new(), Verdict::Jump(OURS));
+    let bridges = docker_bridges(forward);
+    let behind = forward.iter().rposition(|rule| is_dockers(rule, &bridges)).map_or(0, |at| at + 1);
+    let leads: Vec<usize> = (0..forward.len())
+        .filter(|at| forward.get(*at).is_some_and(|rule| jumps(rule, OURS)))
+        .collect();
+    if let [at] = leads[..]
+        && at >= behind
+        && forward.get(at).is_some_and(|there| is(there, &lead))
+    {
+        return;
+    }
+    let next = forward.iter().skip(behind).find(|rule| !jumps(rule, OURS));
+    let place = next.map_or(Place::Tail, |next| Place::Before(next.handle));
+    change.add_rule(table, FORWARD, place, &lead);
+    for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
+        change.delete_rule(table, FORWARD, there.handle);
+    }
+}
+
+fn jumps(rule: &nft::Rule, to: &str) -> bool {
+    matches!(rule.shape.last(), Some(Shape::Jump(chain)) if chain == to)
+}
+
+/// The bridges that Docker up to 27 has rules for in `FORWARD`: `-o BRIDGE -j DOCKER`.
+fn docker_bridges<'a>(forward: &[&'a nft::Rule]) -> BTreeSet<&'a [u8]> {
+    let leads_there = forward.iter().filter(|rule| jumps(rule, DOCKER));
+    leads_there.filter_map(|rule| interface_of(rule)).collect()
+}
+
+fn is_dockers(rule: &nft::Rule, bridges: &BTreeSet<&[u8]>) -> bool {
+    let jumps = matches!(rule.shape.last(), Some(Shape::Jump(to)) if to.starts_with(DOCKER));
+    jumps || interface_of(rule).is_some_and(|name| bridges.contains(name))
+}
+
+/// The interface that a rule begins with.
+fn interface_of(rule: &nft::Rule) -> Option<&[u8]> {
+    match rule.shape.as_slice() {
+        [Shape::InputName | Shape::OutputName, Shape::Equal(name), ..] => Some(name),
+        _ => None,
+    }
+}
+
+/// The rules of earlier versions, which stood among the administrator's.
+fn remove_former(
+    socket: &mut Socket,
+    table: Table<'_>,
+    forward: &[nft::Rule],
+    change: &mut Transaction,
+    bridge: &IfName,
+) -> Result<()> {
+    let user = nft::rules(socket, table, DOCKER_USER)?;
+    for (chain, rules) in [(FORWARD, forward), (DOCKER_USER, user.as_slice())] {
+        for there in rules.iter().filter(|rule| is_about(rule, bridge)) {
+            change.delete_rule(table, chain, there.handle);
+        }
     }
     Ok(())
 }
 
-/// Docker up to 27 ends its chain for the administrator with a return.
-fn behind_all(present: &[nft::Rule]) -> Place {
-    match present.last() {
-        Some(last) if last.shape == [Shape::Counter, Shape::Return] => Place::Before(last.handle),
-        Some(_) | None => Place::Tail,
-    }
-}
-
+/// With the last bridge the chains go too.
 fn disallow(
     socket: &mut Socket,
-    (table, chain): (Table<'_>, &str),
+    table: Table<'_>,
     change: &mut Transaction,
     bridge: &IfName,
 ) -> Result<()> {
-    for there in nft::rules(socket, table, chain)?.iter().filter(|rule| is_ours(rule, bridge)) {
-        change.delete_rule(table, chain, there.handle);
+    let forward = nft::rules(socket, table, FORWARD)?;
+    remove_former(socket, table, &forward, change, bridge)?;
+    let there = nft::rules(socket, table, OURS)?;
+    let (about, others): (Vec<_>, Vec<_>) = there.iter().partition(|rule| is_about(rule, bridge));
+    about.iter().for_each(|rule| change.delete_rule(table, OURS, rule.handle));
+    if !others.is_empty() || !nft::chain_exists(socket, table, OURS)? {
+        return Ok(());
+    }
+    for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
+        change.delete_rule(table, FORWARD, there.handle);
+    }
+    change.delete_chain(table, OURS);
+    if nft::chain_exists(socket, table, SENT)? {
+        for there in nft::rules(socket, table, SENT)? {
+            change.delete_rule(table, SENT, there.handle);
+        }
+        change.delete_chain(table, SENT);
     }
     Ok(())
 }
 
-/// The names of Docker's bridges: `-o BRIDGE -j DOCKER`.
-fn docker_bridges(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<Vec<u8>>> {
-    let mut bridges = BTreeSet::new();
-    for chain in DOCKER_BRIDGES {
-        for rule in nft::rules(socket, table, chain)? {
-            if let [Shape::OutputName, Shape::Equal(name), Shape::Counter, Shape::Jump(to)] =
-                rule.shape.as_slice()
-                && to == DOCKER
-            {
-                bridges.insert(name.clone());
-            }
-        }
-    }
-    Ok(bridges)
+fn is_about(rule: &nft::Rule, bridge: &IfName) -> bool {
+    let is_meant = interface_of(rule) == Some(terminated(bridge).as_slice());
+    is_meant && rule.shape.contains(&Shape::of(&comment()))
 }
 
-fn is_ours(rule: &nft::Rule, bridge: &IfName) -> bool {
-    let name = Shape::Equal(terminated(bridge));
-    let is_about = match rule.shape.as_slice() {
-        [Shape::InputName | Shape::OutputName, about, ..] => *about == name,
-        _ => false,
-    };
-    is_about && rule.shape.contains(&Shape::of(&comment()))
-}
-
-/// For each of Docker's bridges `-i BRIDGE -o DOCKERS -m comment --comment spoke -j RETURN`; then
 /// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
-/// and `-i BRIDGE -m comment --comment spoke -j ACCEPT`.
-fn rules(bridge: &IfName, docker: &BTreeSet<Vec<u8>>) -> Vec<Vec<Expression<'static>>> {
+/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`.
+fn rules(bridge: &IfName) -> Vec<Vec<Expression<'static>>> {
     let own = terminated(bridge);
-    let rule = |conditions: Vec<Expression<'static>>, verdict| {
-        let end = [comment(), Expression::Counter, Expression::Verdict(verdict)];
-        conditions.into_iter().chain(end).collect()
-    };
-    let from = || interface(Meta::InputName, &own);
-    let others = docker
-        .iter()
-        .filter(|other| **other != own)
-        .map(|other| rule([from(), interface(Meta::OutputName, other)].concat(), Verdict::Return));
     let to = [interface(Meta::OutputName, &own), vec![known_or_published()]].concat();
-    others.chain([rule(to, Verdict::Accept), rule(from(), Verdict::Accept)]).collect()
+    let from = interface(Meta::InputName, &own);
+    vec![rule(to, Verdict::Accept), rule(from, Verdict::Jump(SENT))]
+}
+
+fn rule(
+    conditions: Vec<Expression<'static>>,
+    verdict: Verdict<'static>,
+) -> Vec<Expression<'static>> {
+    let end = [comment(), Expression::Counter, Expression::Verdict(verdict)];
+    conditions.into_iter().chain(end).collect()
 }
 
 fn interface(which: Meta, name: &[u8]) -> Vec<Expression<'static>> {

@@ -3,10 +3,21 @@ use model::{Family, IfName};
 use super::space::Space;
 use crate::filter::{Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
 
-const BY_HAND: &str = "
+/// What earlier versions had in `CHAIN`.
+const FORMER: &str = "
     iptables-nft -I CHAIN -i br0 -m comment --comment spoke -j ACCEPT
     iptables-nft -I CHAIN -o br0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT \
         -m comment --comment spoke -j ACCEPT";
+
+/// One bridge's, where `BEFORE` comes before what is sent is accepted, at `PLACE` of `FORWARD`.
+const BY_HAND: &str = "
+    iptables-nft -N SPOKE-FORWARD; iptables-nft -N SPOKE-SENT
+    BEFORE
+    iptables-nft -A SPOKE-SENT -m comment --comment spoke -j ACCEPT
+    iptables-nft -A SPOKE-FORWARD -o br0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT \
+        -m comment --comment spoke -j ACCEPT
+    iptables-nft -A SPOKE-FORWARD -i br0 -m comment --comment spoke -j SPOKE-SENT
+    iptables-nft -I FORWARD PLACE -m comment --comment spoke -j SPOKE-FORWARD";
 
 fn bridge() -> IfName {
     bridge_named("br0")
@@ -16,29 +27,45 @@ fn bridge_named(name: &str) -> IfName {
     name.parse().unwrap()
 }
 
-/// What stands in `chain` after iptables has added the rules itself, to a space made by `setup`.
-fn expected(setup: &str, chain: &str) -> String {
-    let space = Space::new();
-    space.run(setup);
-    space.run(&BY_HAND.replace("CHAIN", chain));
-    space.run("iptables-nft -S")
-}
-
-fn same_as_by_hand(setup: &str, chain: &str) {
+fn same_as_by_hand(setup: &str, by_hand: &str) {
     let space = Space::new();
     space.run(setup);
     let before = space.run("iptables-nft -S");
+    let expected = {
+        let space = Space::new();
+        space.run(setup);
+        space.run(by_hand);
+        sorted(&space)
+    };
     let mut socket = space.socket();
-    let found = allow_forwarding(&mut socket, &bridge()).unwrap();
-    assert_eq!(found.accepted, [Family::V4]);
-    assert_eq!(space.run("iptables-nft -S"), expected(setup, chain));
+    for _ in 0..2 {
+        let found = allow_forwarding(&mut socket, &bridge()).unwrap();
+        assert_eq!(found.accepted, [Family::V4]);
+        assert_eq!(sorted(&space), expected);
+    }
+    for _ in 0..2 {
+        disallow_forwarding(&mut socket, &bridge()).unwrap();
+    }
+    assert_eq!(space.run("iptables-nft -S"), before);
+    // What iptables made by hand is known, and what earlier versions made is replaced.
+    for chain in ["FORWARD", "DOCKER-USER"] {
+        if before.contains(&format!("-N {chain}")) || chain == "FORWARD" {
+            space.run(&FORMER.replace("CHAIN", chain));
+        }
+    }
     allow_forwarding(&mut socket, &bridge()).unwrap();
-    assert_eq!(space.run("iptables-nft -S"), expected(setup, chain));
-    // What iptables finds by its own means is what it would have written.
-    space.run(&BY_HAND.replace("-I CHAIN", &format!("-C {chain}")));
+    assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, &bridge()).unwrap();
+    space.run(by_hand);
+    allow_forwarding(&mut socket, &bridge()).unwrap();
+    assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, &bridge()).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before);
+}
+
+/// All rules, each chain's in their order, whichever chain was made first.
+fn sorted(space: &Space) -> String {
+    space.run("iptables-nft -S | sort -s -k1,2")
 }
 
 #[test]
@@ -46,78 +73,81 @@ fn a_dropping_host_accepts_at_its_head() {
     same_as_by_hand(
         "iptables-nft -P FORWARD DROP; iptables-nft -A FORWARD -i br0 -j ACCEPT
          iptables-nft -A FORWARD -j REJECT",
-        "FORWARD",
+        &BY_HAND.replace("BEFORE", "").replace("PLACE", "1"),
     );
 }
 
-#[test]
-fn docker_accepts_where_it_lets_others() {
-    same_as_by_hand(
-        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER
-         iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER",
-        "DOCKER-USER",
-    );
-}
+/// As dockerd 26.1 writes it, with an internal network, and a rule of the administrator at the end.
+const DOCKER_26: &str = "
+    iptables-nft -P FORWARD DROP
+    for c in DOCKER DOCKER-USER DOCKER-ISOLATION-STAGE-1 DOCKER-ISOLATION-STAGE-2; do
+        iptables-nft -N $c
+    done
+    iptables-nft -A FORWARD -j DOCKER-USER
+    iptables-nft -A FORWARD -j DOCKER-ISOLATION-STAGE-1
+    iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+    iptables-nft -A FORWARD -o docker0 -j DOCKER
+    iptables-nft -A FORWARD -i docker0 ! -o docker0 -j ACCEPT
+    iptables-nft -A FORWARD -i docker0 -o docker0 -j ACCEPT
+    iptables-nft -A FORWARD -j REJECT
+    iptables-nft -A DOCKER-USER -j RETURN
+    iptables-nft -A DOCKER-ISOLATION-STAGE-1 ! -s 172.30.0.0/24 -o inside -j DROP
+    iptables-nft -A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP";
 
-/// Debian 12's Docker has two bridges, and the administrator a word to say.
 #[test]
 fn docker_and_the_administrator_have_the_first_word() {
-    let docker = |bridge: &str| {
-        format!(
-            "iptables-nft -I FORWARD -i {bridge} ! -o {bridge} -j ACCEPT
-             iptables-nft -I FORWARD -o {bridge} -j DOCKER
-             iptables-nft -I FORWARD -o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-             iptables-nft -D FORWARD -j DOCKER-USER; iptables-nft -I FORWARD -j DOCKER-USER"
-        )
-    };
-    let space = Space::new();
-    space.run(
-        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER; iptables-nft -N DOCKER-USER
-         iptables-nft -A DOCKER-USER -j RETURN; iptables-nft -A FORWARD -j DOCKER-USER
-         iptables-nft -I DOCKER-USER -s 203.0.113.0/24 -j DROP",
-    );
-    let user = || space.run("iptables-nft -S DOCKER-USER | grep -v ^-N");
-    let mut socket = space.socket();
-    let mut before = String::new();
-    for (bridge, all) in [("docker0", vec!["docker0"]), ("br-1", vec!["br-1", "docker0"])] {
-        space.run(&docker(bridge));
-        allow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
-        allow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
-        let own = |other: &&str| {
-            format!("-A DOCKER-USER -i br0 -o {other} -m comment --comment spoke -j RETURN\n")
-        };
-        before = user();
-        assert_eq!(
-            before,
-            format!(
-                "-A DOCKER-USER -s 203.0.113.0/24 -j DROP\n{}\
-                 -A DOCKER-USER -o br0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT \
-                 -m comment --comment spoke -j ACCEPT\n\
-                 -A DOCKER-USER -i br0 -m comment --comment spoke -j ACCEPT\n\
-                 -A DOCKER-USER -j RETURN\n",
-                all.iter().map(own).collect::<String>()
-            )
-        );
-    }
-    allow_forwarding(&mut socket, &bridge_named("docker0")).unwrap();
-    assert!(!user().contains("-i docker0 -o docker0"), "its own network is its own business");
-    disallow_forwarding(&mut socket, &bridge_named("docker0")).unwrap();
-    assert_eq!(user(), before);
-    disallow_forwarding(&mut socket, &bridge_named("br0")).unwrap();
-    assert_eq!(user(), "-A DOCKER-USER -s 203.0.113.0/24 -j DROP\n-A DOCKER-USER -j RETURN\n");
+    let isolate =
+        "iptables-nft -A SPOKE-SENT -m comment --comment spoke -j DOCKER-ISOLATION-STAGE-2";
+    let by_hand = BY_HAND.replace("BEFORE", isolate).replace("PLACE", "7");
+    same_as_by_hand(DOCKER_26, &by_hand);
 }
 
+/// As dockerd 28 writes it.
 #[test]
-fn rules_by_hand_are_recognized() {
+fn newer_dockers_have_one_chain() {
+    let setup = "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER
+        iptables-nft -N DOCKER-FORWARD; iptables-nft -A FORWARD -j DOCKER-USER
+        iptables-nft -A FORWARD -j DOCKER-FORWARD; iptables-nft -A FORWARD -i wan -j DROP";
+    same_as_by_hand(setup, &BY_HAND.replace("BEFORE", "").replace("PLACE", "3"));
+}
+
+/// Each bridge of ours has two rules, however many Docker has; Docker's packets meet one at most.
+#[test]
+fn rules_do_not_multiply() {
+    let space = Space::new();
+    space.run(DOCKER_26);
+    space.run(
+        "for n in $(seq 38); do iptables-nft -I FORWARD -o br-$n -j DOCKER
+         iptables-nft -I DOCKER-ISOLATION-STAGE-2 -o br-$n -j DROP; done",
+    );
+    let mut socket = space.socket();
+    let names: Vec<IfName> = (0..40).map(|n| bridge_named(&format!("br{n}"))).collect();
+    names.iter().for_each(|name| drop(allow_forwarding(&mut socket, name).unwrap()));
+    let rules =
+        |chain: &str| space.run(&format!("iptables-nft -S {chain} | grep -w spoke | wc -l"));
+    assert_eq!(rules("").trim(), "83");
+    assert_eq!(rules("FORWARD").trim(), "1");
+    assert_eq!(space.run("iptables-nft -S DOCKER-USER | grep -c ^-A").trim(), "1");
+    names.iter().for_each(|name| disallow_forwarding(&mut socket, name).unwrap());
+    assert!(!space.run("iptables-nft -S").contains("SPOKE"));
+}
+
+/// Whoever comes with Docker's rules later is still judged first.
+#[test]
+fn a_docker_that_comes_later_comes_first() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP");
-    space.run(&BY_HAND.replace("CHAIN", "FORWARD"));
-    let before = space.run("iptables-nft -S");
     let mut socket = space.socket();
     allow_forwarding(&mut socket, &bridge()).unwrap();
-    assert_eq!(space.run("iptables-nft -S"), before);
-    disallow_forwarding(&mut socket, &bridge()).unwrap();
-    assert_eq!(space.run("iptables-nft -S FORWARD").trim(), "-P FORWARD DROP");
+    space.run(
+        "iptables-nft -N DOCKER-ISOLATION-STAGE-2; iptables-nft -N DOCKER-USER
+        iptables-nft -A FORWARD -j DOCKER-USER",
+    );
+    allow_forwarding(&mut socket, &bridge()).unwrap();
+    let last = space.run("iptables-nft -S FORWARD | tail -n 1");
+    assert_eq!(last.trim(), "-A FORWARD -m comment --comment spoke -j SPOKE-FORWARD");
+    let sent = space.run("iptables-nft -S SPOKE-SENT");
+    assert!(sent.contains("-j DOCKER-ISOLATION-STAGE-2\n"), "{sent}");
 }
 
 #[test]
@@ -144,20 +174,22 @@ fn both_families_and_strangers_are_seen() {
     };
     let said: Vec<String> = dropping.into_iter().map(said).collect();
     assert_eq!(said, ["inet wall pass: ", "ip filter FORWARD: br0", "ip6 filter FORWARD: br0"]);
-    assert!(space.run("ip6tables-nft -S FORWARD").contains("-i br0 -m comment"));
+    assert!(space.run("ip6tables-nft -S SPOKE-FORWARD").contains("-i br0 -m comment"));
 }
 
 #[test]
-fn what_docker_asks_the_administrator_about_passes() {
+fn what_does_not_come_to_our_rules_does_not_pass() {
     let space = Space::new();
-    space.run("iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER");
+    space.run("iptables-nft -P FORWARD DROP");
     allow_forwarding(&mut space.socket(), &bridge()).unwrap();
     let passing = || dropping_chains(&mut space.socket()).unwrap().remove(0).passing;
-    assert!(passing().is_empty(), "nothing leads there");
-    space.run("iptables-nft -I FORWARD -j DOCKER-USER");
     assert_eq!(Vec::from_iter(passing()), ["br0"]);
-    space.run("iptables-nft -D DOCKER-USER 1");
+    space.run("iptables-nft -D SPOKE-FORWARD 1");
     assert!(passing().is_empty(), "one way is no way");
+    allow_forwarding(&mut space.socket(), &bridge()).unwrap();
+    assert_eq!(Vec::from_iter(passing()), ["br0"]);
+    space.run("iptables-nft -D FORWARD 1");
+    assert!(passing().is_empty(), "nothing leads there");
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Docker's own networks on the same host stay Docker's.
+
+use tests::Release;
+
+use crate::bed::Bed;
+use crate::neighbours::GET;
+
+/// A page at port 80, and another that is not published at port 81.
+const PAGES: &str = "sh -c 'httpd -p 80 -h /www; httpd -p 81 -h /www; exec sleep 3600'";
+
+/// Whether a container is answered at a port.
+fn gets(bed: &Bed, from: &str, host: &str, port: u16) -> bool {
+    let ask = format!("{GET} | timeout 2 nc {host} {port}");
+    bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("200 OK")
+}
+
+/// Waits until a container serves both pages.
+#[track_caller]
+fn listens(bed: &Bed, name: &str) {
+    let listens = |port| (0..50).any(|_| gets(bed, name, "127.0.0.1", port));
+    assert!(listens(80) && listens(81), "{name} does not serve");
+}
+
+#[track_caller]
+fn dockers_networks_stay_dockers(release: Release) {
+    let Some(bed) = Bed::new(release) else { return };
+    bed.world().sh("iptables -P FORWARD DROP");
+    bed.docker("network create --internal --subnet 172.30.0.0/24 shut");
+    bed.docker("network create --subnet 172.31.0.0/24 open");
+    bed.network("--subnet 10.82.0.0/24 ours");
+    bed.docker(&format!("run -d --name inside --network shut busybox {PAGES}"));
+    bed.docker(&format!("run -d --name served --network open -p 18600:80 busybox {PAGES}"));
+    bed.run("--name one --network ours");
+    let gets = |host: &str, port| gets(&bed, "one", host, port);
+    let (inside, served) = (bed.address("inside", "shut"), bed.address("served", "open"));
+    for name in ["served", "inside"] {
+        listens(&bed, name);
+    }
+    let rules = || bed.world().sh("iptables-save; nft list table inet spoke");
+    assert!(gets("10.82.0.1", 18600), "what Docker publishes\n{}", rules());
+    assert!(!gets(&served, 81), "what it does not");
+    assert!(!gets(&inside, 80), "an internal network");
+    // A network of Docker's that comes after ours.
+    bed.docker("network create --internal --subnet 172.29.0.0/24 later");
+    bed.docker(&format!("run -d --name late --network later busybox {PAGES}"));
+    let late = bed.address("late", "later");
+    listens(&bed, "late");
+    assert!(!gets(&late, 80), "a later internal network");
+    // Whatever the administrator appends later has the first word.
+    bed.world().sh("iptables -D DOCKER-USER -j RETURN || true");
+    bed.world().sh("iptables -A DOCKER-USER -p tcp -j DROP");
+    assert!(!gets("10.82.0.1", 18600), "what the administrator drops");
+    bed.world().sh("iptables -F DOCKER-USER; iptables -A DOCKER-USER -j RETURN");
+    let ours = bed.world().sh("iptables -S | grep -cw spoke");
+    assert!(ours.trim().parse::<u32>().expect("a number") <= 5, "{ours} rules for one network");
+    bed.remove("one inside served late");
+    bed.docker("network rm ours shut open later");
+    bed.is_clean();
+}
+
+#[test]
+fn dockers_networks_stay_dockers_20_10() {
+    dockers_networks_stay_dockers(Release::V20_10);
+}
+
+#[test]
+fn dockers_networks_stay_dockers_26_1() {
+    dockers_networks_stay_dockers(Release::V26_1);
+}
+
+#[test]
+fn dockers_networks_stay_dockers_28_5() {
+    dockers_networks_stay_dockers(Release::V28_5);
+}
