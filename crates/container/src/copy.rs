@@ -35,15 +35,7 @@ pub(crate) fn copied(lowers: &[PathBuf], upper: &Path) -> Result<PathBuf> {
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(there) if there.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+    netlink::remove_tree(path)
 }
 
 /// Puts `from` over `to`. Neither changes meanwhile, and `to` is ours alone.

@@ -55,12 +55,12 @@ pub(crate) fn unpack(
 
 /// Unpacks the tar; gives its manifest.
 fn archive(reader: &mut dyn Read, into: &Path, limits: &Limits) -> Result<Vec<u8>> {
-    let mut tree = Tree::open(into, Twice::Refused)?;
     let mut budget = Budget::new(limits);
+    let mut tree = Tree::open(into, Twice::Refused, &mut budget)?;
     let mut archive = Archive::new(reader);
     let (mut manifest, mut has_root) = (None, false);
     while let Some(entry) = archive.next()? {
-        budget.take(&entry)?;
+        tree.budget.take(&entry)?;
         match part(&entry)? {
             Part::Nothing => {}
             Part::Manifest if manifest.is_some() => return Err(twice("manifest")),
@@ -68,6 +68,7 @@ fn archive(reader: &mut dyn Read, into: &Path, limits: &Limits) -> Result<Vec<u8
             Part::Root if has_root => return Err(twice("rootfs")),
             Part::Root => has_root = true,
             Part::Below(path) => {
+                tree.budget.check(&path)?;
                 let link = linked(&entry)?;
                 let at =
                     |error: Error| error.context(format!("{:?}", Path::new("rootfs").join(&path)));

@@ -159,7 +159,9 @@ impl Cache {
             // Half a layer must not look like one.
             let trash = self.staging().join(format!("trash-{name}"));
             let path = layers.join(name);
-            let moved = fs::rename(&path, &trash).and_then(|()| fs::remove_dir_all(&trash));
+            let moved = netlink::remove_tree(&trash)
+                .and_then(|()| fs::rename(&path, &trash))
+                .and_then(|()| netlink::remove_tree(&trash));
             moved.map_err(|error| Error::os(format!("removing {}", path.display()), error))?;
         }
         let known: BTreeSet<_> = images.iter().map(|image| &image.id).collect();
@@ -187,7 +189,7 @@ impl Cache {
                 rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             });
             if free {
-                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+                let _ = netlink::remove_tree(&path);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What may be fetched from where, and how much of it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::Proxy;
 
@@ -35,8 +36,14 @@ pub struct Limits {
     pub compressed: u64,
     /// Of everything that is unpacked out of one image, in bytes.
     pub unpacked: u64,
-    /// Files, directories and links in one image.
+    /// Files, directories, also those that only paths name, and links in one image.
     pub entries: usize,
+    /// How many directories one path may lead through.
+    pub depth: usize,
+    /// Of the paths of all entries together, in bytes: what is remembered of an image.
+    pub paths: usize,
+    /// How long the kernel may take to follow all of its paths.
+    pub following: Duration,
     /// Of a manifest, in bytes.
     pub manifest: u64,
     /// How many bytes one compressed byte may become, once there are 64 MiB of them.
@@ -49,6 +56,9 @@ impl Default for Limits {
             compressed: 1 << 30,
             unpacked: 4 << 30,
             entries: 200_000,
+            depth: 128,
+            paths: 64 << 20,
+            following: Duration::from_secs(20),
             manifest: 4 << 20,
             ratio: 400,
         }

@@ -342,3 +342,24 @@ fn the_signed_image_can_be_written() {
         fs::write(path, signed_image()).unwrap();
     }
 }
+
+/// Trees deeper than a process may have files open, or a path can say.
+#[test]
+fn a_deep_layer_is_removed() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    let place = Place::new();
+    let images = place.images(Policy::default());
+    let image = images.get(&place.write("a.aci", &aci("krm.test/a", APP))).unwrap();
+    let open = |above: &dyn std::os::fd::AsFd, name: &Path| {
+        openat(above, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .unwrap()
+    };
+    let mut at = open(&CWD, &image.layers[0]);
+    for _ in 0..3000 {
+        mkdirat(&at, "d", Mode::RWXU).unwrap();
+        at = open(&at, Path::new("d"));
+    }
+    assert_eq!(images.gc(&BTreeSet::new(), Duration::ZERO).unwrap(), [image.id]);
+    assert!(!image.layers[0].exists());
+    assert_eq!(place.staged(), 0);
+}

@@ -14,6 +14,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::{Error, Result};
 
@@ -28,22 +29,64 @@ use crate::Limits;
 pub(crate) struct Budget {
     bytes: u64,
     entries: usize,
+    depth: usize,
+    paths: usize,
+    following: Duration,
 }
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { bytes: limits.unpacked, entries: limits.entries }
+        Self {
+            bytes: limits.unpacked,
+            entries: limits.entries,
+            depth: limits.depth,
+            paths: limits.paths,
+            following: limits.following,
+        }
     }
 
     /// Takes one entry with so many bytes of content off.
     pub(crate) fn take(&mut self, entry: &Entry) -> Result<()> {
-        let too_much = |what: &str| {
-            Error::invalid(format!("it holds more {what} than an image may: is it a bomb?"))
-        };
-        self.entries = self.entries.checked_sub(1).ok_or_else(|| too_much("entries"))?;
+        self.entry()?;
         self.bytes = self.bytes.checked_sub(entry.size).ok_or_else(|| too_much("bytes"))?;
         Ok(())
     }
+
+    /// Takes one entry off, such as a directory that the archive only implies.
+    pub(crate) fn entry(&mut self) -> Result<()> {
+        self.entries = self.entries.checked_sub(1).ok_or_else(|| too_much("entries"))?;
+        Ok(())
+    }
+
+    /// Takes a path off that is remembered.
+    pub(crate) fn path(&mut self, path: &Path) -> Result<()> {
+        let length = path.as_os_str().len();
+        self.paths = self.paths.checked_sub(length).ok_or_else(|| too_much("paths"))?;
+        Ok(())
+    }
+
+    /// Refuses a path that is too deep.
+    pub(crate) fn check(&self, path: &Path) -> Result<()> {
+        match path.components().count() > self.depth {
+            true => Err(Error::invalid(format!(
+                "it holds {:?}…, which lies deeper than {} directories: is it a bomb?",
+                path.iter().take(4).collect::<PathBuf>(),
+                self.depth
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the time off that following a path took.
+    pub(crate) fn follow(&mut self, took: Duration) -> Result<()> {
+        let left = self.following.checked_sub(took);
+        self.following = left.ok_or_else(|| too_much("links and directories to follow"))?;
+        Ok(())
+    }
+}
+
+fn too_much(what: &str) -> Error {
+    Error::invalid(format!("it holds more {what} than an image may: is it a bomb?"))
 }
 
 /// Unpacks a layer of an OCI image (an uncompressed tar) over what is in `into` already; what it
@@ -52,12 +95,13 @@ impl Budget {
 /// # Errors
 /// The archive is broken, holds what no layer may, or exceeds `budget`; `into` is unusable then.
 pub(crate) fn layer(reader: &mut dyn Read, into: &Path, budget: &mut Budget) -> Result<()> {
-    let mut tree = Tree::open(into, Twice::Replaced)?;
+    let mut tree = Tree::open(into, Twice::Replaced, budget)?;
     let mut archive = Archive::new(reader);
     while let Some(entry) = archive.next()? {
-        budget.take(&entry)?;
-        let at = |error: Error| error.context(format!("{:?}", entry.path));
+        tree.budget.take(&entry)?;
+        let at = |error: Error| error.context(format!("\"{}\"", entry.path.escape_ascii()));
         let Some(path) = clean(&entry.path)? else { continue };
+        tree.budget.check(&path)?;
         match whiteout(&path) {
             Some(Whiteout::Opaque(directory)) => tree.clear(directory).map_err(at)?,
             Some(Whiteout::Of(path)) => tree.remove(&path).map_err(at)?,

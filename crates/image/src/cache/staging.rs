@@ -74,6 +74,6 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // What stays is removed by who begins next.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = netlink::remove_tree(&self.path);
     }
 }

@@ -122,6 +122,68 @@ fn limits_hold() {
     }
 }
 
+/// Unpacks `items` within `limits`; what it is refused for.
+fn refusal(items: &[Item<'_>], limits: Limits) -> String {
+    let directory = TempDir::new().unwrap();
+    let mut budget = Budget::new(&limits);
+    let error = layer(&mut tar(items).as_slice(), directory.path(), &mut budget).unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Invalid, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn directories_that_only_paths_name_are_counted() {
+    let paths: Vec<String> = (0..4).map(|top| format!("{top}/{}f", "d/".repeat(20))).collect();
+    let items: Vec<Item<'_>> = paths.iter().map(|path| (&**path, b'0', &b""[..], "")).collect();
+    let made = 4 * 22;
+    let limits = |entries| Limits { entries, ..Limits::default() };
+    let mut budget = Budget::new(&limits(made));
+    let directory = TempDir::new().unwrap();
+    layer(&mut tar(&items).as_slice(), directory.path(), &mut budget).unwrap();
+    let said = refusal(&items, limits(made - 1));
+    assert!(said.contains("entries"), "{said}");
+}
+
+#[test]
+fn what_is_remembered_and_followed_is_bounded() {
+    let items: [Item<'_>; 2] = [("a/b/c", b'0', b"", ""), ("a/.wh..wh..opq", b'0', b"", "")];
+    let said = refusal(&items, Limits { paths: 8, ..Limits::default() });
+    assert!(said.contains("paths"), "{said}");
+    let said = refusal(&items, Limits { following: Duration::ZERO, ..Limits::default() });
+    assert!(said.contains("follow"), "{said}");
+}
+
+#[test]
+fn too_deep_a_path_is_refused() {
+    let deep = |levels: usize| format!("{}f", "d/".repeat(levels - 1));
+    let (most, more) = (deep(128), deep(129));
+    let item = |path: &'static str, name: &str| -> Vec<u8> {
+        let mut bytes = entry(&("long", b'L', format!("{name}\0").as_bytes(), ""));
+        bytes.extend(entry(&(path, b'0', b"", "")));
+        bytes.extend([0; 1024]);
+        bytes
+    };
+    unpack(&[item("x", &most)]).1.unwrap();
+    let error = unpack(&[item("x", &more)]).1.unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Invalid, "{error}");
+    assert!(error.to_string().contains("deeper than 128"), "{error}");
+}
+
+/// A directory is emptied of what came before once, however often an archive asks for it.
+#[test]
+fn the_same_directory_is_cleared_once() {
+    let files: Vec<String> = (0..2000).map(|number| format!("a/{number}")).collect();
+    let mut items: Vec<Item<'_>> = files.iter().map(|path| (&**path, b'0', &b""[..], "")).collect();
+    items.extend((0..2000).map(|_| -> Item<'_> { ("a/.wh..wh..opq", b'0', b"", "") }));
+    let directory = TempDir::new().unwrap();
+    let mut budget = Budget::new(&Limits::default());
+    let before = budget.following;
+    layer(&mut tar(&items).as_slice(), directory.path(), &mut budget).unwrap();
+    // 4,000,000 looks at files take seconds.
+    assert!(before.saturating_sub(budget.following) < Duration::from_secs(2));
+    assert!(directory.path().join("a/1999").exists());
+}
+
 #[test]
 fn a_bomb_is_stopped() {
     let bomb = gzip(&vec![0; 100 << 20]);

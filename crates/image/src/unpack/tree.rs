@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use model::{Error, Result};
 use rustix::fs::{
@@ -14,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Entry, Kind};
+use super::{Budget, Entry, Kind};
 
 /// What happens to a path that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,14 @@ pub(crate) enum Twice {
 }
 
 /// A directory that is being filled.
-pub(crate) struct Tree {
+pub(crate) struct Tree<'b> {
     root: OwnedFd,
+    pub(crate) budget: &'b mut Budget,
     twice: Twice,
     /// What this archive brought.
     made: HashSet<PathBuf>,
+    /// Where nothing is left of what was there before.
+    cleared: HashSet<PathBuf>,
     /// The directory that was written to last: archives come sorted.
     last: Option<(PathBuf, OwnedFd)>,
     /// Whether files can be given away.
@@ -38,16 +42,18 @@ pub(crate) struct Tree {
     buffer: Vec<u8>,
 }
 
-impl Tree {
+impl<'b> Tree<'b> {
     /// Fills the directory `path`.
-    pub(crate) fn open(path: &Path, twice: Twice) -> Result<Self> {
+    pub(crate) fn open(path: &Path, twice: Twice, budget: &'b mut Budget) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| os("opening", path, errno))?;
         Ok(Self {
             root,
+            budget,
             twice,
             made: HashSet::new(),
+            cleared: HashSet::new(),
             last: None,
             is_root: rustix::process::geteuid().is_root(),
             buffer: vec![0; 1 << 17],
@@ -62,15 +68,10 @@ impl Tree {
         link: Option<&Path>,
         content: &mut dyn Read,
     ) -> Result<()> {
-        if !self.made.insert(path.to_owned()) && self.twice == Twice::Refused {
+        if self.made.contains(path) && self.twice == Twice::Refused {
             return Err(Error::invalid("it is in the archive twice"));
         }
-        if self.twice == Twice::Replaced {
-            // A directory stays where only what is in it was named.
-            let above = path.ancestors().skip(1).take_while(|above| !self.made.contains(*above));
-            let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
-            self.made.extend(above);
-        }
+        self.remember(path)?;
         let name = name(path)?;
         self.make_way(path, name, entry.kind)?;
         let parent = self.parent(path)?;
@@ -97,6 +98,20 @@ impl Tree {
         self.adorn(&parent, path, entry)
     }
 
+    /// Knows that this archive brought `path`, and in a layer what is above: a directory stays where
+    /// only what is in it was named.
+    fn remember(&mut self, path: &Path) -> Result<()> {
+        let levels = if self.twice == Twice::Replaced { usize::MAX } else { 1 };
+        for path in path.ancestors().take(levels) {
+            if self.made.contains(path) {
+                break;
+            }
+            self.budget.path(path)?;
+            self.made.insert(path.to_owned());
+        }
+        Ok(())
+    }
+
     /// Removes what lies at `path`, except what this archive brought.
     pub(crate) fn remove(&mut self, path: &Path) -> Result<()> {
         let Some(parent) = self.existing(path)? else { return Ok(()) };
@@ -106,8 +121,13 @@ impl Tree {
 
     /// Empties the directory `path`, except of what this archive brought.
     pub(crate) fn clear(&mut self, path: &Path) -> Result<()> {
+        if self.cleared.contains(path) {
+            return Ok(());
+        }
+        self.budget.path(path)?;
+        self.cleared.insert(path.to_owned());
         self.last = None;
-        match self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY) {
+        match self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)? {
             Ok(directory) => self.clear_open(&directory, path),
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(escape(path, errno)),
@@ -197,12 +217,14 @@ impl Tree {
             return Err(Error::invalid("something else of that path is in the archive"));
         }
         self.last = None;
-        remove_all(&parent, name).map_err(|errno| os("replacing", path, errno))
+        netlink::remove_tree_at(&parent, name)
+            .map_err(|error| Error::os(format!("replacing {path:?}"), error))
     }
 
-    fn remove_below(&self, parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
+    fn remove_below(&mut self, parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
         if !self.made.contains(path) {
-            return remove_all(parent, name).map_err(|errno| os("removing", path, errno));
+            return netlink::remove_tree_at(parent, name)
+                .map_err(|error| Error::os(format!("removing {path:?}"), error));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -212,9 +234,13 @@ impl Tree {
         }
     }
 
-    fn clear_open(&self, directory: &OwnedFd, path: &Path) -> Result<()> {
+    /// As deep as an archive may be, no more.
+    fn clear_open(&mut self, directory: &OwnedFd, path: &Path) -> Result<()> {
+        let mut begun = Instant::now();
         for name in names(directory).map_err(|errno| os("reading", path, errno))? {
+            self.budget.follow(begun.elapsed())?;
             self.remove_below(directory, &name, &path.join(&name))?;
+            begun = Instant::now();
         }
         Ok(())
     }
@@ -228,7 +254,7 @@ impl Tree {
         {
             return again(fd);
         }
-        let fd = match self.open_directory(directory) {
+        let fd = match self.open_directory(directory)? {
             Ok(fd) => fd,
             Err(Errno::NOENT) => self.make_directory(directory)?,
             Err(errno) => return Err(escape(directory, errno)),
@@ -241,32 +267,35 @@ impl Tree {
     fn make_directory(&mut self, path: &Path) -> Result<OwnedFd> {
         let mut whole = PathBuf::new();
         for part in path {
-            let parent = self.open_directory(&whole).map_err(|errno| escape(path, errno))?;
+            let parent = self.open_directory(&whole)?.map_err(|errno| escape(path, errno))?;
             whole.push(part);
             let made = rustix::fs::mkdirat(&parent, part, Mode::from_raw_mode(0o755));
             match made {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => self.budget.entry()?,
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(os("making", &whole, errno)),
             }
         }
-        self.open_directory(path).map_err(|errno| escape(path, errno))
+        self.open_directory(path)?.map_err(|errno| escape(path, errno))
     }
 
     /// The directory that `path` is in, if it is there.
-    fn existing(&self, path: &Path) -> Result<Option<OwnedFd>> {
+    fn existing(&mut self, path: &Path) -> Result<Option<OwnedFd>> {
         let directory = path.parent().unwrap_or(Path::new(""));
-        match self.open_directory(directory) {
+        match self.open_directory(directory)? {
             Ok(fd) => Ok(Some(fd)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(escape(directory, errno)),
         }
     }
 
-    fn open_directory(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+    fn open_directory(&mut self, path: &Path) -> Result<rustix::io::Result<OwnedFd>> {
         self.resolve(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    fn resolve(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    /// Opens `path`; an error of its own if following paths has taken too long by now.
+    fn resolve(&mut self, path: &Path, flags: OFlags) -> Result<rustix::io::Result<OwnedFd>> {
+        let begun = Instant::now();
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
@@ -275,7 +304,10 @@ impl Tree {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), how) {
                 // Somebody renames something somewhere, and the path has a link with `..` in it.
                 Err(Errno::AGAIN) if tries > 0 => tries -= 1,
-                result => return result,
+                result => {
+                    self.budget.follow(begun.elapsed())?;
+                    return Ok(result);
+                }
             }
         }
     }
@@ -295,20 +327,6 @@ fn entry_end(content: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
-}
-
-fn remove_all(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
-    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-    for child in names(&directory)? {
-        remove_all(&directory, &child)?;
-    }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
 fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {

@@ -1,6 +1,5 @@
 //! A plugin container that runs: found, started, started again, or replaced.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -332,12 +331,8 @@ pub(super) fn calls(directory: &Path, generation: &str) -> PathBuf {
 }
 
 fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::os(format!("removing {}", path.display()), cause))
-        }
-        _ => Ok(()),
-    }
+    let failed = |cause| Error::os(format!("removing {}", path.display()), cause);
+    netlink::remove_tree(path).map_err(failed)
 }
 
 fn busy(key: &Key) -> Error {
