@@ -18,12 +18,14 @@ use crate::directory::Directory;
 use crate::idle;
 use crate::inside::Inside;
 use crate::rootfs::OF_HOST;
+use crate::rootfs::mask::{MASKED, READ_ONLY};
+use crate::seccomp;
 use crate::spec::{Devices, Mount, Process, Propagation, Root, Spec};
 
 /// Writes the bundle of `spec` into `directory`. Layers are copied, because an overlay would have
 /// to be mounted on the host.
 pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
-    let Root::Layers { lowers, upper } = &spec.root;
+    let Root::Layers { lowers, upper, .. } = &spec.root;
     if lowers.is_empty() {
         let what = format!("container {} has no layer to be made of", spec.name);
         return Err(Error::invalid(what));
@@ -38,7 +40,7 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
     }
     let process = spec.process.as_ref().unwrap_or(&idle);
     let mounts = mounts(spec, &root)?;
-    let document = json!({
+    let mut document = json!({
         "ociVersion": "1.0.2",
         "process": self::process(process, spec)?,
         "root": {"path": text(root.as_os_str())?, "readonly": spec.read_only},
@@ -50,9 +52,24 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
             "resources": {"devices": [{"allow": true, "access": "rwm"}]},
         },
     });
+    if let Some(mask) = spec.capabilities.mask() {
+        confine(&mut document["linux"], mask);
+    }
     let path = directory.path("config.json");
     let written = fs::write(&path, document.to_string());
     written.map_err(|error| Error::os(format!("writing {}", path.display()), error))
+}
+
+/// What [`crate::rootfs`] and [`crate::seccomp`] do without a runtime. Of `/proc/sys`, each part but
+/// `net` is named: runtimes mount nothing over what they made read-only.
+fn confine(linux: &mut Value, mask: u64) {
+    let below = ["abi", "debug", "dev", "fs", "kernel", "user", "vm"];
+    let below = below.iter().map(|name| format!("/proc/sys/{name}"));
+    let others = READ_ONLY.iter().filter(|path| **path != "/proc/sys").map(ToString::to_string);
+    let read_only: Vec<_> = others.chain(below).collect();
+    linux["maskedPaths"] = json!(MASKED);
+    linux["readonlyPaths"] = json!(read_only);
+    linux["seccomp"] = seccomp::of_oci(mask);
 }
 
 /// Puts the idle program there, whatever a container has left in its place.

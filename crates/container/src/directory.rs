@@ -5,11 +5,12 @@
 //! | `lock` | held (flock(2)) while a container is being started, by the starter and by the new init |
 //! | `running` | the init, and what calls need to know |
 //! | `ended` | how the main process ended, written by the init |
+//! | `cgroups` | the cgroups that were made for it |
 //! | `log`, `log.1` | what the main process writes |
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -98,16 +99,52 @@ impl Directory {
         written.map_err(|error| Error::os(format!("writing {}", path.display()), error))
     }
 
+    /// Writes paths, a line each, into the file `name`.
+    pub(crate) fn write_list<'p>(
+        &self,
+        name: &str,
+        paths: impl Iterator<Item = &'p Path>,
+    ) -> Result<()> {
+        let path = self.path(name);
+        let text: String = paths.map(|path| format!("{}\n", path.display())).collect();
+        fs::write(&path, text)
+            .map_err(|error| Error::os(format!("writing {}", path.display()), error))
+    }
+
+    /// What [`Directory::write_list`] wrote; nothing if it wrote nothing.
+    pub(crate) fn list(&self, name: &str) -> Result<Vec<PathBuf>> {
+        let text = self.read(name)?.unwrap_or_default();
+        Ok(text.lines().map(PathBuf::from).collect())
+    }
+
+    /// Adds `lines` to the log.
+    pub(crate) fn log(&self, lines: &[String]) -> Result<()> {
+        let path = self.path("log");
+        let failed = |error| Error::os(format!("writing {}", path.display()), error);
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut text = lines.join("\n");
+        text.push('\n');
+        let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        opened.and_then(|mut log| log.write_all(text.as_bytes())).map_err(failed)
+    }
+
+    /// Removes the file `name`.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::os(format!("removing {}", path.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes what a container that has ended, or never began, left here.
     pub(crate) fn clear(&self) -> Result<()> {
         for name in ["running", "running.new", "ended"] {
-            let path = self.path(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::os(format!("removing {}", path.display()), error));
-                }
-                _ => {}
-            }
+            self.remove(name)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use model::{Error, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::cgroup::{self, Cgroups};
 use crate::directory::{Directory, Record};
 use crate::ending::{Ended, Ending};
 use crate::line::ready;
@@ -92,7 +93,10 @@ impl Engine {
 
 impl Running {
     fn find(directory: &Directory) -> Result<Option<Self>> {
-        let Some(record) = directory.record()? else { return Ok(None) };
+        let Some(record) = directory.record()? else {
+            // One that never began may have left them.
+            return cgroup::remove(directory).map(|()| None);
+        };
         if !record.is_running() {
             return Self::bury(directory, &record).map(|()| None);
         }
@@ -117,8 +121,14 @@ impl Running {
         Ok(Self { directory, record, pidfd, inside })
     }
 
-    /// Ends what a runtime ran whose keeper was killed.
+    /// Removes what a container that has ended left outside of its directory.
     fn bury(directory: &Directory, record: &Record) -> Result<()> {
+        Self::end_kept(directory, record)?;
+        cgroup::remove(directory)
+    }
+
+    /// Ends what a runtime ran whose keeper was killed.
+    fn end_kept(directory: &Directory, record: &Record) -> Result<()> {
         match &record.runtime {
             Some((program, name)) => runtime::delete(directory, program, name),
             None => Ok(()),
@@ -149,7 +159,8 @@ impl Running {
         }
         let program = Program::new(process, self.record.privileges)?;
         let init = self.inside.as_ref().unwrap_or(&self.pidfd);
-        exec::exec(init.as_fd(), &program, input, bounds)
+        let cgroups = Cgroups::of(&self.directory)?;
+        exec::exec(&exec::Container { init: init.as_fd(), cgroups }, &program, input, bounds)
     }
 
     /// Ends the container: SIGTERM to its main process, and SIGKILL to all after `grace`. Done if
@@ -161,7 +172,7 @@ impl Running {
         for (signal, limit) in [(Signal::TERM, grace), (Signal::KILL, BURIAL)] {
             if signal == Signal::KILL && !self.has_ended() {
                 // The keeper sees the end of what it kept.
-                Self::bury(&self.directory, &self.record)?;
+                Self::end_kept(&self.directory, &self.record)?;
                 if self.inside.is_some() && ready(&self.pidfd, Instant::now() + BURIAL) {
                     return Ok(());
                 }

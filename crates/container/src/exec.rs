@@ -18,6 +18,7 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
+use crate::cgroup::Cgroups;
 use crate::ending::{Ended, Ending};
 use crate::fault::{Doing, Fault};
 use crate::init::ending;
@@ -34,13 +35,22 @@ const DYING: Duration = Duration::from_millis(500);
 /// How long a shim may take to end what it started.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// Runs `program` in the container whose init is behind `init`.
+/// What is called into.
+pub(crate) struct Container<'c> {
+    /// Its first process.
+    pub(crate) init: BorrowedFd<'c>,
+    /// Where its processes are.
+    pub(crate) cgroups: Cgroups,
+}
+
+/// Runs `program` in `container`.
 pub(crate) fn exec(
-    init: BorrowedFd<'_>,
+    container: &Container<'_>,
     program: &Program,
     input: &[u8],
     bounds: &Bounds,
 ) -> Result<Ended> {
+    let init = container.init;
     let deadline = Instant::now() + bounds.limit;
     let input = start::input(input)?;
     let failed = |errno: Errno| Error::os("calling into a container", errno.into());
@@ -48,7 +58,7 @@ pub(crate) fn exec(
     let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (line, far) = Line::pair().map_err(failed)?;
     let files = Files { input: input.as_fd(), output: output.as_fd(), errors: errors.as_fd() };
-    let shim = fork_inside(init, || shim(init, program, files, &far))?;
+    let shim = fork_inside(container, || shim(container, program, files, &far))?;
     drop((output, errors, far));
     let mut call = Call {
         line,
@@ -73,7 +83,8 @@ pub(crate) fn exec(
 
 /// Forks a child that is in the process namespace of `init`. The caller's other children are where
 /// they always are: who enters the namespace is a process between, which ends.
-fn fork_inside(init: BorrowedFd<'_>, child: impl FnOnce()) -> Result<Pid> {
+fn fork_inside(container: &Container<'_>, child: impl FnOnce()) -> Result<Pid> {
+    let init = container.init;
     let failed = |errno: Errno| Error::os("entering the processes of a container", errno.into());
     let traces = Traces::find()?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
@@ -123,13 +134,16 @@ fn gone() -> Error {
 }
 
 /// What the shim does.
-fn shim(init: BorrowedFd<'_>, program: &Program, files: Files<'_>, line: &Line) {
-    let mut kept =
-        [init, files.input, files.output, files.errors, line.as_fd()].map(|fd| fd.as_raw_fd());
+fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &Line) {
+    let mut kept: Vec<_> = [container.init, files.input, files.output, files.errors, line.as_fd()]
+        .map(|fd| fd.as_raw_fd())
+        .into_iter()
+        .chain(container.cgroups.files().iter().map(AsRawFd::as_raw_fd))
+        .collect();
     sys::close_all_but(&mut kept);
     sys::reset_signals();
     let _ = setsid();
-    let (pid, end) = match enter_and_spawn(init, program, files) {
+    let (pid, end) = match enter_and_spawn(container, program, files) {
         Ok(started) => started,
         Err(fault) => {
             let _ = line.say(&Message::Failed(fault));
@@ -148,11 +162,12 @@ fn shim(init: BorrowedFd<'_>, program: &Program, files: Files<'_>, line: &Line) 
 }
 
 fn enter_and_spawn(
-    init: BorrowedFd<'_>,
+    container: &Container<'_>,
     program: &Program,
     files: Files<'_>,
 ) -> Result<(Pid, OwnedFd), Fault> {
-    let entered = move_into_thread_name_spaces(init, ThreadNameSpaceType::MOUNT);
+    container.cgroups.enter()?;
+    let entered = move_into_thread_name_spaces(container.init, ThreadNameSpaceType::MOUNT);
     entered.doing("entering the mounts of a container")?;
     set_child_subreaper(Some(Pid::INIT)).doing("becoming a reaper")?;
     let pid = program.spawn(files)?;

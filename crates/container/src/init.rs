@@ -10,6 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setsid, wait};
 use rustix::thread::UnshareFlags;
 
+use crate::cgroup::Cgroups;
 use crate::ending::Ending;
 use crate::fault::{Doing, Fault};
 use crate::line::{Line, Message};
@@ -32,8 +33,7 @@ pub(crate) struct Init<'s> {
     /// Its file system; `None` where an OCI runtime makes it.
     pub(crate) plan: Option<&'s Plan>,
     pub(crate) main: Option<&'s Program>,
-    /// A file of a cgroup that takes processes.
-    pub(crate) cgroup: Option<BorrowedFd<'s>>,
+    pub(crate) cgroups: &'s Cgroups,
 }
 
 impl Init<'_> {
@@ -41,8 +41,8 @@ impl Init<'_> {
     pub(crate) fn files(&self) -> Vec<RawFd> {
         [self.line.as_fd(), self.lock, self.directory, self.ended, self.input]
             .iter()
-            .chain(&self.cgroup)
             .map(AsRawFd::as_raw_fd)
+            .chain(self.cgroups.files().iter().map(AsRawFd::as_raw_fd))
             .collect()
     }
 
@@ -81,9 +81,7 @@ impl Init<'_> {
 
     /// `None` if the starter is gone.
     fn begin(&self) -> Result<Option<Life>, Fault> {
-        if let Some(cgroup) = self.cgroup {
-            write(cgroup, b"0").doing("entering the cgroup")?;
-        }
+        self.cgroups.enter()?;
         if let Some(plan) = self.plan {
             plan.enter()?;
         }

@@ -6,6 +6,7 @@
 
 mod bundle;
 mod capability;
+mod cgroup;
 mod copy;
 mod directory;
 mod ending;
@@ -21,6 +22,7 @@ mod program;
 mod rootfs;
 pub mod rootless;
 mod runtime;
+mod seccomp;
 mod spec;
 mod start;
 mod sys;
@@ -30,4 +32,6 @@ mod tree;
 pub use capability::{Capabilities, Capability};
 pub use ending::{Ended, Ending};
 pub use engine::{Engine, Running};
-pub use spec::{Bounds, ContainerName, Devices, Mount, Process, Propagation, Root, Spec};
+pub use spec::{
+    Bounds, ContainerName, Devices, Mount, Process, Propagation, Resources, Root, Spec,
+};

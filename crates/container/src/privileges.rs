@@ -10,12 +10,15 @@ use rustix::thread::{
 };
 
 use crate::fault::{Doing, Fault};
+use crate::seccomp;
 use crate::spec::Process;
+use crate::sys;
 
 /// What all processes of a container may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Privileges {
-    /// Capabilities as a mask; `None` for all that the caller has.
+    /// Capabilities as a mask, beside which system calls are filtered; `None` for all that the
+    /// caller has.
     pub(crate) capabilities: Option<u64>,
     pub(crate) no_new_privileges: bool,
 }
@@ -36,6 +39,10 @@ impl User {
 
 /// Makes the calling process `user` with `privileges`, and with nothing else.
 pub(crate) fn assume(user: &User, privileges: Privileges) -> Result<(), Fault> {
+    // While it may: without the right to do this one would have to give up all others for good.
+    if let Some(mask) = privileges.capabilities {
+        sys::filter(&seccomp::filter(mask)).doing("filtering system calls")?;
+    }
     let all = capabilities(None).doing("reading capabilities")?.permitted;
     let set = privileges.capabilities.map_or(all, CapabilitySet::from_bits_retain);
     umask(rustix::fs::Mode::from_raw_mode(0o022));

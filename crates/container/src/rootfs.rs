@@ -1,10 +1,12 @@
 //! A container's file system, made in a mount namespace of its own: nothing is mounted in the host's.
 
+pub(crate) mod mask;
+
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, open};
+use rustix::fs::{CWD, Mode, OFlags, fstat, mkdir, open};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
@@ -29,6 +31,8 @@ const LINKS: [(&str, &str); 5] = [
     ("/dev/stderr", "/proc/self/fd/2"),
     ("/dev/ptmx", "pts/ptmx"),
 ];
+/// Every file, however small, takes memory.
+const BYTES_PER_INODE: u64 = 4096;
 /// Files of the host that an image that lacks them gets.
 pub(crate) const OF_HOST: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
@@ -39,11 +43,13 @@ pub(crate) struct Plan {
     pub(crate) lowers: Vec<PathBuf>,
     /// Where changes go and where overlayfs works; `None` if the only layer takes them itself.
     pub(crate) upper: Option<(PathBuf, PathBuf)>,
+    /// Where the changes are kept in memory instead, and how many bytes of them.
+    pub(crate) room: Option<(PathBuf, u64)>,
     /// Where it is put together.
     pub(crate) at: PathBuf,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) devices: Devices,
-    /// Whether `/sys` can be written.
+    /// Whether `/sys` and all of `/proc` can be written.
     pub(crate) system: bool,
     pub(crate) read_only: bool,
 }
@@ -55,7 +61,12 @@ impl Plan {
         let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
         mount_change("/", slave).doing("keeping mounts from the host")?;
         match &self.upper {
-            Some((upper, work)) => self.overlay(upper, work)?,
+            Some((upper, work)) => {
+                if let Some((at, room)) = &self.room {
+                    in_memory(at, *room, &[upper, work])?;
+                }
+                self.overlay(upper, work)?;
+            }
             None => self.bind_only_layer()?,
         }
         directory(&self.at).map(Inside::new)
@@ -113,9 +124,30 @@ impl Plan {
         let target = root.make(Path::new("/proc"), Target::Directory)?;
         let proc = processes().doing("mounting /proc")?;
         attach(&proc, target).doing("mounting /proc")?;
+        if !self.system {
+            mask::settings(root)?;
+        }
         let how = Bind { read_only: !self.system, propagation: Propagation::Slave };
-        bind(root, Path::new("/sys"), Path::new("/sys"), &how)
+        bind(root, Path::new("/sys"), Path::new("/sys"), &how)?;
+        if !self.system {
+            mask::hide(root)?;
+        }
+        Ok(())
     }
+}
+
+/// A file system in memory at `at` with the directories `below` in it.
+fn in_memory(at: &Path, room: u64, below: &[&Path]) -> Result<(), Fault> {
+    let about = || format!("mounting a file system in memory on {}", at.display());
+    let (size, inodes) = (room.to_string(), (room / BYTES_PER_INODE).to_string());
+    let options = [("mode", "755"), ("size", size.as_str()), ("nr_inodes", inodes.as_str())];
+    let how = MountAttrFlags::empty();
+    let made = fresh("tmpfs", &options, how).doing(about())?;
+    attach(&made, directory(at)?).doing(about())?;
+    for path in below {
+        mkdir(*path, Mode::from_raw_mode(0o755)).doing(about())?;
+    }
+    Ok(())
 }
 
 struct Bind {

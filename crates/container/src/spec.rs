@@ -58,7 +58,8 @@ pub struct Spec {
     /// Its main process, with whose end the container ends. `None`: it lives until it is stopped,
     /// for the sake of [`crate::Running::exec`] alone.
     pub process: Option<Process>,
-    /// What its processes may do. With [`Capabilities::All`] `/sys` can be written, too.
+    /// What its processes may do. With [`Capabilities::All`] `/sys` and all of `/proc` can be
+    /// written, and no system call is refused.
     pub capabilities: Capabilities,
     /// Whether no program in it can give more rights than its caller has (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
@@ -66,6 +67,22 @@ pub struct Spec {
     pub devices: Devices,
     /// A directory of a cgroup file system that its processes are put into; the caller's if none.
     pub cgroup: Option<PathBuf>,
+    /// What it may use, where the host has cgroups that the caller may change.
+    pub limits: Option<Resources>,
+}
+
+/// What a container may use at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Processes and threads.
+    pub processes: u32,
+    /// Memory, in bytes, with what it keeps in file systems in memory.
+    pub memory: u64,
+}
+
+impl Resources {
+    /// Of a network plugin: far more than any known one takes.
+    pub const OF_NETWORK_PLUGIN: Self = Self { processes: 512, memory: 512 << 20 };
 }
 
 /// Where a container's file system comes from.
@@ -80,6 +97,9 @@ pub enum Root {
         /// one start to the next. Made if missing. Where overlayfs is impossible, the layers are
         /// copied into it.
         upper: PathBuf,
+        /// How many bytes the container can write. They are in memory then, and gone when it ends;
+        /// of `upper` only the place is used. `None`: as much as there is room for, and kept.
+        room: Option<u64>,
     },
 }
 

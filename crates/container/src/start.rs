@@ -5,7 +5,7 @@
 //! has ended, because the init holds the lock until then.
 
 use std::ffi::CStr;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use rustix::process::{
 };
 
 use crate::capability::Capabilities;
+use crate::cgroup::Cgroups;
 use crate::copy;
 use crate::directory::{Directory, Record, boot};
 use crate::fault::{Class, Fault};
@@ -52,7 +53,7 @@ pub(crate) fn start(
             Start { directory, lock, spec, main: main.as_ref(), input: &input, runtime: None };
         match started.once(Some(&plan), privileges) {
             Err(Failure::Fault(fault)) if fault.class == Class::Overlay && plan.upper.is_some() => {
-                let Root::Layers { lowers, upper } = &spec.root;
+                let Root::Layers { lowers, upper, .. } = &spec.root;
                 plan.lowers = vec![copy::copied(lowers, upper)?];
                 plan.upper = None;
             }
@@ -98,7 +99,7 @@ pub(crate) fn privileges(spec: &Spec) -> Privileges {
 
 /// Where everything comes, with the directories that it takes made.
 pub(crate) fn plan(directory: &Directory, spec: &Spec) -> Result<Plan> {
-    let Root::Layers { lowers, upper } = &spec.root;
+    let Root::Layers { lowers, upper, room } = &spec.root;
     if lowers.is_empty() {
         let what = format!("container {} has no layer to be made of", spec.name);
         return Err(Error::invalid(what));
@@ -111,6 +112,7 @@ pub(crate) fn plan(directory: &Directory, spec: &Spec) -> Result<Plan> {
     Ok(Plan {
         lowers: lowers.clone(),
         upper: Some((changes, work)),
+        room: room.map(|room| (upper.clone(), room)),
         at,
         mounts: spec.mounts.clone(),
         devices: spec.devices,
@@ -166,7 +168,7 @@ impl Start<'_> {
         let at =
             held(&self.directory.path("")).map_err(|errno| self.failed("opening it", errno))?;
         let ended = self.directory.new_ended()?;
-        let cgroup = self.cgroup()?;
+        let cgroups = self.cgroups()?;
         let init = Init {
             line: &other,
             lock: self.lock.as_fd(),
@@ -175,7 +177,7 @@ impl Start<'_> {
             input: self.input.as_fd(),
             plan,
             main: self.main,
-            cgroup: cgroup.as_ref().map(AsFd::as_fd),
+            cgroups: &cgroups,
         };
         let traces = Traces::find()?;
         let name = format!("spoke-plugin: {}", self.spec.name);
@@ -204,13 +206,19 @@ impl Start<'_> {
         Err(Failure::Error(Error::try_again(what)))
     }
 
-    fn cgroup(&self) -> Result<Option<OwnedFd>> {
-        let Some(cgroup) = &self.spec.cgroup else { return Ok(None) };
-        let path: PathBuf = cgroup.join("cgroup.procs");
-        let opened = OpenOptions::new().write(true).open(&path);
-        let opened =
-            opened.map_err(|error| Error::os(format!("opening {}", path.display()), error));
-        Ok(Some(opened?.into()))
+    /// What it is to be in. An OCI runtime makes those that limit it itself.
+    fn cgroups(&self) -> Result<Cgroups> {
+        let given = self.spec.cgroup.as_deref().map(Cgroups::given).transpose()?;
+        let made = match &self.spec.limits {
+            Some(limits) if self.runtime.is_none() => {
+                let name = self.spec.name.as_str();
+                let (made, lacking) = Cgroups::make(self.directory, name, limits)?;
+                self.directory.log(&lacking)?;
+                made
+            }
+            _ => Cgroups::none(),
+        };
+        Ok(made.with(given))
     }
 
     fn failed(&self, doing: &str, errno: Errno) -> Error {

@@ -13,6 +13,8 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
+use crate::seccomp::Filter;
+
 /// What [`fork`] returned in.
 pub(crate) enum Side {
     /// The new process, with all signals blocked. It must end with [`exit`], whatever happens.
@@ -190,6 +192,22 @@ pub(crate) fn execute(path: &CStr, args: &[CString], env: &[CString]) -> Errno {
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Subjects the calling process, and all that comes of it, to `filter` for good (seccomp(2)).
+#[allow(unsafe_code)]
+pub(crate) fn filter(filter: &Filter) -> Result<(), Errno> {
+    let program = filter.instructions();
+    let length = u16::try_from(program.len()).map_err(|_| Errno::TOOBIG)?;
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    // SAFETY: `Instruction` has the layout of `struct sock_filter`; the kernel reads as many of them
+    // as there are, and keeps a copy.
+    done(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+    })
 }
 
 /// `struct mount_attr` (mount_setattr(2)).

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::{BOUNDS, Lab, call, eventually, marked, said, sh};
-use container::{Bounds, Ending, Process};
+use container::{Bounds, Capabilities, Ending, Process, Spec};
 use model::Kind;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{ForkResult, fork};
@@ -110,7 +110,8 @@ const TREE: &str = "(sleep MARK &) ; setsid sleep MARK & setsid sh -c 'trap \"\"
 #[test]
 fn the_limit_ends_the_whole_tree() {
     let lab = Lab::new();
-    let running = lab.start();
+    let all = Spec { capabilities: Capabilities::All, ..lab.spec() };
+    let running = lab.engine.start(&lab.directory(), &all, b"").unwrap();
     for broken in ["", "umount /proc; "] {
         let mark = format!("1{}.25", std::process::id());
         let script = format!("{broken}{}", TREE.replace("MARK", &mark));

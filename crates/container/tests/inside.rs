@@ -111,7 +111,8 @@ fn a_namespace_that_is_made_later_is_visible() {
     in_own_mounts(|| {
         let v = volume.display();
         shell(&format!("mount --bind {v} {v} && mount --make-shared {v}"));
-        let running = lab.start();
+        let spec = Spec { capabilities: Capabilities::All, ..lab.spec() };
+        let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
         shell(&format!("touch {v}/pod && mount --bind /proc/self/ns/uts {v}/pod"));
         let host = fs::read_link("/proc/self/ns/uts").unwrap();
         assert_eq!(format!("nsfs {}", host.display()), {
@@ -181,6 +182,7 @@ fn without_overlayfs_layers_are_copied() {
         spec.root = container::Root::Layers {
             lowers: vec![home.join("layer")],
             upper: home.join("m/upper"),
+            room: None,
         };
         let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
         said(&running, "echo mine > /bin/mine");

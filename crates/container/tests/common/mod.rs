@@ -60,6 +60,7 @@ impl Lab {
             root: Root::Layers {
                 lowers: vec![self.home.path().join("layer")],
                 upper: self.home.path().join("upper"),
+                room: None,
             },
             read_only: false,
             mounts: vec![Mount::Bind {
@@ -73,6 +74,7 @@ impl Lab {
             no_new_privileges: true,
             devices: Devices::Minimal,
             cgroup: None,
+            limits: None,
         }
     }
 

@@ -5,7 +5,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use container::{Capabilities, Capability, Devices, Mount, Process, Propagation, Root, Spec};
+use container::{
+    Capabilities, Capability, Devices, Mount, Process, Propagation, Resources, Root, Spec,
+};
 use image::{App, CapabilityChange, Image, MountPoint};
 use model::{Error, Result};
 
@@ -14,6 +16,9 @@ use crate::{call, volume};
 
 /// Where what a plugin keeps is mounted.
 const STATE: &str = "/var/lib/cni";
+
+/// How much a plugin that is not privileged can write where nothing is mounted, in bytes.
+const ROOM: u64 = 64 << 20;
 
 /// A container that can be started.
 pub(super) struct Plan {
@@ -48,6 +53,7 @@ pub(super) fn plan(
         root: Root::Layers {
             lowers: image.layers.clone(),
             upper: directory.join(format!("{generation}.root")),
+            room: (!is_privileged).then_some(ROOM),
         },
         read_only: false,
         mounts: mounts(pod, wanted, app, &directory.join("volume")),
@@ -56,6 +62,7 @@ pub(super) fn plan(
         no_new_privileges: no_new,
         devices: if is_privileged { Devices::Host } else { Devices::Minimal },
         cgroup: None,
+        limits: (!is_privileged).then_some(Resources::OF_NETWORK_PLUGIN),
     };
     let needs_setup = spec.process.is_none() && matches!(wanted.main, Main::OfImage(_));
     Ok(Plan { spec, stdin, needs_setup })

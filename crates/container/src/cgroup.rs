@@ -1,0 +1,252 @@
+//! A cgroup for each container that is not privileged: how many processes and how much memory it may
+//! have (cgroups(7), versions 1 and 2, and both at once).
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::io::write;
+
+use crate::directory::Directory;
+use crate::fault::{Doing, Fault};
+use crate::spec::Resources;
+
+/// Where all of them are, in each hierarchy.
+const ABOVE: &str = "spoke";
+/// The file of a container's directory that names its cgroups.
+const NAMES: &str = "cgroups";
+
+/// How long the kernel may take to see that the last process has left a cgroup.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is asked meanwhile.
+const BETWEEN: Duration = Duration::from_millis(2);
+
+/// One controller, and what to write where.
+struct Controller {
+    name: &'static str,
+    /// The file of version 1, that of version 2, and what is written to either.
+    files: (&'static str, &'static str),
+    value: u64,
+}
+
+/// A hierarchy that is mounted.
+#[derive(Debug, PartialEq, Eq)]
+struct Hierarchy {
+    at: PathBuf,
+    /// `None` in version 2, where all may be in one.
+    controllers: Option<Vec<String>>,
+}
+
+/// The cgroups of one container, open for processes to enter.
+#[derive(Debug)]
+pub(crate) struct Cgroups(Vec<OwnedFd>);
+
+impl Cgroups {
+    /// None.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// New ones with `limits` for the container in `directory`, which remembers them; and in words
+    /// what cannot be limited here.
+    pub(crate) fn make(
+        directory: &Directory,
+        name: &str,
+        limits: &Resources,
+    ) -> Result<(Self, Vec<String>)> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        remove(directory)?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{name}-{}-{count}", std::process::id());
+        let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let hierarchies = hierarchies(&info);
+        let (mut paths, mut lacking) = (Vec::new(), Vec::new());
+        for controller in controllers(limits) {
+            match find(&hierarchies, controller.name) {
+                Some(hierarchy) => paths.push((hierarchy.at.join(ABOVE).join(&name), controller)),
+                None => lacking.push(format!("no limit of {}: no such cgroup", controller.name)),
+            }
+        }
+        // Whoever dies now leaves what the next one can find.
+        directory.write_list(NAMES, paths.iter().map(|(path, _)| path.as_path()))?;
+        for (path, controller) in &paths {
+            if let Err(error) = limit(path, controller) {
+                lacking.push(format!("no limit of {}: {error}", controller.name));
+            }
+        }
+        let mut files = Vec::new();
+        for path in distinct(&paths) {
+            files.extend(opened(&path)?);
+        }
+        Ok((Self(files), lacking))
+    }
+
+    /// Those of the container in `directory`.
+    pub(crate) fn of(directory: &Directory) -> Result<Self> {
+        let mut files = Vec::new();
+        for path in directory.list(NAMES)? {
+            files.extend(opened(&path)?);
+        }
+        Ok(Self(files))
+    }
+
+    /// One that the caller has made.
+    pub(crate) fn given(path: &Path) -> Result<OwnedFd> {
+        let file = opened(path)?;
+        file.ok_or_else(|| Error::invalid(format!("{} is no cgroup", path.display())))
+    }
+
+    /// Adds one.
+    pub(crate) fn with(mut self, more: Option<OwnedFd>) -> Self {
+        self.0.extend(more);
+        self
+    }
+
+    /// Their files.
+    pub(crate) fn files(&self) -> &[OwnedFd] {
+        &self.0
+    }
+
+    /// Moves the calling process, which has one thread, into all of them.
+    pub(crate) fn enter(&self) -> Result<(), Fault> {
+        self.0.iter().try_for_each(|file| write(file, b"0").map(drop).doing("entering the cgroup"))
+    }
+}
+
+/// Removes the cgroups of a container that has ended.
+pub(crate) fn remove(directory: &Directory) -> Result<()> {
+    for path in directory.list(NAMES)? {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match fs::remove_dir(&path) {
+                // Its last process is leaving.
+                Err(error)
+                    if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline =>
+                {
+                    sleep(BETWEEN);
+                }
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::os(format!("removing {}", path.display()), error));
+                }
+                _ => break,
+            }
+        }
+    }
+    directory.remove(NAMES)
+}
+
+fn controllers(limits: &Resources) -> [Controller; 2] {
+    [
+        Controller {
+            name: "pids",
+            files: ("pids.max", "pids.max"),
+            value: limits.processes.into(),
+        },
+        Controller {
+            name: "memory",
+            files: ("memory.limit_in_bytes", "memory.max"),
+            value: limits.memory,
+        },
+    ]
+}
+
+/// Makes the cgroup `path` if it is missing, and has `controller` limit it.
+fn limit(path: &Path, controller: &Controller) -> std::io::Result<()> {
+    let above = path.parent().unwrap_or(path);
+    let top = above.parent().unwrap_or(above);
+    fs::create_dir_all(above)?;
+    let is_second = top.join("cgroup.controllers").exists();
+    if is_second {
+        for place in [top, above] {
+            fs::write(place.join("cgroup.subtree_control"), format!("+{}", controller.name))?;
+        }
+    }
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let (first, second) = controller.files;
+    let file = if is_second { second } else { first };
+    fs::write(path.join(file), controller.value.to_string())?;
+    if controller.name == "memory" {
+        // Without swap, or the limit is none. Not every kernel counts it.
+        let (file, value) = match is_second {
+            true => ("memory.swap.max", 0),
+            false => ("memory.memsw.limit_in_bytes", controller.value),
+        };
+        let _ = fs::write(path.join(file), value.to_string());
+    }
+    Ok(())
+}
+
+/// The file through which processes enter; none where there is no such cgroup.
+fn opened(path: &Path) -> Result<Option<OwnedFd>> {
+    let path = path.join("cgroup.procs");
+    match OpenOptions::new().write(true).open(&path) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::os(format!("opening {}", path.display()), error)),
+    }
+}
+
+fn distinct(paths: &[(PathBuf, Controller)]) -> Vec<PathBuf> {
+    let mut distinct: Vec<_> = paths.iter().map(|(path, _)| path.clone()).collect();
+    distinct.dedup();
+    distinct
+}
+
+fn find<'h>(hierarchies: &'h [Hierarchy], controller: &str) -> Option<&'h Hierarchy> {
+    let of_first = hierarchies.iter().find(|one| {
+        one.controllers.as_ref().is_some_and(|all| all.iter().any(|one| one == controller))
+    });
+    of_first.or_else(|| {
+        hierarchies.iter().filter(|one| one.controllers.is_none()).find(|one| {
+            let all = fs::read_to_string(one.at.join("cgroup.controllers")).unwrap_or_default();
+            all.split_ascii_whitespace().any(|one| one == controller)
+        })
+    })
+}
+
+/// What is mounted, by proc_pid_mountinfo(5).
+fn hierarchies(info: &str) -> Vec<Hierarchy> {
+    info.lines().filter_map(hierarchy).collect()
+}
+
+fn hierarchy(line: &str) -> Option<Hierarchy> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let at = mount.split(' ').nth(4)?;
+    let mut fields = file_system.split(' ');
+    let (kind, options) = (fields.next()?, fields.nth(1)?);
+    let controllers = match kind {
+        "cgroup" => Some(options.split(',').map(str::to_owned).collect()),
+        "cgroup2" => None,
+        _ => return None,
+    };
+    // Blanks in paths are written as octal numbers: nobody has a hierarchy there.
+    Some(Hierarchy { at: PathBuf::from(at), controllers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_of_both_versions_are_found() {
+        let info = "33 32 0:29 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n\
+                    34 32 0:30 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+                    35 32 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                    36 32 0:32 / /proc rw - proc proc rw\n";
+        let found = hierarchies(info);
+        assert_eq!(found.len(), 3);
+        let at = |name: &str| find(&found, name).map(|one| one.at.to_str().unwrap().to_owned());
+        assert_eq!(at("pids").as_deref(), Some("/sys/fs/cgroup/pids"));
+        assert_eq!(at("cpuacct").as_deref(), Some("/sys/fs/cgroup/cpu"));
+        assert_eq!(at("nothing"), None);
+        assert_eq!(found[2].controllers, None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Which system calls a container that is not privileged may make (seccomp(2)): what the engines'
+//! default profile allows, less what makes namespaces and mounts. Those engines forbid without
+//! `CAP_SYS_ADMIN`; a network plugin has that capability, because entering a network namespace takes
+//! it, and nothing else of what it allows.
+
+mod filter;
+mod profile;
+
+use serde_json::{Value, json};
+
+pub(crate) use filter::Filter;
+use profile::{ALLOWED, OLDER, WITH_CAPABILITY};
+
+use crate::capability::Capability;
+
+/// One system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// `SYS_` and its name.
+    label: &'static str,
+    number: u32,
+}
+
+impl Call {
+    /// None has a number beyond 32 bits.
+    const fn new(label: &'static str, number: libc::c_long) -> Self {
+        Self { label, number: number as u32 }
+    }
+
+    fn name(self) -> &'static str {
+        self.label.strip_prefix("SYS_").unwrap_or(self.label)
+    }
+}
+
+/// What one argument of a call must be for the call to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// One of these.
+    Is(&'static [u32]),
+    /// Not this.
+    IsNot(u32),
+    /// None of these bits is set.
+    Lacks(u32),
+}
+
+/// A call that is allowed with some arguments only. The lower half of the argument is looked at:
+/// the kernel takes no more of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Condition {
+    pub(crate) call: Call,
+    pub(crate) argument: u8,
+    pub(crate) test: Test,
+}
+
+/// The flags that make namespaces (namespaces(7)).
+const NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWCGROUP) as u32;
+const NETWORK: u32 = libc::CLONE_NEWNET as u32;
+/// `CLONE_NEWTIME`, which only unshare(2) and clone3(2) know.
+const TIME: u32 = 0x80;
+const VSOCK: u32 = libc::AF_VSOCK as u32;
+
+/// What `personality(2)` may be asked for: Linux and its 32-bit kind, without randomisation of
+/// addresses or with it, and what it is.
+const PERSONALITIES: &[u32] = &[0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+
+/// Calls with conditions.
+pub(crate) const CONDITIONS: [Condition; 5] = [
+    Condition {
+        call: Call::new("SYS_clone", libc::SYS_clone),
+        argument: 0,
+        test: Test::Lacks(NAMESPACES),
+    },
+    // A network namespace of its own harms nobody, and is how some plugins work.
+    Condition {
+        call: Call::new("SYS_unshare", libc::SYS_unshare),
+        argument: 0,
+        test: Test::Lacks((NAMESPACES & !NETWORK) | TIME),
+    },
+    // Only a network namespace may be entered: with no kind named, any could be.
+    Condition {
+        call: Call::new("SYS_setns", libc::SYS_setns),
+        argument: 1,
+        test: Test::Is(&[NETWORK]),
+    },
+    Condition {
+        call: Call::new("SYS_socket", libc::SYS_socket),
+        argument: 0,
+        test: Test::IsNot(VSOCK),
+    },
+    Condition {
+        call: Call::new("SYS_personality", libc::SYS_personality),
+        argument: 0,
+        test: Test::Is(PERSONALITIES),
+    },
+];
+
+/// The calls that are allowed with any arguments to who has the capabilities `mask`.
+fn allowed(mask: u64) -> impl Iterator<Item = Call> {
+    let more = WITH_CAPABILITY.iter().filter(move |(name, _)| {
+        name.parse::<Capability>().is_ok_and(|one| mask & (1 << one.number()) != 0)
+    });
+    ALLOWED.iter().chain(OLDER).chain(more.flat_map(|(_, calls)| calls.iter())).copied()
+}
+
+/// The filter for who has the capabilities `mask`.
+pub(crate) fn filter(mask: u64) -> Filter {
+    Filter::new(allowed(mask).map(|call| call.number).collect(), &CONDITIONS)
+}
+
+/// The same for an OCI runtime (OCI runtime specification, config-linux.md, "Seccomp").
+pub(crate) fn of_oci(mask: u64) -> Value {
+    let names: Vec<_> = allowed(mask).map(Call::name).collect();
+    let mut calls = vec![json!({"names": names, "action": "SCMP_ACT_ALLOW"})];
+    for Condition { call, argument, test } in CONDITIONS {
+        let mut allow = |value: u32, two: u32, op: &str| {
+            calls.push(json!({"names": [call.name()], "action": "SCMP_ACT_ALLOW", "args": [
+                {"index": argument, "value": value, "valueTwo": two, "op": op}]}));
+        };
+        match test {
+            Test::Is(values) => values.iter().for_each(|one| allow(*one, 0, "SCMP_CMP_EQ")),
+            Test::IsNot(value) => allow(value, 0, "SCMP_CMP_NE"),
+            Test::Lacks(bits) => allow(bits, 0, "SCMP_CMP_MASKED_EQ"),
+        }
+    }
+    // The C library falls back to clone(2), whose flags can be looked at.
+    calls.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS}));
+    json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": libc::EPERM, "syscalls": calls})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLUGIN: u64 = 0x2435fb;
+
+    #[test]
+    fn what_leads_out_is_not_allowed() {
+        let filter = filter(PLUGIN);
+        let out = [
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_fsopen,
+            libc::SYS_mount_setattr,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_kexec_load,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_ptrace,
+            libc::SYS_keyctl,
+            libc::SYS_reboot,
+            libc::SYS_userfaultfd,
+            libc::SYS_io_uring_setup,
+            libc::SYS_pidfd_getfd,
+        ];
+        for number in out {
+            assert_eq!(filter.run(u32::try_from(number).unwrap(), [0; 6]), Some(libc::EPERM));
+        }
+        assert_eq!(
+            filter.run(u32::try_from(libc::SYS_clone3).unwrap(), [0; 6]),
+            Some(libc::ENOSYS)
+        );
+        assert_eq!(filter.run(0x4000_0000, [0; 6]), Some(libc::ENOSYS), "x32");
+        for number in [libc::SYS_read, libc::SYS_execve, libc::SYS_seccomp, libc::SYS_statx] {
+            assert_eq!(filter.run(u32::try_from(number).unwrap(), [0; 6]), None);
+        }
+    }
+
+    #[test]
+    fn namespaces_are_told_apart() {
+        let filter = filter(PLUGIN);
+        let run = |number: i64, args: [u64; 6]| filter.run(u32::try_from(number).unwrap(), args);
+        let flag = |flag: i32| u64::from(flag.cast_unsigned());
+        let entered = |kind: u64| run(libc::SYS_setns, [3, kind, 0, 0, 0, 0]);
+        assert_eq!(entered(flag(libc::CLONE_NEWNET)), None);
+        assert_eq!(entered(0), Some(libc::EPERM));
+        assert_eq!(entered(flag(libc::CLONE_NEWNS)), Some(libc::EPERM));
+        assert_eq!(entered(flag(libc::CLONE_NEWNET | libc::CLONE_NEWNS)), Some(libc::EPERM));
+        let made = |number: i64, kind: i32| run(number, [flag(kind), 0, 0, 0, 0, 0]);
+        assert_eq!(made(libc::SYS_unshare, libc::CLONE_NEWNET | libc::CLONE_FS), None);
+        assert_eq!(made(libc::SYS_clone, libc::SIGCHLD | libc::CLONE_VM), None);
+        for kind in [libc::CLONE_NEWNS, libc::CLONE_NEWUSER, libc::CLONE_NEWPID] {
+            assert_eq!(made(libc::SYS_unshare, kind), Some(libc::EPERM));
+            assert_eq!(made(libc::SYS_clone, kind | libc::SIGCHLD), Some(libc::EPERM));
+        }
+        assert_eq!(made(libc::SYS_unshare, 0x80), Some(libc::EPERM));
+        assert_eq!(run(libc::SYS_socket, [40, 1, 0, 0, 0, 0]), Some(libc::EPERM));
+        assert_eq!(run(libc::SYS_socket, [16, 3, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_granted_capability_brings_its_calls() {
+        let number = u32::try_from(libc::SYS_finit_module).unwrap();
+        assert_eq!(filter(1 << 16).run(number, [0; 6]), None);
+        assert_eq!(filter(0).run(number, [0; 6]), Some(libc::EPERM));
+        let text = of_oci(1 << 16).to_string();
+        assert!(text.contains("\"finit_module\"") && !text.contains("\"mount\""), "{text}");
+    }
+}
