@@ -2,49 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use model::{Error, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
 use netlink::nft::{self, Comment, Element, Transaction};
 use netlink::{Errno, Socket};
 
 use super::entry::Entry;
+use super::owner::Owner;
 use super::ruleset::{self, OWNED, TABLE};
 use super::shared::{self, Shared};
 
 /// Each attempt but the last one found that somebody else had changed an element in between.
 const ATTEMPTS: usize = 16;
-
-/// Whose an element is: the comment of the element, 1 to 64 printable bytes without quotes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(Comment);
-
-impl Owner {
-    /// In bytes.
-    pub const LONGEST: usize = 64;
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-impl FromStr for Owner {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        if text.len() > Self::LONGEST {
-            return Err(Error::invalid(format!("owner {text:?} is longer than 64 bytes")));
-        }
-        Ok(Self(text.parse()?))
-    }
-}
-
-impl std::fmt::Display for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Everything that the table knows about one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,8 +147,13 @@ impl Elements {
 
     /// The elements that are not the owner's alone.
     fn shared(&self) -> BTreeSet<Shared> {
-        let policed = self.entries.iter().filter_map(Entry::policed).map(Shared::policed);
-        policed.chain(self.internal.iter().flat_map(Shared::internal)).collect()
+        let mut policed: BTreeSet<Shared> =
+            self.entries.iter().filter_map(Entry::policed).map(Shared::policed).collect();
+        if !policed.is_empty() {
+            policed.extend(Shared::dockers_way_out());
+        }
+        policed.extend(self.internal.iter().flat_map(Shared::internal));
+        policed
     }
 }
 

@@ -17,7 +17,11 @@ fn port(host: Option<&str>, host_port: u16) -> PortMap {
 }
 
 fn full(owner: &str, last: u8, host_port: u16) -> Elements {
-    let bridge: IfName = "br0".parse().unwrap();
+    on_bridge(owner, "br0", last, host_port)
+}
+
+fn on_bridge(owner: &str, bridge: &str, last: u8, host_port: u16) -> Elements {
+    let bridge: IfName = bridge.parse().unwrap();
     let mut elements = Elements::new(owner.parse().unwrap());
     for address in [format!("10.1.0.{last}"), format!("fd00:1::{last:x}")] {
         let address = address.parse().unwrap();
@@ -56,6 +60,11 @@ fn in_found_and_out() {
 
     remove(&mut socket, &elements).unwrap();
     remove(&mut socket, &elements).unwrap();
+    let policed = |space: &Space| space.run("nft list set inet spoke policed");
+    install(&mut socket, &on_bridge("b", "br1", 3, 8090), alive).unwrap();
+    forget_bridge(&mut socket, &"br1".parse().unwrap()).unwrap();
+    assert!(policed(&space).contains("docker_gwbridge"), "while another bridge is policed");
+    remove(&mut socket, &on_bridge("b", "br1", 3, 8090)).unwrap();
     forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
     forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
     assert!(list_owners(&mut socket).unwrap().is_empty());
