@@ -12,6 +12,7 @@ mod fixture;
 mod floating;
 mod front;
 mod front_runtimes;
+mod held;
 mod hosts;
 mod ipam;
 mod lost;

@@ -63,6 +63,14 @@ impl Linux {
     pub fn refresh_lan(&self) -> Result<()> {
         self.policy.relearn_lan()
     }
+
+    /// Whether the end in the host has the name of the attachment's and is another attachment's.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub fn is_anothers(&self, attachment: &Attachment) -> Result<bool> {
+        presence::is_anothers(attachment)
+    }
 }
 
 impl Driver for Linux {
