@@ -60,7 +60,7 @@ impl Shared {
             "container_id": container, "container_name": container, "port_mappings": null,
             "network": {
                 "dns_enabled": false, "driver": "spoke", "id": "00", "internal": false,
-                "ipv6_enabled": false, "name": "pods", "network_interface": "sp-pods",
+                "ipv6_enabled": false, "name": "pods",
                 "options": {"driver": "neutron", "neutron.network": "front"},
                 "ipam_options": {"driver": "spoke"}, "routes": null, "network_dns_servers": null,
                 "subnets": [{"subnet": self.cidr, "gateway": gateway}],

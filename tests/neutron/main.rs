@@ -20,6 +20,7 @@ mod naming;
 mod network;
 mod ovn;
 mod port;
+mod refused;
 mod repeated;
 mod rival;
 mod runtimes;
