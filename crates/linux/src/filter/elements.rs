@@ -1,7 +1,7 @@
 //! A container's elements: in, out, and looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{Error, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
 use netlink::nft::{self, Comment, Element, Transaction};
@@ -54,18 +54,28 @@ impl Elements {
     }
 
     /// A port of the host leads to `container`. A port on an address of the other family does
-    /// not concern this address and is left out; the unspecified address stands for every one.
+    /// not concern this address and is left out; the unspecified address stands for every one. Of a
+    /// port that is named twice the first leads, as with the reference plugin's rules.
     pub fn publish(&mut self, port: &PortMap, container: IpAddr) -> &mut Self {
         if port.host.is_some_and(|host| host.is_ipv4() != container.is_ipv4()) {
             return self;
         }
-        self.add(Entry::Port {
+        let entry = |to, to_port| Entry::Port {
             host: port.host.filter(|host| !host.is_unspecified()),
             protocol: port.protocol,
             host_port: port.host_port.get(),
-            to: container,
-            to_port: port.container_port.get(),
-        })
+            to,
+            to_port,
+        };
+        let nowhere = match container {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let next = self.entries.range(entry(nowhere, 0)..).next();
+        match next.is_some_and(|next| next.is_same_port(&entry(container, 0))) {
+            true => self,
+            false => self.add(entry(container, port.container_port.get())),
+        }
     }
 
     /// The container's neighbours, and itself, reach its published ports too.

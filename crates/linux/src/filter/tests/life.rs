@@ -88,6 +88,23 @@ fn a_taken_port_names_the_holder_and_changes_nothing() {
 }
 
 #[test]
+fn of_a_port_that_is_named_twice_the_first_leads() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let mut elements = Elements::new("a".parse().unwrap());
+    let second = PortMap { container_port: NonZeroU16::new(81).unwrap(), ..port(None, 8080) };
+    for address in ["10.1.0.2", "fd00:1::2"] {
+        let address = address.parse().unwrap();
+        elements.publish(&port(None, 8080), address).publish(&second, address);
+        elements.publish(&port(Some("127.0.0.1"), 8080), address);
+    }
+    assert_eq!(elements.entries().count(), 3);
+    install(&mut socket, &elements, alive).unwrap();
+    let listed = space.run("nft list map inet spoke dnat4_any");
+    assert!(listed.contains("10.1.0.2 . 80") && !listed.contains("10.1.0.2 . 81"), "{listed}");
+}
+
+#[test]
 fn whoever_gets_an_address_gets_the_elements_of_the_dead() {
     let space = Space::new();
     let mut socket = space.socket();
