@@ -11,7 +11,7 @@ use docker::server::Plugin;
 use docker::wire::{self, AddressSpaces, Method, Refusal, Request, Scope};
 use engine::Engine;
 use engine::port::{
-    AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus, Records,
+    AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
 };
 use model::{AliasId, Attachment, Backend, IpNet, Kind, Network, ResourceId, Result, Timestamp};
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Cloud for Nothing {
         Ok(CloudPool { id: "pool".parse().expect("an id"), net })
     }
 
-    fn release_pool(&self, _: &ResourceId, _: &Records<'_>) -> Result<()> {
+    fn release_pool(&self, _: &ResourceId) -> Result<()> {
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Cloud for Nothing {
         Ok(model::host_net(wish.address.unwrap_or([10, 7, 0, 9].into())))
     }
 
-    fn release_address(&self, _: &ResourceId, _: IpAddr, _: &Records<'_>) -> Result<()> {
+    fn release_address(&self, _: &ResourceId, _: IpAddr) -> Result<()> {
         Ok(())
     }
 
@@ -118,9 +118,7 @@ impl Cloud for Nothing {
         Err(model::Error::conflict(format!("network {} is not to be", network.id)))
     }
 
-    fn settle_network(&self, _: &AliasId) {}
-
-    fn delete_network(&self, _: &AliasId, _: &Records<'_>) -> Result<()> {
+    fn delete_network(&self, _: &AliasId) -> Result<()> {
         Ok(())
     }
 

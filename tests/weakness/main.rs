@@ -7,7 +7,5 @@
 mod bed;
 mod del;
 mod each;
-mod orphans;
 mod painful;
 mod protocol;
-mod several;

@@ -10,7 +10,7 @@ use model::{
 };
 
 use crate::Engine;
-use crate::book::Read;
+use crate::book::{Read, passable};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Prefix, Presence};
 
@@ -138,8 +138,10 @@ impl Engine<'_> {
     }
 
     fn is_opaque(&self, subnet: &SubnetId, search: &Search<'_>) -> Result<bool> {
-        let subnet = self.subnet(subnet)?;
-        Ok(subnet.is_some_and(|subnet| search.opaque.contains(&subnet.network)))
+        let subnet = passable(self.subnet(subnet))?;
+        // Nobody knows which network a damaged one is for.
+        let known = |subnet: Subnet| search.opaque.contains(&subnet.network);
+        Ok(subnet.is_none_or(|subnet| subnet.is_some_and(known)))
     }
 
     fn find_aliases(&self, search: &mut Search<'_>) -> Result<()> {

@@ -1,7 +1,5 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
-use std::borrow::Cow;
-
 use model::{
     Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Route,
     Space,
@@ -56,23 +54,14 @@ impl Engine<'_> {
         let is_begun = self.probe(request, read)?
             || read.value.ipam.asks_over_link()
             || read.value.wiring.chooses_addresses();
-        let serving = self.serving(&read.value)?;
         let attached = match is_begun {
-            true => self.driver.complete(&serving)?,
-            false => self.driver.attach(&serving)?,
-        };
-        let served = match serving {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(serving) => serving.wiring.publish.map(|publish| publish.ports),
+            true => self.driver.complete(&read.value)?,
+            false => self.driver.attach(&read.value)?,
         };
         let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached);
         sandbox::lead_where_it_can(&mut complete);
-        self.replace(read, complete, Txn::new())?;
-        match served {
-            Some(served) => self.serve_the_rest(&read.value, &served),
-            None => Ok(()),
-        }
+        self.replace(read, complete, Txn::new())
     }
 
     /// Gets the addresses that the book does not decide alone, over the link where that is the way.

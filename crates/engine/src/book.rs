@@ -140,12 +140,33 @@ impl Engine<'_> {
         Ok(members)
     }
 
+    /// Fails where an attachment of the network is damaged: nobody knows what would have to be undone.
+    pub(crate) fn refuse_if_unreadable(&self, name: &NetworkName) -> Result<()> {
+        match self.store.damaged(Some(&Prefix::AttachmentsOf(name.clone())))?.first() {
+            Some(damaged) => Err(Error::conflict(format!(
+                "network {name} still has an attachment that nobody can read: {}",
+                damaged.why
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {
         self.read(key, network)
     }
 
     pub(crate) fn networks_in(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Network>>>> {
         self.read_all(prefix, network)
+    }
+}
+
+/// What was read; `None` where that record is damaged, which is told apart and stops nobody else.
+pub(crate) fn passable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        // The store has no other cause for this kind.
+        Err(error) if error.kind() == model::Kind::Invalid => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,8 +12,7 @@ impl Engine<'_> {
             Some(read) => self.check_record(*read.value)?,
             None => self.assumed(request, attached),
         };
-        let serving = self.serving(&attachment)?;
-        self.driver.check(&serving, attached)?;
+        self.driver.check(&attachment, attached)?;
         self.ipam.check(&attachment)
     }
 

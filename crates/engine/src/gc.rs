@@ -5,10 +5,10 @@ use model::{
     Network, NetworkName, Phase, Result, SubnetId, Tenant, Timestamp,
 };
 
-use crate::book::{Read, unchanged};
+use crate::book::{Read, passable, unchanged};
 use crate::detach::Meaning;
 use crate::endpoint::was_reserved;
-use crate::port::{Key, Outcome, Prefix, Presence, Record, Stray, Txn};
+use crate::port::{Damaged, Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
 
 /// Something that was found to belong to nobody, or perhaps to nobody.
@@ -45,6 +45,8 @@ pub enum Garbage {
     Network(NetworkName),
     /// A sandbox that Spoke itself connects, and that is not led out as was chosen.
     Sandbox(ContainerId),
+    /// Something that stands in the store where a record should.
+    Damaged(Damaged),
 }
 
 /// What is done about garbage.
@@ -125,6 +127,7 @@ impl Engine<'_> {
         self.half_made(mode, &mut findings, &mut failures)?;
         self.abandoned_networks(mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
+        self.damaged_records(&mut findings)?;
         all_of(failures).map(|()| findings)
     }
 
@@ -196,11 +199,24 @@ impl Engine<'_> {
 
     pub(crate) fn has_record(&self, id: &AttachmentId) -> Result<bool> {
         for layer in Layer::ALL {
-            if self.record_of(id, layer)?.is_some() {
+            if self.has_layer(id, layer)? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// A record that is damaged is one: what belongs to it is not given to anybody else.
+    fn has_layer(&self, id: &AttachmentId, layer: Layer) -> Result<bool> {
+        Ok(passable(self.record_of(id, layer))?.is_none_or(|read| read.is_some()))
+    }
+
+    fn damaged_records(&self, findings: &mut Vec<Finding>) -> Result<()> {
+        for damaged in self.store.damaged(None)? {
+            let what = Garbage::Damaged(damaged);
+            findings.push(Finding { what, remedy: Remedy::Quarantine });
+        }
+        Ok(())
     }
 
     fn is_doubtful(&self, attachment: &Attachment) -> bool {
@@ -212,7 +228,8 @@ impl Engine<'_> {
     /// mark away once the container is known to live.
     fn quarantine(&self, attachment: &Attachment, since: Option<Timestamp>) -> Result<()> {
         for lease in &attachment.leases {
-            let Some(read) = self.holder_of(&lease.space, lease.address.addr())? else { continue };
+            let held = self.holder_of(&lease.space, lease.address.addr());
+            let Some(Some(read)) = passable(held)? else { continue };
             if read.value.quarantined.is_some() == since.is_some() {
                 continue;
             }
@@ -229,7 +246,7 @@ impl Engine<'_> {
         for read in self.holders_in(&Prefix::AllLeases)? {
             // What was requested by itself is given back by itself.
             let Tenant::Attachment { id, layer } = &read.value.tenant else { continue };
-            if self.record_of(id, *layer)?.is_some() {
+            if self.has_layer(id, *layer)? {
                 continue;
             }
             let freed = mode == Mode::DryRun || self.free_orphan(&read)?;

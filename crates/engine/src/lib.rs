@@ -31,7 +31,6 @@ mod renamed;
 mod request;
 mod sandbox;
 mod search;
-mod serving;
 mod subnet;
 mod together;
 mod told;

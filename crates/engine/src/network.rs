@@ -104,6 +104,7 @@ impl Engine<'_> {
         if network.is_told() && self.declared(name)?.is_some() {
             return self.unmake(name, detach_all);
         }
+        self.refuse_if_unreadable(name)?;
         let records = self.records(&Prefix::AttachmentsOf(name.clone()))?;
         let aliases = self.aliases_of(name)?;
         if !detach_all {
@@ -137,6 +138,7 @@ impl Engine<'_> {
     /// Removes what the attachments of a network shared, and then what the book says about it.
     pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
         let name = &network.name;
+        self.refuse_if_unreadable(name)?;
         match network.is_told() {
             // Docker's order, whatever the first of them says.
             true => {

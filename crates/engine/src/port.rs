@@ -8,9 +8,9 @@ mod store;
 
 pub use cloud::{
     AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
-    Records, SubnetPlan,
+    SubnetPlan,
 };
 pub use driver::{Driver, Presence, Stray};
 pub use host::{Host, Occupied, Turn};
 pub use ipam::{Granted, Ipam, Offer};
-pub use store::{Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};
+pub use store::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

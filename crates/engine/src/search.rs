@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use model::{Cursor, NetworkName, Order, OwnerName, Pool, Range, Result, Space, next_address};
 
 use crate::Engine;
+use crate::book::passable;
 use crate::port::Prefix;
 
 /// After so many proposals in a row that were held, all leases of the space are listed once.
@@ -145,12 +146,15 @@ impl Engine<'_> {
 
     fn is_free(&self, space: &Space, address: IpAddr, listed: Option<&Avoid>) -> Result<bool> {
         Ok(match listed {
-            Some(held) => !held.contains(&address),
-            None => {
-                self.holder_of(space, address)?.is_none()
-                    && self.reservation_of(space, address)?.is_none()
-            }
+            Some(held) => !held.contains(&address) && self.is_unheld(space, address)?,
+            None => self.is_unheld(space, address)?,
         })
+    }
+
+    /// An address with a damaged record is somebody's.
+    fn is_unheld(&self, space: &Space, address: IpAddr) -> Result<bool> {
+        let is_held = !matches!(passable(self.holder_of(space, address))?, Some(None));
+        Ok(!is_held && matches!(passable(self.reservation_of(space, address))?, Some(None)))
     }
 
     fn held_in(&self, space: &Space) -> Result<Avoid> {

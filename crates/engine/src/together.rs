@@ -97,8 +97,7 @@ impl Engine<'_> {
         for read in made {
             let attachment = self.check_record(*read.value)?;
             let Phase::Attached(own) = &attachment.phase else { continue };
-            let serving = self.serving(&attachment)?;
-            self.driver.check(&serving, &part(attached, own))?;
+            self.driver.check(&attachment, &part(attached, own))?;
             self.ipam.check(&attachment)?;
         }
         Ok(())

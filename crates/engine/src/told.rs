@@ -101,6 +101,7 @@ impl Engine<'_> {
         if !detach_all {
             self.refuse_if_peopled(name)?;
         }
+        self.refuse_if_unreadable(name)?;
         let was = read.value.stage;
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
         // Nobody comes any more; but somebody may have come just before.

@@ -8,7 +8,7 @@ use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, Result, Runtime, Sandbox,
 };
-use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket, process};
+use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket};
 
 use crate::apply::Hands;
 use crate::facts::{self, Known};
@@ -23,11 +23,8 @@ use crate::{
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It answers and exits: what would make it wait for the kernel is left to a child, where that is
-    /// known to be reaped.
+    /// It answers and exits: what would make it wait for the kernel is left to a child.
     Short,
-    /// The same for one that never leaves a child behind: it waits for the kernel itself.
-    Childless,
     /// It stays: what would make it wait for the kernel is left to a thread.
     Long,
 }
@@ -65,14 +62,6 @@ impl Linux {
     /// As [`Linux::mend`].
     pub fn refresh_lan(&self) -> Result<()> {
         self.policy.relearn_lan()
-    }
-
-    /// Whether the end in the host has the name of the attachment's and is another attachment's.
-    ///
-    /// # Errors
-    /// Where the kernel cannot be asked.
-    pub fn is_anothers(&self, attachment: &Attachment) -> Result<bool> {
-        presence::is_anothers(attachment)
     }
 }
 
@@ -270,9 +259,7 @@ impl Linux {
     /// its hardware address.
     fn announce(&self, attachment: &Attachment, attached: &Attached) {
         match (ready::announcement(attachment, attached), self.life) {
-            (Some(announcement), Life::Short | Life::Childless) => {
-                self.announced.borrow_mut().push(announcement)
-            }
+            (Some(announcement), Life::Short) => self.announced.borrow_mut().push(announcement),
             (Some(announcement), Life::Long) => announcement.tell_from_thread(),
             (None, _) => {}
         }
@@ -293,17 +280,14 @@ impl Linux {
 
     fn reap(&self, links: &[IfName]) -> Result<()> {
         match self.life {
-            Life::Short if process::orphans_are_reaped() => {
-                netlink::reap(links, self.policy.take_socket())
-            }
-            Life::Short | Life::Childless => netlink::delete_links(links),
+            Life::Short => netlink::reap(links, self.policy.take_socket()),
             Life::Long => self.reaper.reap(links),
         }
     }
 
     fn delete(&self, socket: &mut Socket, link: &IfName) -> Result<()> {
         match self.life {
-            Life::Short | Life::Childless => {
+            Life::Short => {
                 let mut batch = netlink::wire::Batch::new();
                 batch.delete_link(At::Name(link));
                 socket.send(&mut batch)?.except(Errno::NODEV).into_result()
@@ -315,13 +299,8 @@ impl Linux {
 
 impl Drop for Linux {
     fn drop(&mut self) {
-        let announced = self.announced.get_mut();
-        if announced.is_empty() {
-            return;
-        }
-        match self.life == Life::Short && process::orphans_are_reaped() {
-            true => announced.iter().for_each(Announcement::tell_from_child),
-            false => announced.iter().for_each(Announcement::tell_once),
+        for announcement in self.announced.get_mut() {
+            announcement.tell_from_child();
         }
     }
 }

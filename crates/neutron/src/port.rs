@@ -8,7 +8,6 @@ mod claim;
 mod end;
 mod floating;
 mod known;
-mod standing;
 mod status;
 mod told;
 mod wish;

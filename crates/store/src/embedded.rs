@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::port::{Damaged, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use model::{Error, Result};
 
 use self::file::Kind;
@@ -59,8 +59,16 @@ pub struct Embedded {
     turn: Mutex<()>,
 }
 
-/// Files by their paths below a root.
-type Files = Vec<(String, Vec<u8>)>;
+/// What a listing found.
+#[derive(Debug, Default)]
+struct Files {
+    /// By their paths below the root.
+    whole: Vec<(String, Vec<u8>)>,
+    damaged: Vec<Damaged>,
+}
+
+/// The records of a listing, and what is none.
+type Sifted = (Vec<(Key, Versioned)>, Vec<Damaged>);
 
 /// Which halves a lock should make where they are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +162,62 @@ impl Embedded {
         Ok(Some(bytes))
     }
 
+    fn path_of(&self, key: &Key) -> PathBuf {
+        self.half(key.is_durable()).root().join(path::of(key))
+    }
+
+    /// What is in some directories: the records, and what is none.
+    fn sift(&self, scan: &Scan) -> Result<Sifted> {
+        let durable = scan.kind.is_durable();
+        let half = self.half(durable);
+        let files = match self.list_freely(half, scan)? {
+            Some(files) => files,
+            None => {
+                let held = self.lock(Reach::Read)?;
+                held.open(durable).map_or(Ok(Files::default()), |open| read_all(open, scan))?
+            }
+        };
+        let mut records = Vec::with_capacity(files.whole.len());
+        let mut bad = files.damaged;
+        for (at, bytes) in files.whole {
+            let why = match file::decode(scan.kind, &bytes) {
+                Ok((key, record)) if path::of(&key) == at => {
+                    records.push((key, record));
+                    continue;
+                }
+                Ok((key, _)) => format!("it holds {key:?}"),
+                Err(cause) => cause.to_string(),
+            };
+            let path = half.root().join(at);
+            bad.push(told(&path, &damaged(&path, why)));
+        }
+        records.sort_by(|(one, _), (other, _)| one.cmp(other));
+        bad.sort();
+        Ok((records, bad))
+    }
+
+    /// Every kind's, and what was moved aside.
+    fn damaged_anywhere(&self) -> Result<Vec<Damaged>> {
+        let mut found = Vec::new();
+        for scan in Scan::everything() {
+            found.extend(self.sift(&scan)?.1);
+        }
+        for half in [&self.boot, &self.durable] {
+            let Some(open) = half.existing()? else { continue };
+            for name in open.names(path::ASIDE)?.whole {
+                let path = open.path(&format!("{}/{name}", path::ASIDE));
+                let why = format!(
+                    "a damaged record, moved aside; look at it, then: rm -r '{}'",
+                    path.display()
+                );
+                found.push(Damaged { path: path.display().to_string(), why });
+            }
+        }
+        Ok(found)
+    }
+
     fn list_freely(&self, half: &Half, scan: &Scan) -> Result<Option<Files>> {
-        let Some(open) = half.existing()? else { return Ok(Some(Vec::new())) };
+        let Some(open) = half.existing()? else { return Ok(Some(Files::default())) };
         let before = open.header()?;
         if before.state != State::Calm {
             return Ok(None);
@@ -178,45 +240,35 @@ impl Store for Embedded {
             return Ok(written);
         }
         let at = path::of(key);
-        let bytes = match self.read_freely(key, &at)? {
-            Some(bytes) => bytes,
-            None => {
+        let read = match self.read_freely(key, &at) {
+            Ok(None) => {
                 let held = self.lock(Reach::Read)?;
-                held.open(key.is_durable()).map_or(Ok(None), |open| open.read(&at))?
+                held.open(key.is_durable()).map_or(Ok(None), |open| open.read(&at))
             }
+            read => read.map(Option::flatten),
         };
-        let Some(bytes) = bytes else { return Ok(None) };
-        let root = self.half(key.is_durable()).root();
+        let bytes = match read {
+            Ok(Some(bytes)) => bytes,
+            Err(error) if !is_hint(key) || error.kind() != model::Kind::Invalid => {
+                return Err(error);
+            }
+            Ok(None) | Err(_) => return Ok(None),
+        };
         match file::decode(Kind::of(key), &bytes) {
             Ok((found, record)) if found == *key => Ok(Some(record)),
-            Ok((found, _)) => Err(damaged(&root.join(at), format!("it holds {found:?}"))),
-            Err(cause) => Err(damaged(&root.join(at), cause)),
+            _ if is_hint(key) => Ok(None),
+            Ok((found, _)) => Err(damaged(&self.path_of(key), format!("it holds {found:?}"))),
+            Err(cause) => Err(damaged(&self.path_of(key), cause)),
         }
     }
 
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
-        let scan = Scan::of(prefix);
-        let durable = scan.kind.is_durable();
-        let half = self.half(durable);
-        let files = match self.list_freely(half, &scan)? {
-            Some(files) => files,
-            None => {
-                let held = self.lock(Reach::Read)?;
-                held.open(durable).map_or(Ok(Vec::new()), |open| read_all(open, &scan))?
-            }
-        };
-        let mut records = Vec::with_capacity(files.len());
-        for (at, bytes) in files {
-            match file::decode(scan.kind, &bytes) {
-                Ok((key, record)) if path::of(&key) == at => records.push((key, record)),
-                Ok((key, _)) => {
-                    return Err(damaged(&half.root().join(at), format!("it holds {key:?}")));
-                }
-                Err(cause) => return Err(damaged(&half.root().join(at), cause)),
-            }
-        }
-        records.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(records)
+        Ok(self.sift(&Scan::of(prefix))?.0)
+    }
+
+    fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
+        let Some(prefix) = prefix else { return self.damaged_anywhere() };
+        Ok(self.sift(&Scan::of(prefix))?.1)
     }
 
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
@@ -273,29 +325,59 @@ impl Kind {
     }
 }
 
+/// What is no record, or no directory of records, is told and passed over.
 fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
+    let mut files = Files::default();
     let mut directories = vec![scan.directory.clone()];
     if scan.nested {
         let names = open.names(&scan.directory)?;
-        directories = names.iter().map(|name| format!("{}/{name}", scan.directory)).collect();
+        files.damaged.extend(names.odd);
+        directories = names.whole.iter().map(|name| format!("{}/{name}", scan.directory)).collect();
     }
-    let mut files = Vec::new();
     for directory in directories {
-        for name in open.names(&directory)? {
+        let names = match open.names(&directory) {
+            Ok(names) => names,
+            Err(error) => {
+                passed_over(open, &directory, error, &mut files)?;
+                continue;
+            }
+        };
+        files.damaged.extend(names.odd);
+        for name in names.whole {
             let path = format!("{directory}/{name}");
-            if let Some(bytes) = open.read(&path)? {
-                files.push((path, bytes));
+            match open.read(&path) {
+                Ok(Some(bytes)) => files.whole.push((path, bytes)),
+                Ok(None) => {}
+                Err(error) => passed_over(open, &path, error, &mut files)?,
             }
         }
     }
     Ok(files)
 }
 
-/// A listing fails as a whole where one file is damaged: an address must not look free because
-/// nobody can read who holds it.
+/// Whatever is wrong with the file itself; anything else is an error of the listing.
+fn passed_over(open: &Open, at: &str, error: Error, files: &mut Files) -> Result<()> {
+    if error.kind() != model::Kind::Invalid {
+        return Err(error);
+    }
+    files.damaged.push(told(&open.path(at), &error));
+    Ok(())
+}
+
+fn told(path: &std::path::Path, error: &Error) -> Damaged {
+    Damaged { path: path.display().to_string(), why: error.to_string() }
+}
+
+/// Whether the record only saves work: a damaged one is as good as none.
+fn is_hint(key: &Key) -> bool {
+    matches!(key, Key::Cursor(_) | Key::Configured(_))
+}
+
+/// Whoever asks for this one record is refused: an address must not look free because nobody can read
+/// who holds it.
 fn damaged(path: &std::path::Path, why: impl std::fmt::Display) -> Error {
     Error::invalid(format!(
-        "record {0} is damaged ({why}); if what its name says is gone, mend it with: rm '{0}'",
+        "record {0} is damaged ({why}); if what its name says is gone, mend it with: rm -r '{0}'",
         path.display()
     ))
 }

@@ -80,14 +80,9 @@ fn a_damaged_record_is_an_error_that_names_the_file() {
     let huge = vec![b' '; 2 << 20];
     for bad in [&b""[..], &whole[..whole.len() / 2], b"\xff\xfe", b"{}", other.as_bytes(), &huge] {
         fs::write(&file, bad).unwrap();
-        let errors = [
-            store.get(&lease_key("10.0.0.1")).unwrap_err(),
-            store.list(&Prefix::AllLeases).unwrap_err(),
-        ];
-        for error in errors {
-            assert_eq!(error.kind(), model::Kind::Invalid);
-            assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
-        }
+        let error = store.get(&lease_key("10.0.0.1")).unwrap_err();
+        assert_eq!(error.kind(), model::Kind::Invalid);
+        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
     }
     fs::write(&file, b"{").unwrap();
     let txn = lease_txn().expect(lease_key("10.0.0.1"), Expect::Absent);

@@ -161,7 +161,10 @@ fn source(call: &Call<'_>, space: Space) -> Result<Source> {
         },
         _ => return source::load(call, space),
     };
-    source.prefer_own_dns(&root)?;
+    let dns = crate::wire::parse_dns(&root, "dns")?;
+    if dns != model::Dns::default() {
+        source.dns = dns;
+    }
     Ok(source)
 }
 

@@ -89,11 +89,7 @@ fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
 
 /// DeleteNetwork. One that is not known is gone.
 pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
-    let id = alias_id(id)?;
-    engine.withdraw(&id).inspect_err(|_| {
-        // Engines forget a network whatever is answered: then it goes with the reconciler.
-        let _ = engine.set_known(&id);
-    })?;
+    engine.withdraw(&alias_id(id)?)?;
     Ok(Answer::Done {})
 }
 

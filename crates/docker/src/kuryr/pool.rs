@@ -7,7 +7,6 @@ use model::{Error, Family, IpNet, ResourceId, Result};
 
 use super::option::NetworkSaid;
 use super::pending::Pending;
-use super::{Backstage, Stage};
 use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
 
 /// RequestPool. Where a part is named (`--ip-range`), addresses that nobody names are of that; the
@@ -52,10 +51,10 @@ fn refuse_host_bits(net: IpNet) -> Result<()> {
 }
 
 /// ReleasePool. One that is not there is released.
-pub(super) fn release<B: Backstage>(stage: &Stage<'_, B>, key: &PoolKey) -> Result<Answer> {
+pub(super) fn release(cloud: &dyn Cloud, pending: &Pending, key: &PoolKey) -> Result<Answer> {
     let pool = id(key)?;
-    stage.cloud.release_pool(&pool, &|| stage.engine.attachments())?;
-    stage.pending.remove(&pool);
+    cloud.release_pool(&pool)?;
+    pending.remove(&pool);
     Ok(Answer::Done {})
 }
 
@@ -80,12 +79,8 @@ fn purpose(call: &wire::RequestAddress) -> AddressUse {
 }
 
 /// ReleaseAddress. One that is not handed out is released.
-pub(super) fn release_address<B: Backstage>(
-    stage: &Stage<'_, B>,
-    call: &wire::ReleaseAddress,
-) -> Result<Answer> {
-    let records = || stage.engine.attachments();
-    stage.cloud.release_address(&id(&call.pool)?, call.address, &records)?;
+pub(super) fn release_address(cloud: &dyn Cloud, call: &wire::ReleaseAddress) -> Result<Answer> {
+    cloud.release_address(&id(&call.pool)?, call.address)?;
     Ok(Answer::Done {})
 }
 

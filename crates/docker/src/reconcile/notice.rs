@@ -111,6 +111,7 @@ impl fmt::Display for Named<'_> {
             Garbage::Subnet(id) => id.fmt(f),
             Garbage::Network(name) => name.fmt(f),
             Garbage::Sandbox(container) => container.fmt(f),
+            Garbage::Damaged(damaged) => f.write_str(&damaged.path),
         }
     }
 }

@@ -106,6 +106,15 @@ pub struct Versioned {
     pub revision: Revision,
 }
 
+/// Something that stands where a record should, and is none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damaged {
+    /// Where it is.
+    pub path: String,
+    /// What is wrong with it, and what to do.
+    pub why: String,
+}
+
 /// What must be true of a key for a transaction to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -138,8 +147,14 @@ pub trait Store {
     /// The record under `key`.
     fn get(&self, key: &Key) -> Result<Option<Versioned>>;
 
-    /// All records under `prefix`, in the order of their keys.
+    /// All records under `prefix` that can be read, in the order of their keys. What is damaged is left
+    /// out, so that it stops nobody else; [`Store::damaged`] tells it, and [`Store::get`] refuses it.
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>>;
+
+    /// What is under `prefix`, or anywhere, and cannot be read as a record.
+    fn damaged(&self, _prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
+        Ok(Vec::new())
+    }
 
     /// Checks and writes in one step.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;

@@ -17,7 +17,7 @@ use super::ports::{all, published, share};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::begin::Role;
-use crate::book::{Read, unchanged};
+use crate::book::{Read, passable, unchanged};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
 
@@ -372,7 +372,7 @@ impl Engine<'_> {
         for (key, _) in self.store.list(&Prefix::Sandboxes)? {
             let Key::Sandbox(container) = key else { continue };
             let Some(read) = self.roster_of(&container)? else { continue };
-            let mut members = self.members_of(&read.value)?;
+            let Some(mut members) = passable(self.members_of(&read.value))? else { continue };
             members.retain(|member| matches!(member.phase, Phase::Attached(_)));
             let is_known = read.value.steering == Steering::Settled;
             let ports = all(&read.value.ports, &members);

@@ -155,6 +155,8 @@ fn leaks(findings: &[FindingView]) -> Vec<Check> {
         let what = format!("attachments of which nothing proves that they live: {doubtful}");
         checks.push(Check::warn(what, "spoke ipam check"));
     }
+    let damaged = findings.iter().filter(|finding| finding.kind == "record");
+    checks.extend(damaged.map(|finding| Check::warn(finding.why.clone(), "").without_fix()));
     if checks.is_empty() {
         checks.push(Check::ok("no leaked addresses, devices or rules"));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni::reference::HeldFile;
-use engine::port::Stray;
+use engine::port::{Damaged, Stray};
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
 use model::{Network, Result};
 
@@ -105,6 +105,10 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Ve
 }
 
 pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
+    if let Garbage::Damaged(Damaged { path, why }) = &finding.what {
+        let (subject, why, done) = (path.clone(), why.clone(), false);
+        return FindingView { kind: "record", subject, why, remedy: "decide", done };
+    }
     let (kind, subject, why) = match &finding.what {
         Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
         Garbage::Unfinished(id) => ("attachment", id.to_string(), "its process died on the way"),
@@ -134,6 +138,7 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Sandbox(container) => {
             ("sandbox", container.to_string(), "it is not led out as was chosen")
         }
+        Garbage::Damaged(damaged) => ("record", damaged.path.clone(), "it is damaged"),
     };
     let remedy = match (finding.remedy, &finding.what) {
         (Remedy::Free, _) => "free",

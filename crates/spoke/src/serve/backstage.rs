@@ -93,8 +93,7 @@ impl Backstage for Stage {
     }
 
     fn abandon(&self, network: &AliasId) -> Result<()> {
-        let records = || self.with_engine(|engine| engine.attachments());
-        self.0.worlds.neutron()?.delete_network(network, &records)
+        self.0.worlds.neutron()?.delete_network(network)
     }
 
     fn see(&self, networks: &[Network]) {

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use engine::port::Damaged;
 use model::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::file::LARGEST;
 use super::header::{self, Header, State};
+use super::{damaged, path};
 
 /// How long a process waits for the others. A transaction takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,6 +41,14 @@ pub(super) struct Open {
 pub(super) struct Locked {
     pub(super) open: Arc<Open>,
     pub(super) header: Header,
+}
+
+/// What is in a directory.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) whole: Vec<String>,
+    /// Which no record has.
+    pub(super) odd: Vec<Damaged>,
 }
 
 impl Half {
@@ -157,17 +167,18 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl Open {
-    /// The file's contents; `None` where there is no file.
+    /// The file's contents; `None` where there is no file. Fails with `Invalid` where what is there is no
+    /// file of records.
     pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match fs::openat(&self.directory, path, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(cause) => return Err(failed("cannot open", &self.path(path), cause)),
+            Err(cause) => return Err(self.unreadable("cannot open", path, cause)),
         };
         let mut first = [MaybeUninit::<u8>::uninit(); 8192];
         let (start, rest) = rustix::io::read(&file, &mut first)
-            .map_err(|cause| failed("cannot read", &self.path(path), cause))?;
+            .map_err(|cause| self.unreadable("cannot read", path, cause))?;
         let mut bytes = start.to_vec();
         if rest.is_empty() {
             let limit = LARGEST as u64 + 1;
@@ -178,30 +189,63 @@ impl Open {
             .map_err(|cause| Error::os(self.sentence("cannot read", path), cause))?;
         }
         if bytes.len() > LARGEST {
-            return Err(Error::invalid(self.sentence("there is no record of this size in", path)));
+            return Err(damaged(&self.path(path), "no record is of this size"));
         }
         Ok(Some(bytes))
     }
 
-    /// The names in a directory, those in the making aside; none where there is no directory.
-    pub(super) fn names(&self, directory: &str) -> Result<Vec<String>> {
-        let failed = |cause| failed("cannot list", &self.path(directory), cause);
+    /// The names in a directory, those in the making aside; none where there is no directory. Fails with
+    /// `Invalid` where something else is there.
+    pub(super) fn names(&self, directory: &str) -> Result<Names> {
+        let failed = |cause| self.unreadable("cannot list", directory, cause);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = match fs::openat(&self.directory, directory, flags, Mode::empty()) {
             Ok(open) => open,
-            Err(Errno::NOENT) => return Ok(Vec::new()),
+            Err(Errno::NOENT) => return Ok(Names::default()),
             Err(cause) => return Err(failed(cause)),
         };
-        let mut names = Vec::new();
+        let mut names = Names::default();
         for entry in Dir::new(open).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             match entry.file_name().to_str() {
                 Ok(name) if name.starts_with('.') => {}
-                Ok(name) => names.push(name.to_owned()),
-                Err(_) => return Err(Error::invalid(self.sentence("odd file name in", directory))),
+                Ok(name) => names.whole.push(name.to_owned()),
+                Err(_) => {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    let path = self.path(directory).join(name).display().to_string();
+                    let why = format!("{path:?}: no record has such a name");
+                    names.odd.push(Damaged { path, why });
+                }
             }
         }
         Ok(names)
+    }
+
+    /// A damaged record where the fault is the file's own, and not the host's.
+    fn unreadable(&self, doing: &str, path: &str, cause: Errno) -> Error {
+        match cause {
+            Errno::ISDIR | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::IO => {
+                damaged(&self.path(path), cause)
+            }
+            cause => failed(doing, &self.path(path), cause),
+        }
+    }
+
+    /// Keeps what is no record where nobody looks for one.
+    pub(super) fn set_aside(&self, path: &str) -> Result<()> {
+        let cannot = |cause| failed("cannot move aside", &self.path(path), cause);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("{}.{}", path.replace('/', ","), now.as_micros());
+        // The longest name of a record leaves no room for more.
+        let start = name.len().saturating_sub(200);
+        let kept =
+            name.char_indices().map(|(at, _)| at).find(|at| *at >= start).unwrap_or_default();
+        let aside = format!("{}/{}", path::ASIDE, &name[kept..]);
+        self.make_directories(&aside)?;
+        match fs::renameat(&self.directory, path, &self.directory, &aside) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(cannot(cause)),
+        }
     }
 
     /// Writes a file that is not in place yet, with its directory if that is missing.
@@ -226,6 +270,11 @@ impl Open {
     pub(super) fn place(&self, prepared: &str, path: &str) -> Result<()> {
         match fs::renameat(&self.directory, prepared, &self.directory, path) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // A directory would stop this transaction, and with it every later one.
+            Err(Errno::ISDIR) => {
+                self.set_aside(path)?;
+                self.place(prepared, path)
+            }
             Err(cause) => Err(failed("cannot write", &self.path(path), cause)),
         }
     }
@@ -234,6 +283,7 @@ impl Open {
     pub(super) fn remove(&self, path: &str) -> Result<()> {
         match fs::unlinkat(&self.directory, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ISDIR) => self.set_aside(path),
             Err(cause) => Err(failed("cannot remove", &self.path(path), cause)),
         }
     }

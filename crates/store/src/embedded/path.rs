@@ -40,6 +40,9 @@ pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or(".", |(directory, _)| directory)
 }
 
+/// Where damaged files go that something else has to take the place of.
+pub(super) const ASIDE: &str = "damaged";
+
 /// Where the keys of a prefix are.
 #[derive(Debug)]
 pub(super) struct Scan {
@@ -52,6 +55,24 @@ pub(super) struct Scan {
 }
 
 impl Scan {
+    /// Every place where a record can be.
+    pub(super) fn everything() -> Vec<Self> {
+        let prefixes = [
+            Prefix::Networks,
+            Prefix::Configured,
+            Prefix::Attachments,
+            Prefix::AllLeases,
+            Prefix::Ports,
+            Prefix::Reservations,
+            Prefix::Subnets,
+            Prefix::Aliases,
+            Prefix::Sandboxes,
+        ];
+        let cursors = Self { kind: Kind::Cursor, directory: "cursors".into(), nested: false };
+        let sticky = Self { kind: Kind::Sticky, directory: "sticky".into(), nested: true };
+        prefixes.iter().map(Self::of).chain([cursors, sticky]).collect()
+    }
+
     pub(super) fn of(prefix: &Prefix) -> Self {
         let flat = |kind, directory: String| Self { kind, directory, nested: false };
         let nested = |kind, name: &str| Self { kind, directory: name.to_owned(), nested: true };

@@ -8,7 +8,7 @@ use model::{Error, Result};
 
 use super::half::{Locked, Open};
 use super::header::{self, Header, State, Step};
-use super::{damaged, file, path};
+use super::{damaged, file, is_hint, path};
 
 /// Both locks, as far as they are needed, and the turn among the threads of this process.
 pub(super) struct Held<'a> {
@@ -45,8 +45,19 @@ impl<'a> Held<'a> {
     pub(super) fn revision(&self, key: &Key) -> Result<Option<Revision>> {
         let at = path::of(key);
         let Some(open) = self.open(key.is_durable()) else { return Ok(None) };
-        let Some(bytes) = open.read(&at)? else { return Ok(None) };
-        file::revision(&bytes).map(Some).map_err(|cause| damaged(&open.path(&at), cause))
+        let found = match open.read(&at) {
+            Ok(Some(bytes)) => {
+                file::revision(&bytes).map_err(|cause| damaged(&open.path(&at), cause))
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => Err(error),
+        };
+        match found {
+            Err(error) if is_hint(key) && error.kind() == model::Kind::Invalid => {
+                open.set_aside(&at).map(|()| None)
+            }
+            found => found.map(Some),
+        }
     }
 
     /// What the lock file of this boot's half says; zero where there is none.
