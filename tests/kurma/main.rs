@@ -11,6 +11,7 @@ mod doctor;
 mod engines;
 mod foreign;
 mod hang;
+mod hostile;
 mod images;
 mod killed;
 mod left;

@@ -16,6 +16,7 @@ pub(crate) fn network(name: &str, number: u8) -> Value {
     json!({
         "name": name,
         "aci": OURS,
+        "privileged": true,
         "default": true,
         "containerInterface": "eth{{num}}",
         "type": "bridge",

@@ -45,7 +45,7 @@ const LIST: &str = r#"{"cniVersion": "1.0.0", "name": "theirs", "plugins": [
 
 /// The reference's plugin in an image of shell and jq; its database is its own as well.
 const IMAGE_LIST: &str = r#"{"cniVersion": "1.0.0", "name": "imaged", "plugins": [
-  {"type": "spoke-image", "image": "file:///images/cni.aci",
+  {"type": "spoke-image", "image": "file:///images/cni.aci", "privileged": true,
    "plugin": {"type": "bridge", "bridge": "imaged0", "isGateway": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.45.0.0/24"}]],
    "routes": [{"dst": "0.0.0.0/0"}]}}}]}"#;

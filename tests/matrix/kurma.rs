@@ -65,6 +65,7 @@ fn on(kind: Kind) {
     };
     network["name"] = "net".into();
     network["default"] = true.into();
+    network["privileged"] = true.into();
     network["containerInterface"] = "eth{{num}}".into();
     network["mounts"] = mounts.into();
     fs::create_dir_all(world.path("/etc/kurma")).unwrap();

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     remark("kurma: pods")?;
     spoke(&["build-image", "--aci", "/images/spoke.aci"])?;
     configure(&json!([{"name": "ours", "aci": "file:///images/spoke.aci", "default": true,
-        "containerInterface": "eth0", "type": "bridge", "bridge": "ours0", "isGateway": true,
+        "privileged": true, "containerInterface": "eth0", "type": "bridge", "bridge": "ours0", "isGateway": true,
         "ipam": {"type": "host-local", "subnet": "10.72.0.0/16", "routes": [{"dst": "0.0.0.0/0"}]}}]))?;
     spoke(&["up"])?;
     one(args)?;

@@ -105,7 +105,7 @@ pub enum Root {
 
 /// Something mounted in a container. The target is resolved inside of its root, where no symbolic
 /// link leads out, and made if missing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mount {
     /// A file or directory of the host, with all that is mounted below.
     Bind {

@@ -4,6 +4,7 @@
 //! lock                  shared: publishing; exclusive: removing
 //! images/<id>.json      what an image is, and which layers it lies on
 //! layers/<name>/        unpacked directories, complete since the moment they are there
+//! trees/<name>.json     what a layer held when it was unpacked
 //! names/<hash>.json     which image a locator gave
 //! staging/<…>/          what is being fetched and unpacked; locked by who does so
 //! ```
@@ -13,6 +14,7 @@
 
 mod record;
 mod staging;
+mod tree;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -27,6 +29,7 @@ use rustix::fs::FlockOperation;
 
 pub(crate) use record::{Found, Record, Stamp};
 pub(crate) use staging::Staging;
+use tree::Tree;
 
 use crate::{Image, ImageId};
 
@@ -39,12 +42,17 @@ pub(crate) struct Cache {
 impl Cache {
     /// Uses `root`, and makes it, for root only, where it is missing.
     pub(crate) fn open(root: &Path) -> Result<Self> {
-        for part in ["images", "layers", "names", "staging"] {
+        for part in ["images", "layers", "trees", "names", "staging"] {
             let path = root.join(part);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(|error| Error::os(format!("making {}", path.display()), error))?;
         }
         Ok(Self { root: root.to_owned() })
+    }
+
+    /// Where it is.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.root
     }
 
     /// A place to fetch and unpack into.
@@ -57,7 +65,8 @@ impl Cache {
     /// The image `id`, if it is there as a whole.
     pub(crate) fn image(&self, id: &ImageId) -> Result<Option<Record>> {
         let Some(record) = Record::read(&self.record(id))? else { return Ok(None) };
-        let whole = record.layers.iter().all(|layer| self.layer(layer).is_dir());
+        let is_whole = |layer: &String| self.layer(layer).is_dir() && self.tree(layer).is_file();
+        let whole = record.layers.iter().all(is_whole);
         Ok((whole && record.id == *id).then_some(record))
     }
 
@@ -91,12 +100,7 @@ impl Cache {
         directory: &Path,
     ) -> Result<Record> {
         let _lock = self.lock(FlockOperation::LockShared)?;
-        let to = self.layer(layer);
-        match fs::rename(directory, &to) {
-            Ok(()) => {}
-            Err(_) if to.is_dir() => {}
-            Err(error) => return Err(Error::os(format!("making {}", to.display()), error)),
-        }
+        self.place(layer, directory)?;
         if let Some(gone) = record.layers.iter().find(|layer| !self.layer(layer).is_dir()) {
             let what = format!("layer {gone} of image {} was removed meanwhile", record.id);
             return Err(Error::try_again(what));
@@ -107,6 +111,58 @@ impl Cache {
         }
         record.write(&path, &self.staging())?;
         Ok(record)
+    }
+
+    /// Makes what was unpacked into `directory` the layer `layer`, unless that holds the same already.
+    fn place(&self, layer: &str, directory: &Path) -> Result<()> {
+        let (to, tree) = (self.layer(layer), self.tree(layer));
+        let content = tree::content(directory)?;
+        if to.is_dir() && tree::content(&to).ok().as_ref() != Some(&content) {
+            // It was changed, or is half a layer.
+            let aside = directory.with_extension("changed");
+            let moved = fs::rename(&to, aside);
+            moved.map_err(|error| Error::os(format!("moving {}", to.display()), error))?;
+        }
+        match fs::rename(directory, &to) {
+            Ok(()) => {}
+            Err(_) if to.is_dir() => {}
+            Err(error) => return Err(Error::os(format!("making {}", to.display()), error)),
+        }
+        Tree { content, stamp: tree::stamp(&to)? }.write(&tree, &self.staging())
+    }
+
+    /// The layers of `record` that do not hold any more what was unpacked into them.
+    pub(crate) fn changed<'r>(&self, record: &'r Record) -> Result<Vec<&'r str>> {
+        let mut changed = Vec::new();
+        for layer in &record.layers {
+            if !self.holds(layer)? {
+                changed.push(layer.as_str());
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Whether a layer is as it was unpacked. Where no file's time of change differs from the last
+    /// time, no file is read.
+    fn holds(&self, layer: &str) -> Result<bool> {
+        let (directory, path) = (self.layer(layer), self.tree(layer));
+        let Some(known) = Tree::read(&path)? else { return Ok(false) };
+        let stamp = tree::stamp(&directory)?;
+        if stamp == known.stamp {
+            return Ok(true);
+        }
+        if tree::content(&directory)? != known.content {
+            return Ok(false);
+        }
+        // Copied, or linked into another layer: the same, with other times.
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        Tree { stamp, ..known }.write(&path, &self.staging()).map(|()| true)
+    }
+
+    /// Forgets what the layer `layer` held, so that its images are fetched again.
+    pub(crate) fn forget(&self, layer: &str) -> Result<()> {
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        removed(&self.tree(layer)).map(drop)
     }
 
     /// `record` for somebody who is going to use it.
@@ -164,6 +220,12 @@ impl Cache {
                 .and_then(|()| netlink::remove_tree(&trash));
             moved.map_err(|error| Error::os(format!("removing {}", path.display()), error))?;
         }
+        let trees = self.root.join("trees");
+        for name in names(&trees)? {
+            if name.strip_suffix(".json").is_none_or(|layer| !used.contains(layer)) {
+                removed(&trees.join(name))?;
+            }
+        }
         let known: BTreeSet<_> = images.iter().map(|image| &image.id).collect();
         let found = self.root.join("names");
         for name in names(&found)? {
@@ -215,6 +277,11 @@ impl Cache {
     /// The directory `name` among the layers.
     pub(crate) fn layer(&self, name: &str) -> PathBuf {
         self.root.join("layers").join(name)
+    }
+
+    /// The file that says what the layer `name` held.
+    fn tree(&self, name: &str) -> PathBuf {
+        self.root.join("trees").join(format!("{name}.json"))
     }
 
     fn staging(&self) -> PathBuf {

@@ -41,6 +41,11 @@ impl Images {
         Ok(Self { cache: Cache::open(root)?, policy, transport, keys: Vec::new() })
     }
 
+    /// Where they are kept.
+    pub fn directory(&self) -> &Path {
+        self.cache.directory()
+    }
+
     /// The same, for images that one of the keys in `files` must have signed, whatever the policy says.
     #[must_use]
     pub fn requiring(&self, files: &[PathBuf]) -> Self {
@@ -48,20 +53,28 @@ impl Images {
     }
 
     /// The image at `locator`: out of the cache if it is there (a file that changed is not), else
-    /// fetched, checked and unpacked.
+    /// fetched, checked and unpacked. What is given holds what was unpacked once.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none, [`Kind::Denied`] if it is not signed or not what its
-    /// locator pins, [`Kind::Invalid`] if it is broken, [`Kind::TryAgain`] if its host does not answer.
+    /// [`Kind::NotFound`] if there is none, [`Kind::Denied`] if it is not signed, not what its
+    /// locator pins, or was changed in the cache, [`Kind::Invalid`] if it is broken, [`Kind::TryAgain`] if its host does not answer.
     pub fn get(&self, locator: &Locator) -> Result<Image> {
-        match self.cached(locator)? {
-            Some(image) => Ok(image),
-            None => self.pull(locator),
+        let Some(record) = self.known(locator)? else { return self.pull(locator) };
+        match self.cache.changed(&record)?.first() {
+            None => Ok(self.cache.ready(record)),
+            Some(layer) => Err(Error::new(
+                Kind::Denied,
+                format!(
+                    "image {locator}: layer {layer} in {} was changed after it was unpacked: \
+                     \"spoke kurma pull {locator}\" fetches it again",
+                    self.directory().display()
+                ),
+            )),
         }
     }
 
-    /// The image at `locator`, fetched and checked now; what is in the cache already is not unpacked
-    /// again.
+    /// The image at `locator`, fetched and checked now; what is in the cache already, and was not
+    /// changed there, is not unpacked again.
     ///
     /// # Errors
     /// As of [`Images::get`].
@@ -71,9 +84,15 @@ impl Images {
             Kind::TryAgain if error.status().is_none() => Fetch::new(self).get(locator),
             _ => Err(error),
         };
-        let record = Fetch::new(self).get(locator).or_else(again);
         let named = |error: Error| error.context(format!("image {:?}", locator.to_string()));
-        Ok(self.cache.ready(record.map_err(named)?))
+        let fetched = || Fetch::new(self).get(locator).or_else(again).map_err(named);
+        let record = fetched()?;
+        let changed = self.cache.changed(&record)?;
+        if changed.is_empty() {
+            return Ok(self.cache.ready(record));
+        }
+        changed.iter().try_for_each(|layer| self.cache.forget(layer))?;
+        Ok(self.cache.ready(fetched()?))
     }
 
     /// The image at `locator`, if it can be had without asking anybody.

@@ -148,6 +148,34 @@ fn a_changed_file_is_read_again() {
 }
 
 #[test]
+fn what_was_changed_in_the_cache_does_not_run_until_it_is_fetched_again() {
+    let place = Place::new();
+    let images = place.images(Policy::default());
+    let locator = place.write("a.aci", &aci("krm.test/a", ""));
+    let image = images.get(&locator).unwrap();
+    let file = image.layers[0].join("common");
+    // Another time of change, and the same content.
+    let mode = fs::metadata(&file).unwrap().permissions();
+    fs::hard_link(&file, place.directory.path().join("second")).unwrap();
+    fs::set_permissions(&file, mode).unwrap();
+    assert_eq!(images.get(&locator).unwrap(), image);
+    fs::write(&file, "krm.evil/a").unwrap();
+    let error = images.get(&locator).unwrap_err();
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.to_string().contains("was changed after it was unpacked"), "{error}");
+    assert_eq!(images.pull(&locator).unwrap(), image);
+    assert_eq!(fs::read(&file).unwrap(), b"krm.test/a");
+    assert_eq!(images.get(&locator).unwrap(), image);
+    assert_eq!(place.staged(), 0);
+    // Nobody can say what was in it: it is fetched.
+    fs::remove_dir_all(place.directory.path().join("cache/trees")).unwrap();
+    let images = place.images(Policy::default());
+    fs::write(&file, "krm.evil/a").unwrap();
+    assert_eq!(images.get(&locator).unwrap(), image);
+    assert_eq!(fs::read(&file).unwrap(), b"krm.test/a");
+}
+
+#[test]
 fn a_pin_is_the_file_or_the_tar() {
     let place = Place::new();
     let images = place.images(Policy::default());

@@ -3,6 +3,7 @@
 //! Each entry is read on its own: a wrong one is a network that does not work, and no reason for
 //! the others not to.
 
+mod grant;
 mod network;
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::path::Path;
 use model::{Error, Kind, Result, text};
 use serde_json::Value;
 
+pub use grant::Grant;
 pub use network::{Mount, NetworkConfig, OnError, Sandboxing, keys};
 
 use crate::Name;

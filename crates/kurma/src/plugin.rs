@@ -15,13 +15,15 @@
 mod call;
 mod doors;
 mod ensure;
+mod mounts;
+mod rights;
 mod spec;
 mod state;
 mod status;
 mod wanted;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use container::Engine;
@@ -44,6 +46,9 @@ pub trait Images: Send + Sync {
     /// # Errors
     /// Where it is unknown, unreachable, not what it should be, or not signed so.
     fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image>;
+
+    /// Where they are kept, which no plugin sees; none where they are not kept.
+    fn directory(&self) -> Option<&Path>;
 }
 
 impl Images for image::Images {
@@ -52,6 +57,10 @@ impl Images for image::Images {
             [] => self.get(locator),
             keys => self.requiring(keys).get(locator),
         }
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(self.directory())
     }
 }
 

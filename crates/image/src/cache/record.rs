@@ -79,7 +79,7 @@ impl Found {
 }
 
 /// What cannot be understood, say since power failed, is as good as not there: it is fetched again.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -88,7 +88,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 }
 
 /// Appears at `path` by one rename out of `staging`, whose lock the caller holds.
-fn write<T: Serialize>(path: &Path, staging: &Path, value: &T) -> Result<()> {
+pub(super) fn write<T: Serialize>(path: &Path, staging: &Path, value: &T) -> Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let json = serde_json::to_vec(value)
         .map_err(|error| Error::bug("an image's record is no JSON").because(error))?;

@@ -1,5 +1,6 @@
 //! One network.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Component, PathBuf};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use image::Locator;
 use model::{Error, Result, text};
 use serde_json::Value;
 
+use super::Grant;
 use crate::Name;
 use crate::template::Template;
 
@@ -50,8 +52,10 @@ pub enum OnError {
 /// What a plugin container may do beyond what every one may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandboxing {
-    /// All that root may (`privileged`); an image can ask for it by itself, too.
+    /// All that root may (`privileged`).
     pub privileged: bool,
+    /// What its image may have of what it asks for (`grant`); all of it, where it is privileged.
+    pub grant: BTreeSet<Grant>,
     /// Parts of the host in it (`mounts`).
     pub mounts: Vec<Mount>,
     /// What runs it (`engine`: `native`, `runc`, `crun`), where it is not to be the usual one.
@@ -106,7 +110,7 @@ impl NetworkConfig {
 }
 
 impl Sandboxing {
-    /// Reads `privileged`, `mounts` and `engine` of an object that stands at `at`.
+    /// Reads `privileged`, `grant`, `mounts` and `engine` of an object that stands at `at`.
     ///
     /// # Errors
     /// As [`NetworkConfig::read`].
@@ -115,6 +119,7 @@ impl Sandboxing {
         let engine = field("engine").word(&["native", "runc", "crun"])?;
         Ok(Self {
             privileged: field("privileged").flag()?,
+            grant: grant(&field("grant"))?,
             mounts: mounts(&field("mounts"))?,
             engine: engine.map(str::to_owned),
         })
@@ -203,6 +208,16 @@ fn limit(field: &Field<'_>) -> Result<Option<Duration>> {
         wrong(&field.at, value, format!("it should be whole seconds, from 1 to {LONGEST_LIMIT}"))
     })?;
     Ok(Some(Duration::from_secs(seconds)))
+}
+
+fn grant(field: &Field<'_>) -> Result<BTreeSet<Grant>> {
+    let Some(value) = field.value else { return Ok(BTreeSet::new()) };
+    let list = value.as_array().ok_or_else(|| wrong(&field.at, value, "it should be a list"))?;
+    let read = |(place, value): (usize, &Value)| {
+        let item = Field { at: format!("{}[{place}]", field.at), value: Some(value) };
+        item.parsed()?.ok_or_else(|| wrong(&item.at, value, "it should be a string"))
+    };
+    list.iter().enumerate().map(read).collect()
 }
 
 fn mounts(field: &Field<'_>) -> Result<Vec<Mount>> {

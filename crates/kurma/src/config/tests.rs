@@ -107,6 +107,9 @@ fn each_field_is_checked() {
         (json!({"engine": "youki"}), "it should be one of native, runc, crun"),
         (json!({"limit": 0}), "limit is 0: it should be whole seconds"),
         (json!({"privileged": 1}), "privileged is 1"),
+        (json!({"grant": 7}), "grant is 7: it should be a list"),
+        (json!({"grant": [7]}), "grant[0] is 7: it should be a string"),
+        (json!({"grant": ["CAP_BPF", "all"]}), "grant[1]: \"all\" cannot be granted"),
         (json!({"mounts": [7]}), "mounts[0] is 7"),
         (json!({"mounts": [{"host": "/a"}]}), "mounts[0].container is \"\""),
         (
@@ -124,6 +127,7 @@ fn each_field_is_checked() {
 fn our_own_keys_are_read_and_passed_on() {
     let digest = format!("sha256:{}", "0".repeat(64));
     let changes = json!({"digest": digest, "on_error": "skip", "privileged": true, "limit": 5,
+        "grant": ["spoke-state", "sys_module"],
         "mounts": [{"host": "/run/x", "container": "/run/y", "readOnly": true}], "engine": "runc"});
     let config = one(&changes).unwrap();
     assert_eq!(config.image.pin().unwrap().to_string(), digest);
@@ -134,6 +138,8 @@ fn our_own_keys_are_read_and_passed_on() {
     let mount = Mount { host: "/run/x".into(), container: "/run/y".into(), read_only: true };
     assert_eq!(config.sandboxing.mounts, [mount]);
     assert!(config.sandboxing.privileged);
+    let granted: Vec<_> = config.sandboxing.grant.iter().map(ToString::to_string).collect();
+    assert_eq!(granted, ["CAP_SYS_MODULE", "spoke-state"]);
     assert_eq!(config.document()["mounts"], changes["mounts"]);
 }
 

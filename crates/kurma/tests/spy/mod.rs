@@ -59,6 +59,10 @@ impl Images for Unpacked {
             layers: vec![self.layer.clone()],
         })
     }
+
+    fn directory(&self) -> Option<&std::path::Path> {
+        None
+    }
 }
 
 /// Does `work` with mounts of its own, so that the host's stay as they are.

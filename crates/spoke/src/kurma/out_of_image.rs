@@ -25,8 +25,18 @@ pub(crate) const TYPE: &str = "spoke-image";
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// What is ours in the configuration, and not the image's plugin's.
-const OURS: [&str; 9] =
-    ["type", "image", "plugin", "digest", "keys", "mounts", "privileged", "engine", "capabilities"];
+const OURS: [&str; 10] = [
+    "type",
+    "image",
+    "plugin",
+    "digest",
+    "keys",
+    "mounts",
+    "privileged",
+    "grant",
+    "engine",
+    "capabilities",
+];
 
 /// What a configuration asks for.
 struct Wish {

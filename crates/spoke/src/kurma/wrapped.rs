@@ -30,12 +30,13 @@ const CHAINED: Version = Version::V040;
 
 /// The fields that are Kurma's and its engine's. Our plugins refuse what they do not know; those
 /// of others get everything.
-const FIELDS_OF_KURMA: [&str; 10] = [
+const FIELDS_OF_KURMA: [&str; 11] = [
     "aci",
     "containerInterface",
     "default",
     "digest",
     "engine",
+    "grant",
     "keys",
     "limit",
     "mounts",

@@ -1,0 +1,138 @@
+//! What of the host is in a plugin container.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use container::{Mount, Propagation};
+use image::{App, MountPoint};
+use model::{Error, Kind, Result};
+
+use super::{Book, NetworkingPod, Wanted};
+use crate::config::Grant;
+use crate::volume;
+
+/// Where what a plugin keeps is mounted.
+const STATE: &str = "/var/lib/cni";
+
+/// The size of the empty directory that lies over what no plugin sees, in bytes.
+const EMPTY: u64 = 4096;
+
+impl Book {
+    /// What is shared at a mount point, and whether only to be read. The book is there from now on:
+    /// a plugin that came first must not begin one of its own.
+    fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {
+        let (source, read_only) = match Grant::of_mount_point(&point.name)? {
+            Grant::Runtime => (&self.runtime, point.read_only),
+            Grant::State => (&self.state, point.read_only),
+            Grant::Config => return self.config.exists().then_some((&self.config, true)),
+            Grant::Capability(_) => return None,
+        };
+        let _ = DirBuilder::new().recursive(true).mode(0o755).create(source);
+        Some((source, read_only))
+    }
+}
+
+/// All of them, in their order. That the image may have them was looked at before.
+///
+/// # Errors
+/// [`Kind::Denied`] where a part of the host is asked for that no plugin sees.
+pub(super) fn mounts(
+    pod: &NetworkingPod,
+    wanted: &Wanted,
+    app: &App,
+    state: &Path,
+) -> Result<Vec<Mount>> {
+    let mut mounts = vec![bind(state, Path::new(STATE), false)];
+    let hidden = Hidden::of(pod);
+    let mut share = |source: &Path, target: &Path, read_only| {
+        mounts.push(bind(source, target, read_only));
+        hidden.below(source, target).map(|over| mounts.extend(over))
+    };
+    for point in &app.mount_points {
+        let Some((source, read_only)) = pod.book.as_ref().and_then(|book| book.shared(point))
+        else {
+            continue;
+        };
+        share(source, &point.path, read_only)?;
+        // The configuration that is shared with it names the book's own places.
+        let is_config = Grant::of_mount_point(&point.name) == Some(Grant::Config);
+        if *source != point.path && !is_config {
+            share(source, source, read_only)?;
+        }
+    }
+    for mount in &wanted.sandboxing.mounts {
+        share(&mount.host, &mount.container, mount.read_only)?;
+    }
+    // The last, so that nothing can lie over it.
+    mounts.push(Mount::Bind {
+        source: pod.directories.netns.clone(),
+        target: volume::INSIDE.into(),
+        read_only: false,
+        propagation: Propagation::Slave,
+    });
+    Ok(mounts)
+}
+
+fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
+    Mount::Bind {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        read_only,
+        propagation: Propagation::Private,
+    }
+}
+
+/// Directories of the host that decide what runs: images, and the records of plugin containers. Who
+/// writes there becomes any other plugin.
+struct Hidden(Vec<PathBuf>);
+
+impl Hidden {
+    fn of(pod: &NetworkingPod) -> Self {
+        let images = pod.images.directory().map(Path::to_owned);
+        let all = images.into_iter().chain([pod.directories.runtime.clone()]);
+        Self(all.filter_map(|path| fs::canonicalize(path).ok()).collect())
+    }
+
+    /// What lies over the parts of `source` that are not to be seen, where it is mounted at `target`.
+    fn below(&self, source: &Path, target: &Path) -> Result<Vec<Mount>> {
+        // Where there is nothing, mounting it says so.
+        let Ok(whole) = fs::canonicalize(source) else { return Ok(Vec::new()) };
+        if let Some(hidden) = self.0.iter().find(|hidden| whole.starts_with(hidden)) {
+            let (source, hidden) = (source.display(), hidden.display());
+            let what = format!(
+                "{source} cannot be mounted: what is in {hidden} decides what plugins run; \
+                 mount another directory"
+            );
+            return Err(Error::new(Kind::Denied, what));
+        }
+        let inside = self.0.iter().filter_map(|hidden| hidden.strip_prefix(&whole).ok());
+        let empty = |part: &Path| Mount::Tmpfs { target: target.join(part), size: EMPTY };
+        Ok(inside.map(empty).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_what_runs_is_in_no_mount() {
+        let lab = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(lab.path()).unwrap();
+        let images = root.join("state/images");
+        fs::create_dir_all(images.join("layers")).unwrap();
+        fs::create_dir_all(root.join("other")).unwrap();
+        std::os::unix::fs::symlink(&images, root.join("link")).unwrap();
+        let hidden = Hidden(vec![images.clone()]);
+        let over = |source: &str| hidden.below(&root.join(source), Path::new("/x"));
+        let empty = |target: &str| Mount::Tmpfs { target: target.into(), size: EMPTY };
+        assert_eq!(over("other").unwrap(), []);
+        assert_eq!(over("missing").unwrap(), []);
+        assert_eq!(over("state").unwrap(), [empty("/x/images")]);
+        assert_eq!(over("").unwrap(), [empty("/x/state/images")]);
+        for source in ["state/images", "state/images/layers", "link", "link/layers"] {
+            assert_eq!(over(source).unwrap_err().kind(), Kind::Denied, "{source}");
+        }
+    }
+}
