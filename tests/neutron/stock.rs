@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tests::fault_proxy::{Fault, Gate};
 use tests::neutron_lab::ApiLab;
+use tests::{Cni, Serve};
 
 use crate::bed::{Place, host_name, verbs};
 use crate::calls::{Calls, Ends};
@@ -87,5 +88,67 @@ fn the_stock_outlives_the_daemon() {
     calls.crash();
     calls.stop(&ends, &pool, &address);
     calls.remove_network(&network, &pool);
+    calls.is_clean();
+}
+
+/// A host whose runtime knows no network but by its list; the list, and what Neutron has of ports.
+#[track_caller]
+fn listed(cidr: &str, extra: &str) -> (Calls, Value, String) {
+    let project = ApiLab::shared().project();
+    let name = host_name(&project);
+    let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
+    let (network, _) = project.network("front", cidr);
+    calls.host.start_from_here();
+    let list = json!({"cniVersion": "1.1.0", "name": "ours", "plugins": [{
+        "type": "spoke", "driver": "neutron", "neutron": {"network": "front"},
+    }]});
+    (calls, list, format!("/ports?network_id={network}&device_owner=compute%3Akuryr"))
+}
+
+#[track_caller]
+fn until_ports(calls: &Calls, path: &str, is: impl Fn(usize) -> bool) {
+    calls
+        .host
+        .project
+        .until(path, |ports| ports["ports"].as_array().is_some_and(|of| is(of.len())));
+}
+
+/// Nobody says when a network of CNI's ends: its last container does.
+#[test]
+fn a_stock_goes_with_its_networks_last_container() {
+    let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\nidle_seconds = 1\n";
+    let (calls, list, path) = listed("10.183.0.0/24", extra);
+    let mut one = Cni::container(&calls.world, "one");
+    assert!(one.add(&list).remove(0).ok());
+    until_ports(&calls, &path, |count| count >= 3);
+    calls.named();
+    // It is kept for as long as somebody is on the network, however long ago that began.
+    calls.world.sh("touch -d '1 hour ago' /run/spoke/neutron/stock/wanted/*.json");
+    let mut other = Cni::container(&calls.world, "other");
+    assert!(other.add(&list).remove(0).ok());
+    calls.named();
+    assert!(other.del(&list).remove(0).ok());
+    until_ports(&calls, &path, |count| count >= 3);
+    assert!(one.del(&list).remove(0).ok());
+    until_ports(&calls, &path, |count| count == 0);
+    calls.gc();
+    calls.is_clean();
+}
+
+#[test]
+fn a_stock_that_is_not_kept_any_more_goes() {
+    let extra = "[neutron.stock]\nminimum = 2\nmaximum = 4\n";
+    let (mut calls, list, path) = listed("10.184.0.0/24", extra);
+    let mut cni = Cni::container(&calls.world, "one");
+    assert!(cni.add(&list).remove(0).ok());
+    until_ports(&calls, &path, |count| count >= 3);
+    calls.named();
+    calls.world.sh("sed -i '/neutron.stock/,$d' /etc/spoke/config.toml");
+    calls.host.serve.take().expect("it runs").kill();
+    calls.host.serve = Some(Serve::start(&calls.world, &[]));
+    calls.gc();
+    until_ports(&calls, &path, |count| count == 1);
+    assert!(cni.del(&list).remove(0).ok());
+    calls.gc();
     calls.is_clean();
 }

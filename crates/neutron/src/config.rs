@@ -217,6 +217,8 @@ pub struct StockSettings {
     /// Whether that is one request (`bulk`); it helps where Neutron's driver makes several ports
     /// faster than one after the other.
     pub bulk: bool,
+    /// So long after its last container a network's ports stay ready.
+    pub idle: Duration,
 }
 
 /// Reads `text` as `kuryr.conf` and as `clouds.yaml`; whether it is either: the entry of a fuzz target.

@@ -15,7 +15,7 @@ mod wide;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use model::{Alias, Attachment, LinkKind, ResourceId, Result};
+use model::{Alias, Attachment, LinkKind, ResourceId, ResourceRef, Result};
 
 use crate::Neutron;
 use crate::api::PortResource;
@@ -35,6 +35,8 @@ pub struct Facts {
     pub ports: BTreeSet<ResourceId>,
     /// The `device_id`s of those that have a record.
     pub devices: BTreeSet<String>,
+    /// Neutron's networks that attachments are on.
+    pub networks: BTreeSet<ResourceId>,
     /// The ids under which runtimes know networks.
     pub aliases: BTreeSet<String>,
     /// The names of the interfaces in the host's namespace.
@@ -148,6 +150,9 @@ impl Facts {
             if let Some(LinkKind::Neutron(link)) = link {
                 facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
                 facts.ports.extend(link.wish.port.clone());
+                if let ResourceRef::Id(network) = &link.network {
+                    facts.networks.insert(network.clone());
+                }
             }
         }
         facts.aliases = aliases.iter().map(|alias| alias.id.to_string()).collect();
@@ -204,16 +209,21 @@ impl Neutron {
             }
             Ok(all)
         };
-        shelved.extend(ready()?);
+        let is_kept = self.settings.stock.is_some();
+        if is_kept {
+            shelved.extend(ready()?);
+        }
         let lent = shelf.lent_ports()?.into_iter();
         let lent = lent.map(|id| (id.clone(), shelf.lent_since(&id))).collect();
-        shelved.extend(shelf.returned_ports()?);
-        shelved.extend(ready()?);
+        if is_kept {
+            shelved.extend(shelf.returned_ports()?);
+            shelved.extend(ready()?);
+        }
         // Neutron was not told yet whose these are.
         shelved.extend(self.namings().owing()?);
         let handed = self.handed.recent(PATIENCE);
         let host = &self.settings.host;
-        Ok(Judge { host, facts, shelved, lent, handed, now: SystemTime::now() })
+        Ok(Judge { host, facts, is_kept, shelved, lent, handed, now: SystemTime::now() })
     }
 
     /// The ports that are bound to this host, and those that it made and that are not bound.

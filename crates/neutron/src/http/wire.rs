@@ -102,7 +102,7 @@ impl Wire {
             let is_again = patience.is_again();
             let outcome = self.exchange(&agent, exchange);
             let asked = match &outcome {
-                Ok(answer) if !may_repeat(exchange, answer.status) => None,
+                Ok(answer) if !may_repeat(exchange, answer) => None,
                 Ok(answer) => Some(answer.retry_after),
                 Err(Failure::Unsent(_)) => Some(None),
                 Err(Failure::Lost(_)) => exchange.is_repeatable.then_some(None),
@@ -214,11 +214,12 @@ pub(crate) fn refused(exchange: &Exchange<'_>, answer: &Answer) -> Error {
     refusal::refusal(&server, &doing(exchange), answer)
 }
 
-/// Whoever is told to come later was not served; a server that is out of order or behind a broken
-/// gateway may have done it.
-fn may_repeat(exchange: &Exchange<'_>, status: u16) -> bool {
-    match status {
+/// Whoever is told to come later was not served, also by a server that is overloaded (RFC 9110,
+/// 10.2.3 and 15.6.4); one that is out of order or behind a broken gateway may have done it.
+fn may_repeat(exchange: &Exchange<'_>, answer: &Answer) -> bool {
+    match answer.status {
         429 => true,
+        503 if answer.retry_after.is_some() => true,
         502..=504 => exchange.is_repeatable,
         _ => false,
     }

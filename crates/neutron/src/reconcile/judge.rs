@@ -27,6 +27,8 @@ const SECONDS: usize = 8;
 pub(super) struct Judge<'a> {
     pub(super) host: &'a HostId,
     pub(super) facts: &'a Facts,
+    /// Whether a stock is kept.
+    pub(super) is_kept: bool,
     /// Ports that are ready, or will be, or are being given their names.
     pub(super) shelved: BTreeSet<ResourceId>,
     /// Ports that somebody took from the stock, and when.
@@ -99,7 +101,8 @@ impl Judge<'_> {
         }
         if KeyDigest::of_mark(mark).is_some() {
             return match is_like_new(port) {
-                true => Verdict::Ready,
+                true if self.is_kept => Verdict::Ready,
+                true => orphan("it was made ahead of need, and no stock is kept", Fate::Delete),
                 false => orphan("it was of the stock, and nobody has it", Fate::Delete),
             };
         }
@@ -226,7 +229,7 @@ mod tests {
         ]);
         let shelved = BTreeSet::from(["ready-1".parse().unwrap()]);
         let handed = BTreeSet::from(["handed-1".parse().unwrap()]);
-        Judge { host: &host, facts, shelved, lent, handed, now }.port(&port(changes))
+        Judge { host: &host, facts, is_kept: true, shelved, lent, handed, now }.port(&port(changes))
     }
 
     fn fate(verdict: &Verdict) -> Option<Fate> {
@@ -323,12 +326,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_ready_goes_where_no_stock_is_kept() {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let facts = Facts::default();
+        let judge = Judge {
+            host: &host,
+            facts: &facts,
+            is_kept: false,
+            shelved: BTreeSet::new(),
+            lent: BTreeMap::new(),
+            handed: BTreeSet::new(),
+            now: UNIX_EPOCH,
+        };
+        let stock = format!("spoke:node:stock-{}", "0".repeat(32));
+        let verdict = judge.port(&port(json!({ "description": stock })));
+        assert_eq!(fate(&verdict), Some(Fate::Delete), "{verdict:?}");
+    }
+
+    #[test]
     fn groups_and_floating_ips_go_with_their_port() {
         let host = HostId::try_from("node".to_owned()).unwrap();
         let ports = BTreeSet::from(["known".parse().unwrap()]);
         let facts = Facts { ports, ..Facts::default() };
         let (shelved, lent, handed) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        let judge = Judge { host: &host, facts: &facts, shelved, lent, handed, now: UNIX_EPOCH };
+        let (is_kept, now) = (true, UNIX_EPOCH);
+        let judge = Judge { host: &host, facts: &facts, is_kept, shelved, lent, handed, now };
         let group = |description: &str| -> SecurityGroup {
             serde_json::from_value(json!({ "id": "g", "description": description })).unwrap()
         };

@@ -80,6 +80,9 @@ impl Neutron {
         }
         let removed = self.delete_unchanged(&port.id, orphan.version.revision())?;
         if removed == Removed::Deleted {
+            // Also where it was ready, of a stock that is not kept any more.
+            self.shelf().claim_port(&port.id)?;
+            self.shelf().settle(&port.id)?;
             self.shelf().drop_lent(&port.id)?;
         }
         Ok(removed)

@@ -11,8 +11,10 @@ use super::{KeyDigest, Shelf, Stored, Wanted};
 use crate::Neutron;
 use crate::config::StockSettings;
 use crate::pause::Pause;
+use crate::reconcile::Facts;
 
-/// After this long without need no more ports are made for somebody, and those ready are deleted.
+/// After this long without need no more ports are made for a network, and those ready are deleted,
+/// although there are containers on it.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
 /// How old a half written file is that nobody writes any more.
@@ -69,15 +71,20 @@ impl Neutron {
 }
 
 impl Filler<'_> {
-    /// Does what is to be done now, until `is_over`.
-    pub fn round(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Round {
+    /// Does what is to be done now, until `is_over`. `facts` is asked where nobody wanted a port of
+    /// some network for long.
+    pub fn round(
+        &mut self,
+        is_over: &(dyn Fn() -> bool + Sync),
+        facts: &dyn Fn() -> Result<Facts>,
+    ) -> Round {
         let now = Instant::now();
         let mut round = Round { next: IDLE, ..Round::default() };
         if let Some(left) = self.pause.left(now) {
             round.next = left;
             return round;
         }
-        if let Err(error) = self.work(is_over, &mut round) {
+        if let Err(error) = self.work(is_over, facts, &mut round) {
             round.failures.push(error);
         }
         for pause in self.pauses.values().chain([&self.pause]) {
@@ -86,9 +93,14 @@ impl Filler<'_> {
         round
     }
 
-    fn work(&mut self, is_over: &(dyn Fn() -> bool + Sync), round: &mut Round) -> Result<()> {
+    fn work(
+        &mut self,
+        is_over: &(dyn Fn() -> bool + Sync),
+        facts: &dyn Fn() -> Result<Facts>,
+        round: &mut Round,
+    ) -> Result<()> {
         let mut tasks = self.returned()?;
-        let (wanted, forgotten) = self.wanted()?;
+        let (wanted, forgotten) = self.wanted(facts, round)?;
         for of in forgotten {
             round.deleted += self.neutron.drain_key(&of.digest)?;
         }
@@ -138,18 +150,45 @@ impl Filler<'_> {
             };
             let is_kept = *level < maximum && self.shelf().is_wanted(&stored.key);
             *level += usize::from(is_kept);
+            if is_kept {
+                // Its container ends now: it may be started again.
+                self.shelf().touch(&stored.key)?;
+            }
             tasks.push(if is_kept { Task::Renew(stored) } else { Task::Discard(stored) });
         }
         Ok(tasks)
     }
 
-    fn wanted(&self) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
-        let is_alive = |wanted: &Wanted| {
-            // A time of the future is that of a clock that was put back.
-            wanted.last.elapsed().is_ok_and(|age| age < FORGOTTEN)
-                || wanted.last > SystemTime::now()
+    /// What is wanted, and what is not any more: no container is on the network, or none was started
+    /// there for very long.
+    fn wanted(
+        &self,
+        facts: &dyn Fn() -> Result<Facts>,
+        round: &mut Round,
+    ) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
+        // A time of the future is that of a clock that was put back.
+        let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
+        let (mut alive, idle): (Vec<_>, Vec<_>) =
+            self.shelf().wanted()?.into_iter().partition(|of| age(of) < self.settings.idle);
+        for of in &alive {
+            round.next = round.next.min(self.settings.idle.saturating_sub(age(of)));
+        }
+        if idle.is_empty() {
+            return Ok((alive, idle));
+        }
+        let used = match facts() {
+            Ok(facts) => facts.networks,
+            // Then nothing is known to be over.
+            Err(error) => {
+                round.failures.push(error);
+                alive.extend(idle);
+                return Ok((alive, Vec::new()));
+            }
         };
-        Ok(self.shelf().wanted()?.into_iter().partition(is_alive))
+        let is_used = |of: &Wanted| used.contains(&of.key.network) && age(of) < FORGOTTEN;
+        let (used, forgotten): (Vec<_>, Vec<_>) = idle.into_iter().partition(is_used);
+        alive.extend(used);
+        Ok((alive, forgotten))
     }
 
     /// Keeps what the project's quota allows: no more than half of what is left, for others need

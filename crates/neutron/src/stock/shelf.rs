@@ -96,15 +96,24 @@ impl Shelf {
 
     /// Says that ports like this are wanted now.
     pub(crate) fn want(&self, key: &StockKey) -> Result<()> {
-        let path = self.wanted_file(&key.digest()?);
+        let digest = key.digest()?;
+        match self.touch(&digest)? {
+            true => Ok(()),
+            false => self.write(&self.wanted_file(&digest), key),
+        }
+    }
+
+    /// Says that ports are still wanted; `false` where they were not.
+    pub(crate) fn touch(&self, digest: &KeyDigest) -> Result<bool> {
+        let path = self.wanted_file(digest);
         let touched = OpenOptions::new()
             .write(true)
             .custom_flags(nofollow())
             .open(&path)
             .and_then(|file| file.set_times(FileTimes::new().set_modified(SystemTime::now())));
         match touched {
-            Ok(()) => Ok(()),
-            Err(cause) if cause.kind() == ErrorKind::NotFound => self.write(&path, key),
+            Ok(()) => Ok(true),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
             Err(cause) => Err(failed("touching", &path, cause)),
         }
     }

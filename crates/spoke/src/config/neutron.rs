@@ -21,6 +21,9 @@ const MOST_REQUESTS: usize = 64;
 /// More ports are not kept of one kind.
 const MOST_PORTS: usize = 4096;
 
+/// No port is kept longer without use, in seconds.
+const LONGEST_IDLE: u64 = 24 * 3600;
+
 /// The section. What it does not say, `clouds.yaml`, `kuryr.conf` or the environment does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -121,11 +124,13 @@ pub(crate) struct StockConfig {
     batch: usize,
     /// Whether that is one request.
     bulk: bool,
+    /// How long they are kept for a network that no container is on.
+    idle_seconds: u64,
 }
 
 impl Default for StockConfig {
     fn default() -> Self {
-        Self { minimum: 5, maximum: 20, batch: 5, bulk: false }
+        Self { minimum: 5, maximum: 20, batch: 5, bulk: false, idle_seconds: 600 }
     }
 }
 
@@ -268,13 +273,14 @@ impl NestingConfig {
 
 impl StockConfig {
     fn settings(&self) -> StockSettings {
-        let Self { minimum, maximum, batch, bulk } = *self;
-        StockSettings { minimum, maximum, batch, bulk }
+        let Self { minimum, maximum, batch, bulk, idle_seconds } = *self;
+        StockSettings { minimum, maximum, batch, bulk, idle: Duration::from_secs(idle_seconds) }
     }
 
     fn check(&self) -> Result<()> {
         within("neutron.stock.maximum", Some(self.maximum as u64), MOST_PORTS as u64)?;
         within("neutron.stock.batch", Some(self.batch as u64), MOST_PORTS as u64)?;
+        within("neutron.stock.idle_seconds", Some(self.idle_seconds), LONGEST_IDLE)?;
         match self.minimum <= self.maximum {
             true => Ok(()),
             false => Err(Error::invalid("neutron.stock.minimum is above neutron.stock.maximum")),

@@ -184,7 +184,8 @@ impl Keeper<'_> {
             return Round { next: PERIOD, ..Round::default() };
         };
         let daemon = self.daemon;
-        let round = filler.round(&|| daemon.sleep(Duration::ZERO));
+        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true));
+        let round = filler.round(&|| daemon.sleep(Duration::ZERO), &facts);
         if round.is_unsure {
             self.next = self.next.min(Instant::now() + AGAIN);
         }
