@@ -56,6 +56,46 @@ fn a13_the_default_ones_in_the_order_of_the_configuration() {
     kurma.is_clean();
 }
 
+/// A pod that names no networks was to have this one: without it, it does not come up.
+#[test]
+fn a13_a_default_network_that_is_refused_fails() {
+    let good = numbered("good", &json!({"default": true}));
+    let bad = |more: &Value| {
+        let mut entry = numbered("bad", &json!({"aci": "gopher://x/y"}));
+        for (key, value) in more.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        entry
+    };
+    let kurma = Kurma::new(&json!([good]));
+    let provision = format!("provision {U}");
+    let words = ["network \"bad\" is refused", "not supported"];
+    for entry in [bad(&json!({"default": true})), bad(&json!({"default": "yes"}))] {
+        kurma.networks(&json!([good, entry]));
+        kurma.refused(&provision, &words[..1]);
+    }
+    kurma.networks(&json!([good, bad(&json!({"default": true}))]));
+    kurma.refused(&provision, &words);
+    kurma.refused("up", &["gopher"]);
+    // A second one of that name is another network to whoever wrote it.
+    kurma.networks(&json!([good, good]));
+    kurma.refused(&provision, &["network \"good\" is refused", "another network has that name"]);
+    assert_eq!(kurma.calls(), [], "no network was added");
+    kurma.is_clean();
+    // Named, or where it may be missing, the good one serves.
+    let skipped = bad(&json!({"default": true, "on_error": "skip"}));
+    for entry in [bad(&json!({})), skipped] {
+        kurma.networks(&json!([good, entry]));
+        kurma.kurma(&provision);
+        kurma.kurma(&format!("deprovision {U}"));
+    }
+    kurma.networks(&json!([good, bad(&json!({"default": true}))]));
+    kurma.kurma(&format!("{provision} good"));
+    kurma.kurma(&format!("deprovision {U}"));
+    assert_eq!(names(&kurma, "add"), ["good eth0"; 3]);
+    kurma.is_clean();
+}
+
 /// Ours: nothing is begun, or what was begun is undone.
 #[test]
 fn a14_an_unknown_network() {

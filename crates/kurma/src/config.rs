@@ -55,6 +55,30 @@ pub struct Refused {
     pub name: Option<String>,
     /// Why: the file, the place, the field, its value, and what is wrong with it.
     pub error: Error,
+    /// Whether pods that name no networks were to get it. An unreadable `default` counts as yes.
+    pub is_default: bool,
+    /// What it says becomes of a pod that it cannot connect.
+    pub on_error: OnError,
+}
+
+impl Refused {
+    fn new(index: usize, name: Option<String>, error: Error, value: &Value) -> Self {
+        let field = |name: &str| value.get(name).filter(|value| !value.is_null());
+        let is_default = field("default").is_some_and(|value| value.as_bool().unwrap_or(true));
+        let skips = field("on_error").and_then(Value::as_str) == Some("skip");
+        let on_error = if skips { OnError::Skip } else { OnError::Fail };
+        Self { index, name, error, is_default, on_error }
+    }
+
+    /// The error of a pod that was to be connected to it.
+    fn refusal(&self) -> Error {
+        let error = &self.error;
+        let which = match &self.name {
+            Some(name) => format!("network \"{name}\""),
+            None => format!("entry {} of the networks", self.index),
+        };
+        Error::new(error.kind(), format!("{which} is refused: {error}"))
+    }
 }
 
 impl PodNetworks {
@@ -126,7 +150,7 @@ impl PodNetworks {
                 networks.refuse_second(&network, &at)?;
                 Ok(network)
             });
-            let refused = |error| Refused { index, name, error };
+            let refused = |error| Refused::new(index, name, error, value);
             networks.entries.push(entry.map_err(refused));
         }
         Ok(networks)
@@ -167,9 +191,7 @@ impl PodNetworks {
         }
         let mut refused = self.refused();
         match refused.find(|refused| refused.name.as_deref() == Some(name.as_str())) {
-            Some(Refused { error, .. }) => {
-                Err(Error::new(error.kind(), format!("network \"{name}\" is refused: {error}")))
-            }
+            Some(refused) => Err(refused.refusal()),
             None => Err(Error::not_found(format!("network \"{name}\" does not exist"))),
         }
     }
@@ -196,12 +218,22 @@ impl PodNetworks {
     /// What a pod is to be connected to: what it names, in its order, or all that are default.
     ///
     /// # Errors
-    /// As [`PodNetworks::network`] for the first that there is not.
+    /// As [`PodNetworks::network`] for the first that there is not; why a default one was refused,
+    /// unless it is to be skipped.
     pub fn chosen(&self, names: &[Name]) -> Result<Vec<&NetworkConfig>> {
         if names.is_empty() {
-            return Ok(self.networks().filter(|network| network.is_default).collect());
+            return self.default_ones();
         }
         names.iter().map(|name| self.network(name)).collect()
+    }
+
+    fn default_ones(&self) -> Result<Vec<&NetworkConfig>> {
+        let keeps_out =
+            |refused: &&Refused| refused.is_default && refused.on_error == OnError::Fail;
+        match self.refused().find(keeps_out) {
+            Some(refused) => Err(refused.refusal()),
+            None => Ok(self.networks().filter(|network| network.is_default).collect()),
+        }
     }
 }
 

@@ -84,6 +84,10 @@ fn up(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Name]) -> Result
         names => networks.chosen(names)?,
     };
     let mut answer = Answer::default();
+    for refused in networks.refused().filter(|_| names.is_empty()) {
+        answer.code = answer.code.max(exit_code(refused.error.kind()));
+        answer.notes.push(refused.error.to_string());
+    }
     for network in wanted {
         if let Err(error) = plugins.up(network) {
             answer.code = answer.code.max(exit_code(error.kind()));
