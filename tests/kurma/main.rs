@@ -15,6 +15,7 @@ mod hostile;
 mod images;
 mod killed;
 mod left;
+mod namespaces;
 mod plugins;
 mod proxy;
 mod registry;

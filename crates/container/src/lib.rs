@@ -13,6 +13,7 @@ mod ending;
 mod engine;
 mod exec;
 mod fault;
+pub mod host;
 mod idle;
 mod init;
 mod inside;

@@ -5,7 +5,7 @@
 
 mod left;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use container::Ended;
 use model::{Error, Result};
@@ -29,6 +29,8 @@ pub struct Shown {
     pub name: String,
     /// The runtime's path; empty where it told none (CNI 1.1.0 §2, DEL).
     pub path: String,
+    /// Where it is opened, if not there.
+    opened: Option<PathBuf>,
 }
 
 /// Whether the plugin is the last to need the namespace.
@@ -47,7 +49,13 @@ impl Shown {
     pub fn new(path: &str, parts: &[&str]) -> Self {
         let joined = parts.join("\0");
         let name: String = crate::plugin::hex(&[joined.as_bytes()]).chars().take(24).collect();
-        Self { name: format!("{PREFIX}{name}"), path: path.to_owned() }
+        Self { name: format!("{PREFIX}{name}"), path: path.to_owned(), opened: None }
+    }
+
+    /// The same, to be opened at another path: the caller's mounts may be others than the runtime's.
+    #[must_use]
+    pub fn open_at(self, path: PathBuf) -> Self {
+        Self { opened: Some(path), ..self }
     }
 
     /// The path that the plugin is given.
@@ -105,7 +113,7 @@ fn show(volume: Volume<'_>, shown: &Shown, tenancy: Tenancy) -> Result<bool> {
         // What was shown to ADD is still there, whatever has become of the runtime's path.
         (_, Tenancy::Ends) if volume.shows(&shown.name) => Ok(true),
         ("", _) => Ok(false),
-        (path, tenancy) => match Netns::open(Path::new(path)) {
+        (path, tenancy) => match Netns::open(shown.opened.as_deref().unwrap_or(Path::new(path))) {
             Ok(netns) => {
                 let _turn = volume.turn()?;
                 volume.show(&shown.name, &netns).map(|()| true)

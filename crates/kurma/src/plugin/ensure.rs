@@ -134,6 +134,7 @@ impl NetworkingPod {
             return Ok(None);
         };
         let running = self.engine.adopt(&directory.join(&state.generation))?;
+        let running = running.filter(|running| !self.is_elsewhere(running));
         Ok(running.map(|running| Held { running, _turn: turn }))
     }
 
@@ -156,6 +157,7 @@ impl NetworkingPod {
             true => self.engine.adopt(&directory.join(&before.generation))?,
             false => None,
         };
+        let runs = self.in_place(runs)?;
         if runs.is_some() && is_same && before.is_ready && renewal == Renewal::IfEnded {
             return Ok(Started::Runs);
         }
@@ -177,6 +179,19 @@ impl NetworkingPod {
             Err(error)
         };
         self.start_new(wanted, &before, runs.as_ref(), renewal).or_else(told)
+    }
+
+    /// Whether a container has other namespaces than the host, so that calls into it cannot serve.
+    pub(super) fn is_elsewhere(&self, running: &Running) -> bool {
+        running.is_elsewhere(&self.directories.netns, Path::new(crate::volume::INSIDE))
+    }
+
+    /// Ends a container that has other namespaces than the host: a new one is started in its place.
+    fn in_place(&self, runs: Option<Running>) -> Result<Option<Running>> {
+        match runs {
+            Some(running) if self.is_elsewhere(&running) => running.stop(GRACE).map(|()| None),
+            runs => Ok(runs),
+        }
     }
 
     /// Starts the container of now beside the one of before.

@@ -8,6 +8,10 @@ use super::{Key, NetworkingPod};
 use crate::config::{PodNetworks, Refused};
 use crate::disk;
 
+/// What is said of a container that was started from other namespaces than the host's.
+const ELSEWHERE: &str =
+    "it is not in the host's network and mount namespace: its next call starts it anew";
+
 /// A plugin container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -21,6 +25,8 @@ pub struct Status {
     pub restarts: u32,
     /// What went wrong the last time.
     pub error: Option<String>,
+    /// Whether it has other namespaces than the host, and so cannot serve.
+    pub is_elsewhere: bool,
 }
 
 /// Where a plugin container stands.
@@ -75,6 +81,7 @@ impl Status {
             standing: Standing::Refused,
             restarts: 0,
             error: Some(refused.error.to_string()),
+            is_elsewhere: false,
         }
     }
 }
@@ -124,7 +131,9 @@ impl NetworkingPod {
             None if state.should_run() || state.error.is_some() => Standing::Failed,
             None => Standing::Stopped,
         };
+        let is_elsewhere = running.as_ref().is_some_and(|running| self.is_elsewhere(running));
         let error = match standing {
+            Standing::Running { .. } if is_elsewhere => Some(ELSEWHERE.to_owned()),
             Standing::Waiting | Standing::Failed => self.last_words(&directory),
             _ => state.error,
         };
@@ -134,6 +143,7 @@ impl NetworkingPod {
             standing,
             restarts: state.restarts,
             error,
+            is_elsewhere,
         })
     }
 }

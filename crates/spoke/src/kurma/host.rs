@@ -60,11 +60,11 @@ impl Host {
         Self { book: None, directories: Directories { runtime, netns }, cache, ..self }
     }
 
-    /// Moves this process to where it may do all that it has to: for a user who is not root, into
-    /// namespaces of that user's own. To be called while there is one thread.
+    /// Moves this process to where plugin containers belong: root into the host's network and mount
+    /// namespace, another user into namespaces of that user's own. To be called while there is one thread.
     pub(crate) fn enter(&self) -> Result<()> {
         match geteuid().is_root() {
-            true => Ok(()),
+            true => container::host::enter(),
             false => container::rootless::enter(&self.directories.runtime),
         }
     }

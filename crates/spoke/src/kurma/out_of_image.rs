@@ -2,7 +2,8 @@
 //! to that plugin and what that says to the runtime; in between stands only the image's container.
 
 use std::io::{IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni::wire::{Command, Document, Environment, Failure, Version};
@@ -13,6 +14,8 @@ use kurma::config::{self, Sandboxing};
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
 use model::{Error, PluginName, Result};
+use netlink::Netns;
+use rustix::process::geteuid;
 use serde_json::{Map, Value};
 
 use super::Host;
@@ -97,7 +100,6 @@ fn call(document: &Document, environment: &Environment, command: Command) -> Res
     let wish = Wish::of(document)?;
     let config = Config::of_this_host()?;
     let host = Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from));
-    let pod = host.pod()?;
     let variables = environment.variables();
     // `CNI_PATH` is the image's own matter, and the namespace is put in where it is shown.
     let is_told = |name: &str| !matches!(name, "CNI_PATH" | "CNI_NETNS");
@@ -105,12 +107,22 @@ fn call(document: &Document, environment: &Environment, command: Command) -> Res
         variables.into_iter().filter(|(name, value)| is_told(name) && !value.is_empty()).collect();
     let parts = [&environment.container, &environment.ifname, &wish.network].map(String::as_str);
     let shown = Shown::new(&environment.netns, &[&parts[..], &[wish.plugin.as_str()]].concat());
+    // The runtime's path may be one of its own mounts.
+    let netns = Netns::open(Path::new(&environment.netns)).ok();
+    let shown = match &netns {
+        Some(netns) => shown.open_at(format!("/proc/self/fd/{}", netns.as_fd().as_raw_fd()).into()),
+        None => shown,
+    };
+    if geteuid().is_root() {
+        container::host::enter()?;
+    }
     let tenancy = match command {
         Command::Del => Tenancy::Ends,
         Command::Add | Command::Check | Command::Gc | Command::Status | Command::Version => {
             Tenancy::Stays
         }
     };
+    let pod = host.pod()?;
     let direct =
         Direct { plugin: &wish.plugin, environment: &variables, input: &wish.input, limit: LIMIT };
     let ended = exec_cni::run(&pod, &wish.wanted, &direct, &shown, tenancy)?;

@@ -13,6 +13,7 @@ use kurma::exec_cni::{self, Left};
 use kurma::{Event as Seen, Pods, supervise};
 use model::Result;
 use netlink::Stop;
+use rustix::process::geteuid;
 
 use super::Daemon;
 use crate::config::Level;
@@ -30,7 +31,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(super) fn keep(daemon: &Daemon) {
     let pod = Host::new(daemon.worlds.config(), &|_| None);
     while !daemon.sleep(Duration::ZERO) {
-        if let Err(error) = watch(daemon, &pod) {
+        // A user's daemon runs nothing but what that user may.
+        let entered = if geteuid().is_root() { container::host::enter() } else { Ok(()) };
+        if let Err(error) = entered.and_then(|()| watch(daemon, &pod)) {
             daemon.journal.failed("running the networking pod", &error);
             if daemon.sleep(AGAIN) {
                 return;

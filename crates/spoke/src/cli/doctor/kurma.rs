@@ -67,6 +67,7 @@ fn of_plugin(plugin: &Status) -> Option<Check> {
     let how = match plugin.standing {
         Standing::Waiting => "ends again and again",
         Standing::Failed => "does not run",
+        Standing::Running { .. } if plugin.is_elsewhere => "cannot serve",
         // Of a refused one, the configuration's error tells more.
         Standing::Running { .. } | Standing::Stopped | Standing::Refused => return None,
     };
