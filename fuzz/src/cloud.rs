@@ -89,15 +89,16 @@ fn converse(answers: Vec<Value>) -> usize {
         call(judge(neutron.request_address(&wish)).is_some());
     }
     let address = "10.0.0.9".parse().expect("an address");
-    call(judge(neutron.release_address(&pool, address)).is_some());
+    let records = || Ok(Vec::new());
+    call(judge(neutron.release_address(&pool, address, &records)).is_some());
     let facts = || Ok(Facts::default());
     let found = judge(neutron.look(Breadth::Ports, &facts));
     call(found.is_some());
     let orphans = found.map(|found| found.orphans).unwrap_or_default();
     call(judge(neutron.remove_orphans(&orphans, &facts)).is_some());
     call(judge(neutron.look_wide(&facts)).is_some());
-    call(judge(neutron.release_pool(&pool)).is_some());
-    call(judge(neutron.delete_network(&plan.id)).is_some());
+    call(judge(neutron.release_pool(&pool, &records)).is_some());
+    call(judge(neutron.delete_network(&plan.id, &records)).is_some());
     done
 }
 

@@ -11,7 +11,7 @@ use docker::server::Plugin;
 use docker::wire::{self, AddressSpaces, Method, Refusal, Request, Scope};
 use engine::Engine;
 use engine::port::{
-    AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+    AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus, Records,
 };
 use model::{AliasId, Attachment, Backend, IpNet, Kind, Network, ResourceId, Result, Timestamp};
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Cloud for Nothing {
         Ok(CloudPool { id: "pool".parse().expect("an id"), net })
     }
 
-    fn release_pool(&self, _: &ResourceId) -> Result<()> {
+    fn release_pool(&self, _: &ResourceId, _: &Records<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Cloud for Nothing {
         Ok(model::host_net(wish.address.unwrap_or([10, 7, 0, 9].into())))
     }
 
-    fn release_address(&self, _: &ResourceId, _: IpAddr) -> Result<()> {
+    fn release_address(&self, _: &ResourceId, _: IpAddr, _: &Records<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -118,7 +118,9 @@ impl Cloud for Nothing {
         Err(model::Error::conflict(format!("network {} is not to be", network.id)))
     }
 
-    fn delete_network(&self, _: &AliasId) -> Result<()> {
+    fn settle_network(&self, _: &AliasId) {}
+
+    fn delete_network(&self, _: &AliasId, _: &Records<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -55,7 +55,8 @@ fn one_execution_each_and_few_calls() {
     );
     assert_eq!(both.map(|trace| trace.count(&executions)), [1, 1], "executions");
     assert_eq!(add.count(&forks), 0, "forks of ADD");
-    assert!(del.count(&forks) <= 1, "forks of DEL: {}", del.count(&forks));
+    // Where orphans are not known to be reaped, as in this world's namespace of processes.
+    assert_eq!(del.count(&forks), 0, "forks of DEL");
     assert!(sum <= 600, "{sum} system calls");
 }
 

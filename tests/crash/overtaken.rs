@@ -1,10 +1,11 @@
 //! A DEL that comes while the ADD is still under way, which then dies; and a DEL whose child dies.
 
 use std::fs;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tests::Running;
+use tests::{Answer, Running, output};
 
 use crate::bed::{Bed, Moment, chain, whole, world};
 
@@ -65,7 +66,7 @@ fn the_child_of_del() {
         let moment = Moment { name: name.into(), nth: 1 };
         let (only, inject) = (format!("trace={name}"), moment.inject("KILL"));
         let over = ["/usr/bin/strace", "-f", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
-        let answer = bed.call(&over, 0, "DEL", None);
+        let answer = on_a_host_that_reaps(&bed, &over);
         if name == "setsid" {
             let code = answer.json().map(|error| error["code"].clone());
             assert_eq!(code, Some(11.into()), "{after}, so the link stays: {answer:?}");
@@ -73,6 +74,23 @@ fn the_child_of_del() {
         bed.del(1, &after);
         bed.is_clean(&after);
     }
+}
+
+/// DEL leaves a child behind only among the host's first processes, and where the first of all is
+/// known to reap: the call stands outside of the world's namespace of processes, and sees such a one.
+fn on_a_host_that_reaps(bed: &Bed<'_>, over: &[&str]) -> Answer {
+    const SEEN: &str = "mount -t proc proc /proc
+        echo systemd >/world/comm
+        mount --bind /world/comm /proc/1/comm
+        exec \"$@\"";
+    let before = ["unshare", "--mount", "bash", "-euc", SEEN, "host"];
+    let over: Vec<&str> = before.iter().chain(over).copied().collect();
+    let (plugin, config) = bed.said(0, "DEL", None);
+    let inside = bed.cni.command(&over, &plugin, "DEL");
+    let mut outside = Command::new(inside.get_program());
+    outside.args(inside.get_args().filter(|arg| *arg != "--pid")).env_clear();
+    outside.envs(inside.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Answer { output: output(&mut outside, &config) }
 }
 
 fn stop_at(moment: &Moment) -> [String; 9] {

@@ -3,7 +3,7 @@
 use tests::Release;
 
 use crate::bed::Bed;
-use crate::neighbours::GET;
+use crate::neighbours::{GET, NEIGHBOURS, NO_NEIGHBOURS};
 
 /// A page at port 80, and another that is not published at port 81.
 const PAGES: &str = "sh -c 'httpd -p 80 -h /www; httpd -p 81 -h /www; exec sleep 3600'";
@@ -71,4 +71,41 @@ fn dockers_networks_stay_dockers_26_1() {
 #[test]
 fn dockers_networks_stay_dockers_28_5() {
     dockers_networks_stay_dockers(Release::V28_5);
+}
+
+/// Whoever publishes, networks are apart, and both families leave.
+#[track_caller]
+fn both_modes_promise_the_same(release: Release) {
+    let Some(bed) = Bed::new(release) else { return };
+    bed.world().sh(NEIGHBOURS);
+    let nets =
+        |number: u8| format!("--ipv6 --subnet 10.83.{number}.0/24 --subnet fd83:{number}::/64");
+    for (number, ports) in [(1, "docker"), (2, "docker"), (3, "spoke")] {
+        bed.network(&format!("{} -o ports={ports} n{number}", nets(number)));
+        bed.serve(&format!("--name c{number} --network n{number} -p 1870{number}:80"));
+    }
+    for from in [1, 2, 3] {
+        let from_name = format!("c{from}");
+        bed.inside(&from_name, "ping -c 1 -W 3 192.0.2.2; ping -c 1 -W 3 2001:db8:1::2");
+        for to in [1, 2, 3].into_iter().filter(|to| *to != from) {
+            let (name, network) = (format!("c{to}"), format!("n{to}"));
+            bed.no_ping(&from_name, &bed.address(&name, &network));
+            bed.no_ping(&from_name, &bed.end(&name, &network, "GlobalIPv6Address"));
+        }
+        bed.asked("lan", "192.0.2.1", 18700 + from);
+    }
+    bed.remove("c1 c2 c3");
+    bed.docker("network rm n1 n2 n3 docker_gwbridge");
+    bed.world().sh(NO_NEIGHBOURS);
+    bed.is_clean();
+}
+
+#[test]
+fn both_modes_promise_the_same_20_10() {
+    both_modes_promise_the_same(Release::V20_10);
+}
+
+#[test]
+fn both_modes_promise_the_same_28_5() {
+    both_modes_promise_the_same(Release::V28_5);
 }

@@ -76,3 +76,40 @@ fn fixed_address_and_mac() {
     stage.podman("network rm podnet");
     stage.is_empty_after(&["podnet"]);
 }
+
+/// Podman names a container's ports to each of its networks.
+#[test]
+fn ports_are_served_through_one_network() {
+    let stage = Stage::new();
+    stage.podman("network create --subnet 10.89.7.0/24 front");
+    stage.podman("network create --subnet 10.89.8.0/24 back");
+    stage.start("web", "--network front --network back -p 18080:80", "/bin/httpd -f -h /www");
+    let serves = |host: &str| {
+        let page = stage.world.sh(&format!("curl -sS --max-time 5 http://{host}:18080/"));
+        assert_eq!(page, "a page\n", "through {host}");
+    };
+    serves("127.0.0.1");
+    stage.podman("network disconnect front web");
+    serves("10.89.8.1");
+    stage.podman("network connect front web");
+    stage.podman("network disconnect back web");
+    serves("10.89.7.1");
+    stage.podman("rm -f -t 0 web");
+    stage.podman("network rm front back");
+    stage.is_empty_after(&["front", "back"]);
+}
+
+/// With an address that was asked for, which Podman then names twice.
+#[test]
+fn a_reload_keeps_the_network() {
+    let stage = Stage::new();
+    stage.podman("network create --subnet 10.89.7.0/24 podnet");
+    let options = "--network podnet --ip 10.89.7.77 -p 18080:80";
+    stage.start("web", options, "/bin/httpd -f -h /www");
+    stage.podman("network reload web");
+    let page = stage.world.sh("curl -sS --max-time 5 http://10.89.7.1:18080/");
+    assert_eq!(page, "a page\n");
+    stage.podman("rm -f -t 0 web");
+    stage.podman("network rm podnet");
+    stage.is_empty_after(&["podnet"]);
+}

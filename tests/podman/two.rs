@@ -51,4 +51,44 @@ fn one_way_out(podman: &Podman5) {
     podman.is_empty();
 }
 
-with_each_podman!(one_way_out);
+fn serves(podman: &Podman5, address: &str) {
+    let page = podman.world.sh(&format!("busybox wget -T 5 -qO- http://{address}:18080/"));
+    assert_eq!(page, "a page\n", "through {address}");
+}
+
+/// Podman names a container's ports to each of its networks.
+fn ports_are_served_through_one_network(podman: &Podman5) {
+    podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
+    podman.podman("network create -d spoke --subnet 10.89.8.0/24 back");
+    let both = "--network front --network back -p 18080:80";
+    podman.run("web", both, "/bin/httpd -f -h /www");
+    serves(podman, "127.0.0.1");
+    serves(podman, "10.89.7.1");
+    let said = podman.run_refused("--network back -p 18080:80");
+    assert!(said.contains("18080"), "{said}");
+    podman.podman("network disconnect front web");
+    serves(podman, "10.89.8.1");
+    podman.podman("network connect front web");
+    podman.podman("network disconnect back web");
+    serves(podman, "10.89.7.1");
+    podman.podman("rm -f -t 0 web");
+    podman.podman("network rm front back");
+    podman.is_empty();
+}
+
+/// Podman tells an address that was asked for twice then: as asked for, and as had before.
+fn a_reload_keeps_the_address(podman: &Podman5) {
+    podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
+    let options = "--network front --ip 10.89.7.77 -p 18080:80";
+    podman.run("web", options, "/bin/httpd -f -h /www");
+    podman.run("other", "--network front", "");
+    podman.podman("network reload --all");
+    serves(podman, "10.89.7.1");
+    assert_eq!(podman.endpoint("web", "front")["IPAddress"], "10.89.7.77");
+    podman.podman("exec other /bin/ping -c 1 -W 3 10.89.7.77");
+    podman.podman("rm -f -t 0 web other");
+    podman.podman("network rm front");
+    podman.is_empty();
+}
+
+with_each_podman!(one_way_out, ports_are_served_through_one_network, a_reload_keeps_the_address);

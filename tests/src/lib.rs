@@ -57,4 +57,4 @@ pub use running::Running;
 pub use serve::{Held, Serve};
 pub use snapshot::{Snapshot, report};
 pub use trace::Trace;
-pub use world::{Base, Output, World};
+pub use world::{Base, Output, World, output};

@@ -136,7 +136,7 @@ impl Drop for World {
 }
 
 /// Runs `command` with `input` and waits for it.
-pub(crate) fn output(command: &mut Command, input: &str) -> Output {
+pub fn output(command: &mut Command, input: &str) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut stdin = child.stdin.take().expect("piped");

@@ -7,5 +7,7 @@
 mod bed;
 mod del;
 mod each;
+mod orphans;
 mod painful;
 mod protocol;
+mod several;

@@ -40,13 +40,29 @@ impl Source {
             }
         }
     }
+
+    /// Replaces what the address source says about names by the network's own `dns`, if it is set.
+    pub(crate) fn prefer_own_dns(&mut self, root: &Object<'_>) -> Result<()> {
+        let own = parse_dns(root, "dns")?;
+        if has_own_dns(root)? {
+            self.dns = own;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the field `dns` says anything: one of its lists is there, even an empty one, or it has a
+/// domain. The reference's `bridge` and `ptp` decide in this way.
+fn has_own_dns(root: &Object<'_>) -> Result<bool> {
+    let Some(dns) = root.object("dns")? else { return Ok(false) };
+    let has_list = ["nameservers", "search", "options"].iter().any(|key| dns.get(key).is_some());
+    Ok(has_list || dns.text("domain")?.is_some_and(|domain| !domain.is_empty()))
 }
 
 /// The source that a main plugin's configuration names. The network's own `dns` wins over the
 /// source's.
 pub(crate) fn load(call: &Call<'_>, space: Space) -> Result<Source> {
     let root = call.config.root();
-    let dns = parse_dns(&root, "dns")?;
     let mut source = match root.object("ipam")? {
         None => Source::default(),
         Some(ipam) => match ipam.text("type")? {
@@ -54,9 +70,7 @@ pub(crate) fn load(call: &Call<'_>, space: Space) -> Result<Source> {
             Some(name) => of_type(call, name, &ipam, space)?,
         },
     };
-    if dns != Dns::default() {
-        source.dns = dns;
-    }
+    source.prefer_own_dns(&root)?;
     Ok(source)
 }
 

@@ -135,9 +135,9 @@ impl<B: Backstage> Kuryr<B> {
             Call::ProgramConnectivity(call) => expose::program(stage, call),
             Call::RevokeConnectivity(at) => expose::revoke(stage, at),
             Call::RequestPool(call) => pool::request(cloud, pending, call),
-            Call::ReleasePool(key) => pool::release(cloud, pending, key),
+            Call::ReleasePool(key) => pool::release(stage, key),
             Call::RequestAddress(call) => pool::request_address(cloud, call),
-            Call::ReleaseAddress(call) => pool::release_address(cloud, call),
+            Call::ReleaseAddress(call) => pool::release_address(stage, call),
             Call::GwAllocCheck(_)
             | Call::AllocateNetwork(_)
             | Call::FreeNetwork(_)

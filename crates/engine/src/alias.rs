@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Result, Runtime};
+use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Phase, Result, Runtime};
 
 use crate::Engine;
 use crate::attach::RACES;
@@ -129,6 +129,30 @@ impl Engine<'_> {
         Err(Error::try_again(format!("the network of id {id} changes all the time")))
     }
 
+    /// Frees what is left of attachments under a runtime's id of a network whose containers are
+    /// gone. An unknown id has none.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where a sandbox is joined.
+    pub fn refuse_joined(&self, id: &AliasId) -> Result<()> {
+        let Some(read) = self.alias_of(id)? else { return Ok(()) };
+        let all = self.records(&Prefix::AttachmentsOf(read.value.network))?;
+        let members = all.into_iter().filter(|member| member.value.alias.as_ref() == Some(id));
+        for member in members {
+            let is_joined =
+                matches!(member.value.phase, Phase::Attached(_) | Phase::Attaching { .. });
+            if is_joined && !self.free_if_gone(&member.value.id)? {
+                return Err(Error::conflict(format!(
+                    "network {} has endpoint {}, which is joined to a sandbox: delete the endpoint \
+                     first",
+                    member.value.id.network, member.value.id.container
+                ))
+                .with_status(409));
+            }
+        }
+        Ok(())
+    }
+
     fn detach_members(&self, alias: &Alias) -> Result<()> {
         let members = self.records(&Prefix::AttachmentsOf(alias.network.clone()))?;
         let members = members.into_iter().filter(|m| m.value.alias.as_ref() == Some(&alias.id));
@@ -240,6 +264,15 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("the id {id} changes all the time")))
+    }
+
+    /// Remembers that the runtime which is asked has this network, where it has no title yet: it
+    /// asked for its removal.
+    pub fn set_known(&self, id: &AliasId) -> Result<()> {
+        match self.alias(id)? {
+            Some(alias) if alias.title.is_none() => self.set_title(id, &alias.network),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// What the id stands for.

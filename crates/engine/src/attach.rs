@@ -1,5 +1,7 @@
 //! Attaching: intent first, then the addresses of others, then the kernel, then the result.
 
+use std::borrow::Cow;
+
 use model::{
     Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Route,
     Space,
@@ -54,14 +56,23 @@ impl Engine<'_> {
         let is_begun = self.probe(request, read)?
             || read.value.ipam.asks_over_link()
             || read.value.wiring.chooses_addresses();
+        let serving = self.serving(&read.value)?;
         let attached = match is_begun {
-            true => self.driver.complete(&read.value)?,
-            false => self.driver.attach(&read.value)?,
+            true => self.driver.complete(&serving)?,
+            false => self.driver.attach(&serving)?,
+        };
+        let served = match serving {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(serving) => serving.wiring.publish.map(|publish| publish.ports),
         };
         let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached);
         sandbox::lead_where_it_can(&mut complete);
-        self.replace(read, complete, Txn::new())
+        self.replace(read, complete, Txn::new())?;
+        match served {
+            Some(served) => self.serve_the_rest(&read.value, &served),
+            None => Ok(()),
+        }
     }
 
     /// Gets the addresses that the book does not decide alone, over the link where that is the way.

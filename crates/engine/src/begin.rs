@@ -30,8 +30,8 @@ impl Engine<'_> {
         let mut race = Race::default();
         for _ in 0..RACES {
             let turn = self.host.turn(&draft.blank.id);
-            let inherited = self.inherit(request)?;
-            match self.try_begin(&draft, inherited, &race.avoid) {
+            let inherited = self.inherit(request);
+            match inherited.and_then(|it| self.try_begin(&draft, it, &race.avoid)) {
                 Ok(Tried::Done(begun)) => return Ok(Begun { turn: Some(turn), ..begun }),
                 tried => {
                     drop(turn);
@@ -163,14 +163,20 @@ impl Engine<'_> {
                     request.ifname, request.container, request.network.name
                 )))
             }
-            Phase::Reserved
-            | Phase::Attaching { .. }
-            | Phase::Attached(_)
-            | Phase::Detaching { .. } => {
-                self.detach_record(read, Meaning::Judged)?;
-                Ok(Inherited { expect: Expect::Absent, record: None })
+            // What works is not undone for what will be refused.
+            Phase::Attached(_) => {
+                self.refuse_taken_ports(&self.blank(request))?;
+                self.undo_earlier(read)
+            }
+            Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
+                self.undo_earlier(read)
             }
         }
+    }
+
+    fn undo_earlier(&self, read: Read<Box<Attachment>>) -> Result<Inherited> {
+        self.detach_record(read, Meaning::Judged)?;
+        Ok(Inherited { expect: Expect::Absent, record: None })
     }
 
     /// Whether an attached record stands in the way of attaching again. Links and addresses do,

@@ -12,7 +12,8 @@ impl Engine<'_> {
             Some(read) => self.check_record(*read.value)?,
             None => self.assumed(request, attached),
         };
-        self.driver.check(&attachment, attached)?;
+        let serving = self.serving(&attachment)?;
+        self.driver.check(&serving, attached)?;
         self.ipam.check(&attachment)
     }
 

@@ -30,12 +30,17 @@ impl Engine<'_> {
         for (key, maps) in wanted {
             let read = self.claims_of(&key)?;
             let mut claims = others(read.as_ref(), &attachment.id);
-            for map in maps {
+            for map in &maps {
                 let clash = |claim: &&Claim| claim.clashes(map.host) && !is_own(claim, attachment);
                 if let Some(other) = claims.iter().find(clash) {
                     return Err(self.taken(map, &other.holder));
                 }
-                claims.push(claim(map, attachment));
+            }
+            // What is named twice, or on one address and on all, is one container's.
+            for claim in maps.into_iter().map(|map| claim(map, attachment)) {
+                if !claims.contains(&claim) {
+                    claims.push(claim);
+                }
             }
             txn = txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Port(claims));
         }
@@ -110,11 +115,27 @@ impl Engine<'_> {
 
     /// The attachment that keeps the request from its ports, if one does.
     pub(crate) fn port_holder(&self, attachment: &Attachment) -> Result<Option<AttachmentId>> {
+        Ok(self.taken_port(attachment)?.map(|(_, holder)| holder))
+    }
+
+    /// Fails where another container has one of the ports.
+    pub(crate) fn refuse_taken_ports(&self, attachment: &Attachment) -> Result<()> {
+        match self.taken_port(attachment)? {
+            Some((map, holder)) => Err(self.taken(map, &holder)),
+            None => Ok(()),
+        }
+    }
+
+    /// The first port that another container has.
+    fn taken_port<'a>(
+        &self,
+        attachment: &'a Attachment,
+    ) -> Result<Option<(&'a PortMap, AttachmentId)>> {
         for map in ports(attachment) {
             let read = self.claims_of(&key_of(map))?;
             let clash = |claim: &Claim| claim.clashes(map.host) && !is_own(claim, attachment);
             if let Some(claim) = others(read.as_ref(), &attachment.id).into_iter().find(clash) {
-                return Ok(Some(claim.holder));
+                return Ok(Some((map, claim.holder)));
             }
         }
         Ok(None)
@@ -131,10 +152,21 @@ fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
     Claim { host: map.host, holder: attachment.id.clone(), sandbox }
 }
 
-/// A container may have its port on several of its networks (libnetwork programs each of them).
+/// A container may have its port on several of its networks (libnetwork programs each of them), and
+/// by several interfaces of one.
 fn is_own(claim: &Claim, attachment: &Attachment) -> bool {
+    let is_other_network = claim.holder.network != attachment.id.network;
+    is_in_sandbox(claim, attachment) && is_other_network || is_sibling(claim, attachment)
+}
+
+/// Whether another attachment of the same container, in the same namespace, has the port.
+pub(crate) fn is_sibling(claim: &Claim, attachment: &Attachment) -> bool {
+    is_in_sandbox(claim, attachment)
+        && claim.holder.container == attachment.id.container
+        && claim.holder != attachment.id
+}
+
+fn is_in_sandbox(claim: &Claim, attachment: &Attachment) -> bool {
     let sandbox = attachment.sandbox.as_ref().map(|sandbox| &sandbox.path);
-    sandbox.is_some()
-        && claim.holder.network != attachment.id.network
-        && claim.sandbox.as_ref() == sandbox
+    sandbox.is_some() && claim.sandbox.as_ref() == sandbox
 }

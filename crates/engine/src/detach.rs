@@ -64,7 +64,12 @@ impl Engine<'_> {
         }
         let Some(read) = self.own(read, meaning)? else { return Ok(false) };
         self.undo(&read.value)?;
-        self.forget(read).map(|()| true)
+        self.hand_over(&read.value);
+        let gone = read.value.clone();
+        self.forget(read)?;
+        // Who was being attached until now left its ports to this one.
+        self.hand_over(&gone);
+        Ok(true)
     }
 
     pub(crate) fn detach_unrecorded(&self, request: &Request) -> Result<()> {

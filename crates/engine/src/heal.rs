@@ -36,7 +36,7 @@ impl Engine<'_> {
             let _turn = self.host.turn(id);
             let Some(read) = self.record_of(id, layer)? else { continue };
             if matches!(read.value.phase, Phase::Attached(_)) {
-                match self.driver.restore(&read.value) {
+                match self.serving(&read.value).and_then(|it| self.driver.restore(&it)) {
                     Ok(lost) => missed |= lost,
                     Err(error) => failures.push(error.context(format!("healing {id}"))),
                 }

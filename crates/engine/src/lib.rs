@@ -31,6 +31,7 @@ mod renamed;
 mod request;
 mod sandbox;
 mod search;
+mod serving;
 mod subnet;
 mod together;
 mod told;

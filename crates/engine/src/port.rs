@@ -8,7 +8,7 @@ mod store;
 
 pub use cloud::{
     AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
-    SubnetPlan,
+    Records, SubnetPlan,
 };
 pub use driver::{Driver, Presence, Stray};
 pub use host::{Host, Occupied, Turn};

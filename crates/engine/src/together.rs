@@ -97,7 +97,8 @@ impl Engine<'_> {
         for read in made {
             let attachment = self.check_record(*read.value)?;
             let Phase::Attached(own) = &attachment.phase else { continue };
-            self.driver.check(&attachment, &part(attached, own))?;
+            let serving = self.serving(&attachment)?;
+            self.driver.check(&serving, &part(attached, own))?;
             self.ipam.check(&attachment)?;
         }
         Ok(())

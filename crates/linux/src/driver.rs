@@ -8,7 +8,7 @@ use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, Result, Runtime, Sandbox,
 };
-use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket};
+use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket, process};
 
 use crate::apply::Hands;
 use crate::facts::{self, Known};
@@ -23,8 +23,11 @@ use crate::{
 /// How long the process lives that works on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It answers and exits: what would make it wait for the kernel is left to a child.
+    /// It answers and exits: what would make it wait for the kernel is left to a child, where that is
+    /// known to be reaped.
     Short,
+    /// The same for one that never leaves a child behind: it waits for the kernel itself.
+    Childless,
     /// It stays: what would make it wait for the kernel is left to a thread.
     Long,
 }
@@ -62,6 +65,14 @@ impl Linux {
     /// As [`Linux::mend`].
     pub fn refresh_lan(&self) -> Result<()> {
         self.policy.relearn_lan()
+    }
+
+    /// Whether the end in the host has the name of the attachment's and is another attachment's.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub fn is_anothers(&self, attachment: &Attachment) -> Result<bool> {
+        presence::is_anothers(attachment)
     }
 }
 
@@ -259,7 +270,9 @@ impl Linux {
     /// its hardware address.
     fn announce(&self, attachment: &Attachment, attached: &Attached) {
         match (ready::announcement(attachment, attached), self.life) {
-            (Some(announcement), Life::Short) => self.announced.borrow_mut().push(announcement),
+            (Some(announcement), Life::Short | Life::Childless) => {
+                self.announced.borrow_mut().push(announcement)
+            }
             (Some(announcement), Life::Long) => announcement.tell_from_thread(),
             (None, _) => {}
         }
@@ -280,14 +293,17 @@ impl Linux {
 
     fn reap(&self, links: &[IfName]) -> Result<()> {
         match self.life {
-            Life::Short => netlink::reap(links, self.policy.take_socket()),
+            Life::Short if process::orphans_are_reaped() => {
+                netlink::reap(links, self.policy.take_socket())
+            }
+            Life::Short | Life::Childless => netlink::delete_links(links),
             Life::Long => self.reaper.reap(links),
         }
     }
 
     fn delete(&self, socket: &mut Socket, link: &IfName) -> Result<()> {
         match self.life {
-            Life::Short => {
+            Life::Short | Life::Childless => {
                 let mut batch = netlink::wire::Batch::new();
                 batch.delete_link(At::Name(link));
                 socket.send(&mut batch)?.except(Errno::NODEV).into_result()
@@ -299,8 +315,13 @@ impl Linux {
 
 impl Drop for Linux {
     fn drop(&mut self) {
-        for announcement in self.announced.get_mut() {
-            announcement.tell_from_child();
+        let announced = self.announced.get_mut();
+        if announced.is_empty() {
+            return;
+        }
+        match self.life == Life::Short && process::orphans_are_reaped() {
+            true => announced.iter().for_each(Announcement::tell_from_child),
+            false => announced.iter().for_each(Announcement::tell_once),
         }
     }
 }

@@ -6,20 +6,20 @@ mod elements;
 mod entry;
 mod forwarding;
 mod lan;
+mod owner;
 mod rules;
 mod ruleset;
 mod shared;
 pub(crate) mod spoof;
 
-pub use elements::{
-    Elements, Owner, find_owned, holder, install, list_owners, remove, restore, verify,
-};
+pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;
 pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;
 pub use forwarding::{
     Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains,
 };
 pub use lan::set_lan;
+pub use owner::Owner;
 pub(crate) use ruleset::TABLE;
 pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,

@@ -4,7 +4,7 @@ use engine::port::Presence;
 use model::{Attachment, Handoff, LinkKind, Phase, Ready, Result, Sandbox};
 use netlink::{At, Link, Links, Netns, Socket};
 
-use crate::identity::Identity;
+use crate::identity::{GROUP, Identity};
 use crate::{device, facts, plan, ready};
 
 /// Whether the container still has what the record describes. Of a pair the kernel removes both
@@ -154,6 +154,15 @@ fn at_path(sandbox: &Sandbox) -> AtPath {
         Ok(_) => AtPath::Other,
         Err(_) => AtPath::Nothing,
     }
+}
+
+/// Only where somebody else chose the name of the end can another attachment's have it.
+pub(crate) fn is_anothers(attachment: &Attachment) -> Result<bool> {
+    let Some(LinkKind::Plug(plug)) = attachment.wiring.link.as_ref().map(|link| &link.kind) else {
+        return Ok(false);
+    };
+    let there = Socket::route()?.link(At::Name(&plug.end))?;
+    Ok(there.is_some_and(|link| link.group == GROUP && !facts::is_host_end(attachment, &link)))
 }
 
 fn host_link(attachment: &Attachment) -> Result<Option<Link>> {

@@ -59,6 +59,13 @@ impl Announcement {
         }
     }
 
+    /// Tells it once, as soon as a bridge forwards it, for processes that leave no child behind.
+    pub fn tell_once(&self) {
+        if self.wait().is_ok() {
+            self.rounds(1);
+        }
+    }
+
     /// Tells it from a thread, and returns at once; the kernel is expected to have told it when the
     /// interface came up (`arp_notify`, `ndisc_notify`). The calling thread is in the host's
     /// namespace. Where there are too many threads nothing is told, and neither where the process

@@ -25,6 +25,29 @@ const USUAL: usize = 1 << 10;
 /// one counts from the beginning.
 const ELSEWHERE: u32 = 1 << 31;
 
+/// The names of first processes that reap every orphan: of service managers, and of those that are
+/// made for nothing else.
+const REAPERS: [&str; 9] = [
+    "systemd",
+    "init",
+    "openrc-init",
+    "runit",
+    "s6-svscan",
+    "tini",
+    "docker-init",
+    "dumb-init",
+    "catatonit",
+];
+
+/// Whether a child that outlives the calling process is known to be reaped, and to harm nobody by
+/// its end: this is the host's first namespace of processes, and its first process is known. That
+/// of a pod may reap nobody, or take the first death for the signal to end.
+pub fn orphans_are_reaped() -> bool {
+    let space = fs::metadata("/proc/self/ns/pid").map(|space| space.ino());
+    let first = || fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    matches!(space, Ok(FIRST)) && REAPERS.contains(&first().trim_end())
+}
+
 /// The calling process. Where this is not the host's first namespace of processes, its number says
 /// so too.
 ///

@@ -75,6 +75,18 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
     }
 }
 
+/// As [`reap`] without a child: it waits until the kernel has done all.
+///
+/// # Errors
+/// The kernel's refusal to delete a link.
+pub fn delete_links(links: &[IfName]) -> Result<()> {
+    if links.is_empty() {
+        return Ok(());
+    }
+    let mut route = Socket::route()?;
+    find(links, &mut route)?.iter().try_for_each(delete)
+}
+
 /// A link that is to go.
 #[derive(Clone, Debug)]
 struct Doomed {

@@ -8,9 +8,11 @@
 //! last away deletes what we made.
 
 mod address;
+mod begun;
 mod carve;
 mod drop;
 mod existing;
+mod live;
 mod mark;
 mod memory;
 mod network;
@@ -24,11 +26,14 @@ use std::net::IpAddr;
 
 use engine::port::{
     AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+    Records,
 };
 use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
-pub(crate) use mark::{PortPurpose, network_use};
+pub(crate) use begun::Progress;
+pub(crate) use live::Live;
+pub(crate) use mark::{PortPurpose, network_use, pool_made_at};
 pub(crate) use memory::Memory;
 
 impl Cloud for Neutron {
@@ -36,8 +41,8 @@ impl Cloud for Neutron {
         self.hand_out_pool(wish)
     }
 
-    fn release_pool(&self, pool: &ResourceId) -> Result<()> {
-        self.take_pool_back(pool)
+    fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()> {
+        self.take_pool_back(pool, records)
     }
 
     fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
@@ -48,16 +53,25 @@ impl Cloud for Neutron {
         }
     }
 
-    fn release_address(&self, pool: &ResourceId, address: IpAddr) -> Result<()> {
-        self.take_address_back(pool, address)
+    fn release_address(
+        &self,
+        pool: &ResourceId,
+        address: IpAddr,
+        records: &Records<'_>,
+    ) -> Result<()> {
+        self.take_address_back(pool, address, records)
     }
 
     fn create_network(&self, network: &CloudNetwork) -> Result<Network> {
         self.make_network(network)
     }
 
-    fn delete_network(&self, id: &AliasId) -> Result<()> {
-        self.give_network_up(id)
+    fn settle_network(&self, id: &AliasId) {
+        self.begun().settle(id);
+    }
+
+    fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
+        self.give_network_up(id, records)
     }
 
     fn network(&self, id: &AliasId) -> Result<Option<Network>> {

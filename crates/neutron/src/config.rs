@@ -203,6 +203,9 @@ pub struct Kuryr {
     pub enable_dhcp: bool,
     /// `process_external_connectivity`
     pub exposes: bool,
+    /// `capability_scope`: whether networks are a swarm's, of which a host may learn long after it
+    /// requested their pools.
+    pub is_swarm: bool,
 }
 
 /// Ports that are made ahead of need, for each network, set of security groups and host or trunk.
@@ -254,6 +257,7 @@ impl Default for Kuryr {
             default_pools: contract::DEFAULT_POOLS.map(ToOwned::to_owned),
             enable_dhcp: true,
             exposes: true,
+            is_swarm: false,
         }
     }
 }

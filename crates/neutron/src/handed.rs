@@ -33,6 +33,8 @@ struct Entry {
     /// The hardware address that it was requested for.
     asked: Option<Mac>,
     tenure: Tenure,
+    /// Whether the attachment that had it has ended.
+    is_ended: bool,
     /// What was answered; the port may have more.
     out: Vec<IpAddr>,
     since: Instant,
@@ -44,6 +46,8 @@ pub(crate) struct HandedPort {
     pub(crate) id: ResourceId,
     pub(crate) tenure: Tenure,
     pub(crate) asked: Option<Mac>,
+    /// Whether the attachment that had it has ended.
+    pub(crate) is_ended: bool,
     /// The port, while no attachment has it.
     pub(crate) waiting: Option<PortResource>,
 }
@@ -66,6 +70,7 @@ impl Handed {
             port: None,
             asked,
             tenure,
+            is_ended: false,
             out: Vec::new(),
             since: Instant::now(),
         });
@@ -108,7 +113,9 @@ impl Handed {
     pub(crate) fn take(&self, network: &ResourceId, address: IpAddr) -> Option<PortResource> {
         let mut book = self.book();
         let id = book.addresses.get(&(network.clone(), address))?.clone();
-        book.ports.get_mut(&id)?.port.take().map(|port| *port)
+        let entry = book.ports.get_mut(&id)?;
+        entry.is_ended = false;
+        entry.port.take().map(|port| *port)
     }
 
     /// The ports that were handed out no longer than this ago, and wait for an attachment.
@@ -117,6 +124,18 @@ impl Handed {
         let is_recent = |entry: &Entry| entry.port.is_some() && entry.since.elapsed() < limit;
         let recent = book.ports.iter().filter(|(_, entry)| is_recent(entry));
         recent.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The attachment that had the port has ended; its address is not given back yet.
+    pub(crate) fn end(&self, id: &ResourceId) {
+        if let Some(entry) = self.book().ports.get_mut(id) {
+            entry.is_ended = true;
+        }
+    }
+
+    /// Whether the port was handed out, and its address is not given back.
+    pub(crate) fn has(&self, id: &ResourceId) -> bool {
+        self.book().ports.contains_key(id)
     }
 
     /// The addresses that were handed out with the port, besides these.
@@ -195,6 +214,7 @@ impl Entry {
             id: id.clone(),
             tenure: self.tenure,
             asked: self.asked,
+            is_ended: self.is_ended,
             waiting: self.port.as_deref().cloned(),
         }
     }

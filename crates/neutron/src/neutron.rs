@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Result;
 
@@ -26,6 +27,8 @@ pub struct Neutron {
     pub(crate) known: Known,
     pub(crate) statuses: Statuses,
     pub(crate) watcher: Arc<Watcher>,
+    /// Whether something of ours stayed that nobody asks for any more.
+    left_behind: AtomicBool,
 }
 
 impl Neutron {
@@ -53,12 +56,23 @@ impl Neutron {
             known: Known::default(),
             statuses: Statuses::default(),
             watcher,
+            left_behind: AtomicBool::new(false),
         }
     }
 
     /// The calls.
     pub fn api(&self) -> Api<'_> {
         Api::new(self.transport.as_ref())
+    }
+
+    /// Something of ours stays that nobody asks for any more: the reconciler looks for it.
+    pub(crate) fn leave_behind(&self) {
+        self.left_behind.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something of ours was left behind since this was asked last.
+    pub fn has_left_behind(&self) -> bool {
+        self.left_behind.swap(false, Ordering::Relaxed)
     }
 
     /// What was set.

@@ -150,11 +150,12 @@ impl Ovsdb {
         )))
     }
 
-    /// Removes the interface's port, if it is this Neutron port's; whether there was one.
+    /// Removes the interface's port, if it is this Neutron port's and was plugged for this device;
+    /// whether there was one. Two containers may claim one Neutron port, and one of them is wrong.
     ///
     /// # Errors
     /// [`Kind::TryAgain`] where the database does not answer; [`Kind::Kernel`] where it refuses.
-    pub fn unplug(&mut self, end: &IfName, port: &ResourceId) -> Result<bool> {
+    pub fn unplug(&mut self, end: &IfName, port: &ResourceId, device: &str) -> Result<bool> {
         for _ in 0..ATTEMPTS {
             let results = self.carry_out(&[
                 select(Table::Interface, is_named(end), &["external_ids"]),
@@ -165,7 +166,9 @@ impl Ovsdb {
                 value::rows(&results, 1).first().and_then(|row| value::uuid(row.get("_uuid")?));
             let (Some(interface), Some(row)) = (interface, row) else { return Ok(false) };
             let ids = interface.get("external_ids").cloned().unwrap_or_default();
-            if value::map(&ids).get("iface-id").map(String::as_str) != Some(port.as_str()) {
+            let told = value::map(&ids);
+            let is_anothers = told.get("vm-uuid").is_some_and(|other| other != device);
+            if is_anothers || told.get("iface-id").map(String::as_str) != Some(port.as_str()) {
                 return Ok(false);
             }
             let removed = self.session.transact(&deletion(end, &ids, row))?;
@@ -210,7 +213,7 @@ impl Ovsdb {
     }
 
     /// Whether the port is there already as it is to be. One that is this Neutron port's, but in
-    /// another bridge, is removed.
+    /// another bridge or of another device, is removed.
     fn is_there(&mut self, new: &NewPort<'_>) -> Result<bool> {
         let results = self.carry_out(&[
             select(Table::Bridge, is_named(new.bridge), &["ports"]),
@@ -229,10 +232,13 @@ impl Ovsdb {
         match (ids, row) {
             (Some(ids), Some(row)) if ids.get("iface-id") == Some(&new.port.to_string()) => {
                 let inside = value::uuids(bridge.get("ports")).contains(&row);
-                if !inside {
-                    self.unplug(new.end, new.port)?;
+                // The device is there and is the caller's: whoever plugged another one is gone.
+                let plugged_for = ids.get("vm-uuid").map_or(new.device, String::as_str);
+                let is_it = inside && plugged_for == new.device;
+                if !is_it {
+                    self.unplug(new.end, new.port, plugged_for)?;
                 }
-                Ok(inside)
+                Ok(is_it)
             }
             (None, None) => Ok(false),
             (ids, _) => Err(Error::conflict(format!(

@@ -147,7 +147,8 @@ pub fn release(lead: &Lead<'_>) -> Result<()> {
 /// # Errors
 /// As [`unplug`].
 pub fn remove_left(left: &Plugged, plugging: &Plugging) -> Result<()> {
-    let unplugged = Ovsdb::connect(&plugging.ovsdb)?.unplug(&left.end, &left.port).map(drop);
+    let unplugged =
+        Ovsdb::connect(&plugging.ovsdb)?.unplug(&left.end, &left.port, &left.device).map(drop);
     unplugged.and(hybrid::remove(&left.port))
 }
 
@@ -176,5 +177,5 @@ fn holds(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) ->
 }
 
 fn leave(lead: &Lead<'_>, end: &IfName, plugging: &Plugging) -> Result<()> {
-    Ovsdb::connect(&plugging.ovsdb)?.unplug(end, lead.port).map(drop)
+    Ovsdb::connect(&plugging.ovsdb)?.unplug(end, lead.port, lead.device).map(drop)
 }

@@ -8,6 +8,7 @@ mod claim;
 mod end;
 mod floating;
 mod known;
+mod standing;
 mod status;
 mod told;
 mod wish;

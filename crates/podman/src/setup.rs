@@ -101,8 +101,8 @@ fn request(
     context: &Context<'_>,
 ) -> Result<Request> {
     let mut wiring = wiring(exec, &network, context)?;
-    let mut ipam = with_wanted(&network, exec.wanted())?;
-    let wanted = exec.wanted().to_vec();
+    let wanted = exec.wanted();
+    let mut ipam = with_wanted(&network, &wanted)?;
     // An address that was asked for is not kept: whoever asks for it next may have it.
     let mut network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
     if let (Ipam::Dhcp(_), true, Some(owner)) = (&ipam, network.sticky, exec.owner()) {

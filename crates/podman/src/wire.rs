@@ -120,9 +120,16 @@ impl Exec {
         &self.network_options.interface_name
     }
 
-    /// The addresses that were asked for (`--ip`, `--ip6`).
-    pub(crate) fn wanted(&self) -> &[IpAddr] {
-        self.network_options.static_ips.as_deref().unwrap_or_default()
+    /// The addresses that were asked for (`--ip`, `--ip6`), each once: `podman network reload` names
+    /// one that was asked for again, as one that the container had.
+    pub(crate) fn wanted(&self) -> Vec<IpAddr> {
+        let mut wanted = Vec::new();
+        for address in self.network_options.static_ips.iter().flatten() {
+            if !wanted.contains(address) {
+                wanted.push(*address);
+            }
+        }
+        wanted
     }
 
     /// The hardware address that was asked for (`--mac-address`).
@@ -261,6 +268,22 @@ mod tests {
         ] {
             assert!(ports(wrong.clone()).is_err(), "{wrong}");
         }
+    }
+
+    /// As `podman network reload` tells it.
+    #[test]
+    fn an_address_that_is_named_twice_is_one() {
+        let exec = Exec::read(&json!({
+            "container_id": "c", "container_name": "c", "network": {"name": "n"},
+            "network_options": {
+                "interface_name": "eth0", "static_ips": ["10.0.0.2", "fd00::2", "10.0.0.2"],
+            },
+        }))
+        .unwrap();
+        assert_eq!(
+            exec.wanted(),
+            ["10.0.0.2", "fd00::2"].map(|one| one.parse::<IpAddr>().unwrap())
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use store::{Embedded, Roots};
 use crate::config::Config;
 use crate::dataplane::{Dataplane, Opened, Plugins};
 use crate::host::ThisHost;
+use crate::kurma;
 use crate::sources::Sources;
 use crate::worlds::Shared;
 
@@ -24,7 +25,13 @@ pub(crate) struct World {
 impl World {
     /// Opens what the configuration names, for a process that answers and exits.
     pub(crate) fn open(config: &Config) -> Result<Self> {
-        Self::asking(config, &Opened::new(Life::Short))
+        // A pod of network plugins may end with the first process that it did not start itself.
+        let args: Vec<_> = std::env::args_os().collect();
+        let life = match kurma::called(&args) {
+            Some(_) => Life::Childless,
+            None => Life::Short,
+        };
+        Self::asking(config, &Opened::new(life))
     }
 
     /// The same for one thread, with what this process has opened already.

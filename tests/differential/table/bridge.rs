@@ -153,6 +153,8 @@ fn addresses() -> Vec<Row> {
                 }),
             ),
         ),
+        row("bridge: explicit empty dns wins over the source's", &super::ipam::own_dns(&json!({"nameservers": []}))),
+        row("bridge: dns that says nothing", &super::ipam::own_dns(&json!({}))),
         row(
             "bridge: static addresses",
             &json!({"isGateway": true, "ipam": {

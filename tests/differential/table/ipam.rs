@@ -145,3 +145,11 @@ pub(crate) fn fixed() -> Vec<Row> {
         .refused(7),
     ]
 }
+
+/// A source that names a server, and what the network itself says about names.
+pub(crate) fn own_dns(dns: &Value) -> Value {
+    json!({"dns": dns, "ipam": {
+        "type": "static", "addresses": [{"address": "10.9.0.5/24", "gateway": "10.9.0.1"}],
+        "dns": {"nameservers": ["192.0.2.53"]},
+    }})
+}

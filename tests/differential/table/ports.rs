@@ -42,16 +42,16 @@ pub(crate) fn rows() -> Vec<Row> {
 pub(crate) fn vlans() -> Vec<Row> {
     let gateway = json!({"vlan": 100, "isGateway": true});
     let trunk = json!({"vlanTrunk": [{"minID": 10, "maxID": 12}, {"id": 20}]});
-    let only = |value: &Value| {
+    let kept = |value: &Value| {
         let mut value = value.clone();
-        value["preserveDefaultVlan"] = json!(false);
+        value["preserveDefaultVlan"] = json!(true);
         value
     };
     vec![
         row("bridge: vlan", &json!({"vlan": 100})),
-        row("bridge: vlan without the default", &only(&json!({"vlan": 100}))),
+        row("bridge: vlan besides the default", &kept(&json!({"vlan": 100}))),
         row("bridge: vlan and gateway", &gateway),
-        row("bridge: vlan and gateway without the default", &only(&gateway)),
+        row("bridge: vlan and gateway besides the default", &kept(&gateway)),
         row("bridge: vlan and gateway, two containers", &gateway).steps(&[
             Step::Add,
             Step::AddOther("c2"),
@@ -59,7 +59,7 @@ pub(crate) fn vlans() -> Vec<Row> {
             Step::Del,
         ]),
         row("bridge: vlan trunk", &trunk),
-        row("bridge: vlan trunk without the default", &only(&trunk)),
+        row("bridge: vlan trunk besides the default", &kept(&trunk)),
         row("bridge: vlan and vlan trunk", &json!({"vlan": 7, "vlanTrunk": [{"id": 8}]})),
         row("bridge: vlan where the bridge has none", &json!({"vlan": 100}))
             .before("ip link add br9 type bridge; ip link set br9 up")

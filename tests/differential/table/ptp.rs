@@ -47,6 +47,14 @@ fn all() -> Vec<Row> {
             }}),
         ),
         row("ptp: dns", &json!({"dns": {"nameservers": ["192.0.2.53"]}})),
+        row(
+            "ptp: explicit empty dns wins over the source's",
+            &super::ipam::own_dns(&json!({"search": []})),
+        ),
+        row(
+            "ptp: dns that says nothing",
+            &super::ipam::own_dns(&json!({"domain": "", "search": null})),
+        ),
         row("ptp: masquerade", &masq),
         row("ptp: masquerade, DEL without netns", &masq)
             .steps(&[Step::Add, Step::DelWithoutNetns])

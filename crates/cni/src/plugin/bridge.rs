@@ -87,7 +87,8 @@ fn vlans(root: &Object<'_>) -> Result<Vlans> {
     for node in root.list("vlanTrunk")? {
         trunk(&node, &mut tagged)?;
     }
-    let keep_default = root.maybe("preserveDefaultVlan")?.unwrap_or(true);
+    // A port that has only a trunk keeps the default VLAN, whatever is asked for.
+    let keep_default = root.flag("preserveDefaultVlan")? || untagged.is_none();
     let vlans = Vlans { untagged, tagged: merged(tagged), keep_default };
     Ok(if vlans.is_empty() { Vlans::default() } else { vlans })
 }
@@ -159,9 +160,20 @@ mod tests {
         let pairs: Vec<(u16, u16)> =
             vlans.tagged.iter().map(|range| (range.first.number(), range.last.number())).collect();
         assert_eq!(pairs, [(1, 2), (10, 13), (20, 20)]);
-        assert!(vlans.keep_default && vlans.untagged.is_none());
+        assert!(vlans.untagged.is_none());
         assert_eq!(of(&json!({"vlan": 0, "preserveDefaultVlan": true})).unwrap(), Vlans::default());
-        assert!(!of(&json!({"vlan": 7, "preserveDefaultVlan": false})).unwrap().keep_default);
+    }
+
+    /// The reference's default since 1.8.0: a container of VLAN 100 gets no frame of VLAN 1.
+    #[test]
+    fn the_default_vlan_goes_unless_it_is_kept() {
+        let keeps = |fields: &Value| of(fields).unwrap().keep_default;
+        assert!(
+            !keeps(&json!({"vlan": 7})) && !keeps(&json!({"vlan": 7, "vlanTrunk": [{"id": 8}]}))
+        );
+        assert!(keeps(&json!({"vlanTrunk": [{"id": 7}], "preserveDefaultVlan": false})));
+        assert!(!keeps(&json!({"vlan": 7, "preserveDefaultVlan": false})));
+        assert!(keeps(&json!({"vlan": 7, "preserveDefaultVlan": true})));
     }
 
     #[test]

@@ -161,10 +161,7 @@ fn source(call: &Call<'_>, space: Space) -> Result<Source> {
         },
         _ => return source::load(call, space),
     };
-    let dns = crate::wire::parse_dns(&root, "dns")?;
-    if dns != model::Dns::default() {
-        source.dns = dns;
-    }
+    source.prefer_own_dns(&root)?;
     Ok(source)
 }
 

@@ -1,13 +1,13 @@
 //! Join and Leave: an endpoint's way into its container and out again.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use engine::{Engine, Joining};
 use model::{
-    Alias, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, Kind, Network, Phase,
-    Place, Publisher, Result, Sandbox, Sysctl,
+    Alias, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, IpNet, Ipv6Net, Kind,
+    Network, Phase, Place, Publisher, Result, Sandbox, Sysctl,
 };
 
 use super::endpoint::{PLACEHOLDER, find, identity, unknown};
@@ -176,9 +176,29 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
             IpAddr::V4(_) => None,
             IpAddr::V6(v6) => Some(v6),
         }),
-        routes: if ours { Vec::new() } else { routes(joined) },
+        routes: if ours { Vec::new() } else { ways(alias, network, joined) },
         no_gateway_service: routed && v4.is_none() && v6.is_none() && !is_internal(network),
     })
+}
+
+/// The routes, and where Docker leads out through its own bridge, which has no IPv6, the way out for
+/// IPv6. It is two halves because engines refuse a default route among the others, and with a
+/// gateway some would not connect the sandbox to their bridge.
+fn ways(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
+    let mut ways = routes(joined);
+    if alias.publisher == Publisher::Runtime
+        && let Some(router @ IpAddr::V6(_)) = gateway(network, joined, Family::V6)
+    {
+        ways.extend(HALVES.map(|half| StaticRoute::Via(half, router)));
+    }
+    ways
+}
+
+/// `::/1` and `8000::/1`.
+const HALVES: [IpNet; 2] = [half(0), half(0x8000)];
+
+const fn half(first: u16) -> IpNet {
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), 1))
 }
 
 /// Where what is for elsewhere goes: to the gateway of the subnet in which the address lies. A

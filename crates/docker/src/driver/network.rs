@@ -89,7 +89,11 @@ fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
 
 /// DeleteNetwork. One that is not known is gone.
 pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
-    engine.withdraw(&alias_id(id)?)?;
+    let id = alias_id(id)?;
+    engine.withdraw(&id).inspect_err(|_| {
+        // Engines forget a network whatever is answered: then it goes with the reconciler.
+        let _ = engine.set_known(&id);
+    })?;
     Ok(Answer::Done {})
 }
 

@@ -45,10 +45,14 @@ pub(super) fn create<B: Backstage>(
     match enroll(stage, &id, &made, (publisher, prefix)) {
         Err(error) if !is_known => {
             // If this fails, the cloud's reconciler finds what is left.
-            let _ = stage.cloud.delete_network(&id);
+            let _ = stage.cloud.delete_network(&id, &|| stage.engine.attachments());
             Err(error)
         }
-        enrolled => enrolled.map(|_| Answer::Done {}),
+        enrolled => {
+            enrolled?;
+            stage.cloud.settle_network(&id);
+            Ok(Answer::Done {})
+        }
     }
 }
 
@@ -77,6 +81,12 @@ fn plan<B: Backstage>(
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
     let data: Vec<&wire::Subnet> = data.collect();
     refuse_several(&data)?;
+    if data.is_empty() && said.existing.is_none() {
+        return Err(Error::invalid(
+            "a network of Neutron's needs a subnet: give it --ipam-driver kuryr or --subnet, or \
+             name a network that is there (neutron.net.uuid, neutron.net.name)",
+        ));
+    }
     for subnet in &data {
         said = said.with(stage.pending.of(subnet.pool.trunc(), id)?)?;
     }
@@ -121,18 +131,28 @@ fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool
     !subnet.space.as_ref().is_none_or(is_ours) && !stage.pending.has(subnet.pool.trunc())
 }
 
-/// DeleteNetwork, before or after its pools are released. One that is not known is gone. The book
-/// forgets it last: what it knows is tried again.
+/// DeleteNetwork, before or after its pools are released. One that is not known is gone; one with an
+/// endpoint in a sandbox stays as it is. The book forgets it last: what it knows is tried again.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
+    let deleted = delete_known(stage, &id);
+    if deleted.is_err() {
+        // Engines forget a network whatever is answered. That this one knew it is written down, so
+        // that it goes once it is on no engine's list.
+        let _ = stage.engine.set_known(&id);
+    }
+    deleted.map(|()| Answer::Done {})
+}
+
+fn delete_known<B: Backstage>(stage: &Stage<'_, B>, id: &AliasId) -> Result<()> {
+    stage.engine.refuse_joined(id)?;
     let members = stage.engine.attachments()?;
-    let members = members.into_iter().filter(|member| member.alias.as_ref() == Some(&id));
+    let members = members.into_iter().filter(|member| member.alias.as_ref() == Some(id));
     for member in members {
         stage.engine.remove(&member.id)?;
     }
-    stage.cloud.delete_network(&id)?;
-    stage.engine.withdraw(&id)?;
-    Ok(Answer::Done {})
+    stage.cloud.delete_network(id, &|| stage.engine.attachments())?;
+    stage.engine.withdraw(id)
 }
 
 /// What the book, or else the cloud, knows under a network's id.

@@ -7,6 +7,7 @@ use model::{Error, Family, IpNet, ResourceId, Result};
 
 use super::option::NetworkSaid;
 use super::pending::Pending;
+use super::{Backstage, Stage};
 use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
 
 /// RequestPool. Where a part is named (`--ip-range`), addresses that nobody names are of that; the
@@ -51,10 +52,10 @@ fn refuse_host_bits(net: IpNet) -> Result<()> {
 }
 
 /// ReleasePool. One that is not there is released.
-pub(super) fn release(cloud: &dyn Cloud, pending: &Pending, key: &PoolKey) -> Result<Answer> {
+pub(super) fn release<B: Backstage>(stage: &Stage<'_, B>, key: &PoolKey) -> Result<Answer> {
     let pool = id(key)?;
-    cloud.release_pool(&pool)?;
-    pending.remove(&pool);
+    stage.cloud.release_pool(&pool, &|| stage.engine.attachments())?;
+    stage.pending.remove(&pool);
     Ok(Answer::Done {})
 }
 
@@ -79,8 +80,12 @@ fn purpose(call: &wire::RequestAddress) -> AddressUse {
 }
 
 /// ReleaseAddress. One that is not handed out is released.
-pub(super) fn release_address(cloud: &dyn Cloud, call: &wire::ReleaseAddress) -> Result<Answer> {
-    cloud.release_address(&id(&call.pool)?, call.address)?;
+pub(super) fn release_address<B: Backstage>(
+    stage: &Stage<'_, B>,
+    call: &wire::ReleaseAddress,
+) -> Result<Answer> {
+    let records = || stage.engine.attachments();
+    stage.cloud.release_address(&id(&call.pool)?, call.address, &records)?;
     Ok(Answer::Done {})
 }
 

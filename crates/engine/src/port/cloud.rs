@@ -110,6 +110,9 @@ pub struct ExposedPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus(pub String);
 
+/// What the book says of attachments, read when it is needed: whoever is in it has his port.
+pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
+
 /// What stands behind a plugin whose networks are a cloud's. Calls come on several threads at once.
 /// Every method may be repeated after a failure, also after a failure of which nobody knows what it
 /// did; none deletes or unbinds what somebody else made.
@@ -118,24 +121,36 @@ pub trait Cloud {
     fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool>;
 
     /// Takes one use of a pool back; what this host made goes with its last use, on whatever host
-    /// that is. One that is not there is no error.
-    fn release_pool(&self, pool: &ResourceId) -> Result<()>;
+    /// that is. A subnet in which an attachment has an address stays, and goes with its network. One
+    /// that is not there is no error.
+    fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()>;
 
     /// Hands out an address, with the prefix length of its subnet. Fails with
     /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
     fn request_address(&self, wish: &AddressWish) -> Result<IpNet>;
 
     /// Takes an address back: the port that was made for it goes. One that is not handed out, or is
-    /// somebody else's, is no error and stays.
-    fn release_address(&self, pool: &ResourceId, address: IpAddr) -> Result<()>;
+    /// somebody else's, is no error and stays. Fails with [`model::Kind::Conflict`] where an
+    /// attachment has it.
+    fn release_address(
+        &self,
+        pool: &ResourceId,
+        address: IpAddr,
+        records: &Records<'_>,
+    ) -> Result<()>;
 
     /// Makes a network, or joins one, and tells the template of its attachments. Repeating it is no
     /// error.
     fn create_network(&self, network: &CloudNetwork) -> Result<Network>;
 
+    /// The runtime is told of the network, or the book is: from now on it goes only by
+    /// [`Cloud::delete_network`]. Until then what is left of it after a failure goes by itself.
+    fn settle_network(&self, id: &AliasId);
+
     /// Gives a network up: what was made for it goes, unless others use it. One that is not known
-    /// is no error.
-    fn delete_network(&self, id: &AliasId) -> Result<()>;
+    /// is no error. Fails with [`model::Kind::Conflict`], before anything goes, where somebody has a
+    /// port of it.
+    fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()>;
 
     /// The network that some earlier life, or another program of the same contract, made or joined
     /// under this id.

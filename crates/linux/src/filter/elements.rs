@@ -1,50 +1,19 @@
 //! A container's elements: in, out, and looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{Error, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
 use netlink::nft::{self, Comment, Element, Transaction};
 use netlink::{Errno, Socket};
 
 use super::entry::Entry;
+use super::owner::Owner;
 use super::ruleset::{self, OWNED, TABLE};
 use super::shared::{self, Shared};
 
 /// Each attempt but the last one found that somebody else had changed an element in between.
 const ATTEMPTS: usize = 16;
-
-/// Whose an element is: the comment of the element, 1 to 64 printable bytes without quotes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(Comment);
-
-impl Owner {
-    /// In bytes.
-    pub const LONGEST: usize = 64;
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-impl FromStr for Owner {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        if text.len() > Self::LONGEST {
-            return Err(Error::invalid(format!("owner {text:?} is longer than 64 bytes")));
-        }
-        Ok(Self(text.parse()?))
-    }
-}
-
-impl std::fmt::Display for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Everything that the table knows about one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,18 +54,28 @@ impl Elements {
     }
 
     /// A port of the host leads to `container`. A port on an address of the other family does
-    /// not concern this address and is left out; the unspecified address stands for every one.
+    /// not concern this address and is left out; the unspecified address stands for every one. Of a
+    /// port that is named twice the first leads, as with the reference plugin's rules.
     pub fn publish(&mut self, port: &PortMap, container: IpAddr) -> &mut Self {
         if port.host.is_some_and(|host| host.is_ipv4() != container.is_ipv4()) {
             return self;
         }
-        self.add(Entry::Port {
+        let entry = |to, to_port| Entry::Port {
             host: port.host.filter(|host| !host.is_unspecified()),
             protocol: port.protocol,
             host_port: port.host_port.get(),
-            to: container,
-            to_port: port.container_port.get(),
-        })
+            to,
+            to_port,
+        };
+        let nowhere = match container {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let next = self.entries.range(entry(nowhere, 0)..).next();
+        match next.is_some_and(|next| next.is_same_port(&entry(container, 0))) {
+            true => self,
+            false => self.add(entry(container, port.container_port.get())),
+        }
     }
 
     /// The container's neighbours, and itself, reach its published ports too.
@@ -178,8 +157,13 @@ impl Elements {
 
     /// The elements that are not the owner's alone.
     fn shared(&self) -> BTreeSet<Shared> {
-        let policed = self.entries.iter().filter_map(Entry::policed).map(Shared::policed);
-        policed.chain(self.internal.iter().flat_map(Shared::internal)).collect()
+        let mut policed: BTreeSet<Shared> =
+            self.entries.iter().filter_map(Entry::policed).map(Shared::policed).collect();
+        if !policed.is_empty() {
+            policed.extend(Shared::dockers_way_out());
+        }
+        policed.extend(self.internal.iter().flat_map(Shared::internal));
+        policed
     }
 }
 

@@ -123,6 +123,12 @@ impl Entry {
         }
     }
 
+    /// Whether both are the same port of the host, in the same address family.
+    pub(super) fn is_same_port(&self, other: &Self) -> bool {
+        let is_port = |entry: &Self| matches!(entry, Entry::Port { .. });
+        is_port(self) && is_port(other) && self.set() == other.set() && self.key() == other.key()
+    }
+
     /// The interface that must be known as one with a policy.
     pub(super) fn policed(&self) -> Option<&IfName> {
         match self {

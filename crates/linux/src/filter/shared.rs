@@ -3,10 +3,17 @@
 use std::collections::BTreeSet;
 
 use model::{Error, IfName, Result};
-use netlink::Socket;
 use netlink::nft::{self, Element, Transaction, Tuple};
+use netlink::{Errno, Socket};
 
 use super::ruleset::{self, INSIDE, INTERNAL, POLICED, TABLE};
+
+/// Where Docker publishes ports of our containers (`ports=docker`), they have this way around their
+/// network's isolation. It is policed as our bridges are, whether it is there yet or not, and no
+/// longer once none of them is.
+const DOCKERS_WAY_OUT: &str = "docker_gwbridge";
+/// Others may change the ruleset between the look and the change.
+const ATTEMPTS: usize = 16;
 
 /// An element of a set that has no owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +27,11 @@ impl Shared {
     /// The interface has an ingress policy.
     pub(super) fn policed(bridge: &IfName) -> Self {
         Self::new(POLICED.name, Tuple::new().interface(bridge), bridge)
+    }
+
+    /// The bridge over which Docker publishes ports of our containers has an ingress policy.
+    pub(super) fn dockers_way_out() -> Option<Self> {
+        DOCKERS_WAY_OUT.parse().ok().as_ref().map(Self::policed)
     }
 
     /// The interface is that of an internal network, whose packets stay in it.
@@ -86,7 +98,29 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         let about = shared.about("removing");
         transaction.delete_element(TABLE, shared.set, &shared.element, about);
     }
-    transaction.commit(socket)?.except(netlink::Errno::NOENT).into_result()
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+    forget_dockers_way_out(socket)
+}
+
+/// Forgets Docker's way out where no bridge of ours is policed any more. Where others keep changing
+/// the ruleset it stays: it concerns nobody then, and goes with the next bridge.
+fn forget_dockers_way_out(socket: &mut Socket) -> Result<()> {
+    let Some(way) = Shared::dockers_way_out() else { return Ok(()) };
+    for _ in 0..ATTEMPTS {
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        if found(socket, [&way].into_iter())?.is_empty() {
+            return Ok(());
+        }
+        if nft::elements(socket, TABLE, way.set)? != [way.element.clone()] {
+            return Ok(());
+        }
+        transaction.delete_element(TABLE, way.set, &way.element, way.about("removing"));
+        let surprise = |errno| matches!(errno, Errno::RESTART | Errno::NOENT);
+        if ruleset::settled(transaction.commit(socket), |failure| surprise(failure.errno))? {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 fn found<'a>(

@@ -12,7 +12,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
-use super::elements::Owner;
+use super::owner::Owner;
 use super::rules::Steps;
 use super::ruleset::{Ruleset, settled};
 

@@ -3,41 +3,100 @@
 
 use std::collections::BTreeSet;
 
-use model::{AliasId, ResourceId, Result};
+use engine::port::Records;
+use model::{AliasId, Error, ResourceId, Result};
 
 use super::existing::is_kuryrs;
+use super::live::Live;
 use super::mark::{PoolMark, PortPurpose, RELEASED};
 use super::network::existing_tag;
 use super::place::{is_id, subnets_of};
 use super::release::gone_is_done;
 use crate::Neutron;
-use crate::api::{NetworkResource, SubnetPool, SubnetResource, Tagged};
+use crate::api::{NetworkResource, PortResource, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL, Mark};
+use crate::stock::KeyDigest;
 
 /// So often a network is looked at again that changes while it goes.
 const ATTEMPTS: usize = 5;
 
 impl Neutron {
     /// Gives a network up.
-    pub(super) fn give_network_up(&self, id: &AliasId) -> Result<()> {
-        for network in self.networks_of(id)? {
-            self.leave_network(id, network)?;
+    pub(super) fn give_network_up(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
+        let live = Live::read(records)?;
+        let networks = self.networks_of(id)?;
+        for network in &networks {
+            self.refuse_used(id, network, &live)?;
         }
-        Ok(())
+        let left = networks.into_iter().try_for_each(|of| self.leave_network(id, of, &live));
+        match &left {
+            Ok(()) => self.begun().settle(id),
+            Err(_) => self.leave_behind(),
+        }
+        left
     }
 
-    fn leave_network(&self, id: &AliasId, mut network: NetworkResource) -> Result<()> {
+    /// Neutron deletes no subnet with somebody's port; by then another one may be gone.
+    fn refuse_used(&self, id: &AliasId, network: &NetworkResource, live: &Live) -> Result<()> {
+        if !(is_last(id, network) && is_made(id, network)) {
+            return Ok(());
+        }
+        let ports = self.api().ports(&[("network_id", network.id.to_string())])?;
+        // Those of Neutron's own services are its to remove, or to refuse.
+        let is_somebodys = |port: &&PortResource| {
+            let is_services = port.device_owner.starts_with("network:");
+            !is_services && !self.goes_with_subnet(port, live) && !self.is_ready(port, live)
+        };
+        match ports.iter().find(is_somebodys) {
+            None => Ok(()),
+            Some(port) => Err(Error::conflict(format!(
+                "Neutron's network {} ({}) has port {} of somebody (device_owner {:?}, device_id \
+                 {:?}, host {:?}): delete that first",
+                network.name,
+                network.id,
+                port.id,
+                port.device_owner,
+                port.device_id,
+                port.host().unwrap_or_default()
+            ))
+            .with_status(409)),
+        }
+    }
+
+    /// Whether it is of the stock of this host, which is emptied first.
+    fn is_ready(&self, port: &PortResource, live: &Live) -> bool {
+        let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
+        let is_of_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());
+        is_of_stock && !self.shelf().is_lent(&port.id) && !live.has(port)
+    }
+
+    /// Whether a port goes with its subnet: it was requested with an address or keeps one back, and
+    /// no attachment has it. Whoever had it is gone, or there would be no end.
+    fn goes_with_subnet(&self, port: &PortResource, live: &Live) -> bool {
+        match Mark::read(&port.description) {
+            Some(mark) => {
+                let is_of_stock = KeyDigest::of_mark(&mark).is_some();
+                let is_lent = is_of_stock && self.shelf().is_lent(&port.id);
+                let is_requested = PortPurpose::of(&mark).is_some() || is_lent;
+                mark.is_of(&self.settings.host) && is_requested && !live.has(port)
+            }
+            None => is_kuryrs(port) && port.host().is_none() && !live.has(port),
+        }
+    }
+
+    fn leave_network(&self, id: &AliasId, mut network: NetworkResource, live: &Live) -> Result<()> {
         let once = self.use_of(id);
         for _ in 0..ATTEMPTS {
             let goes = is_last(id, &network) && is_made(id, &network);
             let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
             for subnet in &subnets {
-                self.leave_subnet(subnet, &once, goes)?;
+                self.leave_subnet(subnet, (&once, goes), live)?;
             }
+            // Others that use it have ports made again when they want one.
+            self.drain_stock(&network.id)?;
             if !goes {
                 return self.untag_network(id, &network);
             }
-            self.drain_stock(&network.id)?;
             let filter = [("id", network.id.to_string())];
             let Some(now) = self.api().networks(&filter)?.pop() else { return Ok(()) };
             network = now;
@@ -54,13 +113,18 @@ impl Neutron {
     }
 
     /// One subnet of a network that is given up. What kuryr-libnetwork made bears no tags of use.
-    fn leave_subnet(&self, subnet: &SubnetResource, once: &str, goes: bool) -> Result<()> {
+    fn leave_subnet(
+        &self,
+        subnet: &SubnetResource,
+        (once, goes): (&str, bool),
+        live: &Live,
+    ) -> Result<()> {
         let was_used = subnet.tags.iter().any(|tag| tag == once);
         let others = uses(&subnet.tags).any(|tag| tag != once);
         let is_ours = Mark::read(&subnet.description).is_some();
         let is_made = is_ours || subnet.name.starts_with(contract::SUBNET);
         if is_made && (was_used || goes) && !others {
-            return self.drop_subnet(subnet);
+            return self.drop_subnet(subnet, live);
         }
         match was_used {
             true => self.api().remove_tag(Tagged::Subnets, &subnet.id, once),
@@ -69,8 +133,8 @@ impl Neutron {
     }
 
     /// Deletes a subnet, and the pool that was only waiting for it.
-    fn drop_subnet(&self, subnet: &SubnetResource) -> Result<()> {
-        self.drop_ports(&subnet.id)?;
+    fn drop_subnet(&self, subnet: &SubnetResource, live: &Live) -> Result<()> {
+        self.drop_ports(&subnet.id, live)?;
         self.drain_stock(&subnet.network_id)?;
         self.api().delete_subnet(&subnet.id)?;
         let tagged = subnet.tags.iter().filter(|tag| is_id(tag)).filter_map(|tag| tag.parse().ok());
@@ -88,19 +152,21 @@ impl Neutron {
         Ok(())
     }
 
-    /// Deletes the ports of a subnet that were requested with an address or keep one back: whoever
-    /// had them is gone, or there would be no end.
-    pub(super) fn drop_ports(&self, subnet: &ResourceId) -> Result<()> {
-        let filter = [("fixed_ips", format!("subnet_id={subnet}"))];
-        for port in self.api().ports(&filter)? {
-            let goes = match Mark::read(&port.description) {
-                Some(mark) => mark.is_of(&self.settings.host) && PortPurpose::of(&mark).is_some(),
-                None => is_kuryrs(&port) && port.host().is_none(),
-            };
-            if goes {
-                self.abandon(&port.id)?;
-                self.handed.remove(&port.id);
-            }
+    /// Deletes the ports of a subnet that go with it; none where an attachment has one, as then the
+    /// subnet stays.
+    pub(crate) fn drop_ports(&self, subnet: &ResourceId, live: &Live) -> Result<()> {
+        let ports = self.api().ports(&[("fixed_ips", format!("subnet_id={subnet}"))])?;
+        if let Some(port) = ports.iter().find(|port| live.has(port)) {
+            return Err(Error::conflict(format!(
+                "port {} of subnet {subnet} is that of an endpoint",
+                port.id
+            ))
+            .with_status(409));
+        }
+        for port in ports.iter().filter(|port| self.goes_with_subnet(port, live)) {
+            self.abandon(&port.id)?;
+            self.shelf().drop_lent(&port.id)?;
+            self.handed.remove(&port.id);
         }
         Ok(())
     }
@@ -117,12 +183,17 @@ impl Neutron {
     }
 
     /// Takes one use of a pool back.
-    pub(super) fn take_pool_back(&self, id: &ResourceId) -> Result<()> {
+    pub(super) fn take_pool_back(&self, id: &ResourceId, records: &Records<'_>) -> Result<()> {
+        // An engine does not ask again.
+        self.try_take_pool_back(id, records).inspect_err(|_| self.leave_behind())
+    }
+
+    fn try_take_pool_back(&self, id: &ResourceId, records: &Records<'_>) -> Result<()> {
         self.memory.settle(id);
         self.memory.misplace(id);
         let Some(pool) = self.pool_of(id)? else { return Ok(()) };
         if PoolMark::read(&pool.description).is_some() {
-            return self.drop_pool(&pool);
+            return self.drop_pool(&pool, &Live::read(records)?);
         }
         if pool.tags.iter().any(|tag| tag == EXISTING_POOL) {
             return self.leave_pool(&pool);
@@ -130,14 +201,14 @@ impl Neutron {
         let prefix = &self.settings.kuryr.pool_prefix;
         let name = pool.prefixes.first().map(|net| contract::pool_name(prefix, net));
         match name.as_ref() == Some(&pool.name) {
-            true => self.drop_kuryrs_pool(&pool),
+            true => self.drop_kuryrs_pool(&pool, &Live::read(records)?),
             // Somebody else's.
             false => Ok(()),
         }
     }
 
     /// A pool of ours, with the subnet that was made for it.
-    fn drop_pool(&self, pool: &SubnetPool) -> Result<()> {
+    fn drop_pool(&self, pool: &SubnetPool, live: &Live) -> Result<()> {
         let own: BTreeSet<&String> = uses(&pool.tags).collect();
         let mut subnets = self.api().subnets(&[("tags", pool.id.to_string())])?;
         for id in subnets_of(pool) {
@@ -149,7 +220,7 @@ impl Neutron {
             let others = uses(&subnet.tags).any(|tag| !own.contains(tag));
             let is_ours = Mark::read(&subnet.description).is_some();
             let is_made_for_it = is_ours && !own.is_empty() && !others;
-            let is_gone = is_made_for_it && self.is_dropped(subnet)?;
+            let is_gone = is_made_for_it && self.is_dropped(subnet, live)?;
             if !is_gone && subnet.subnetpool_id.as_ref() != Some(&pool.id) {
                 let tag = pool.id.as_str();
                 self.api().remove_tag(Tagged::Subnets, &subnet.id, tag)?;
@@ -163,8 +234,8 @@ impl Neutron {
     }
 
     /// Deletes the subnet, unless somebody's port is in it.
-    fn is_dropped(&self, subnet: &SubnetResource) -> Result<bool> {
-        match self.drop_subnet(subnet) {
+    fn is_dropped(&self, subnet: &SubnetResource, live: &Live) -> Result<bool> {
+        match self.drop_subnet(subnet, live) {
             Err(error) if error.status() == Some(409) => Ok(false),
             done => done.map(|()| true),
         }
@@ -194,7 +265,7 @@ impl Neutron {
     }
 
     /// A pool of kuryr-libnetwork's. Its tags do not tell who uses it, but those of the networks do.
-    fn drop_kuryrs_pool(&self, pool: &SubnetPool) -> Result<()> {
+    fn drop_kuryrs_pool(&self, pool: &SubnetPool, live: &Live) -> Result<()> {
         let mut subnets = self.api().subnets(&[("subnetpool_id", pool.id.to_string())])?;
         let tagged = self.api().subnets(&[("tags", pool.id.to_string())])?;
         subnets
@@ -210,7 +281,7 @@ impl Neutron {
         for subnet in &subnets {
             let is_of_pool = subnet.subnetpool_id.as_ref() == Some(&pool.id);
             let is_made = is_of_pool && subnet.name.starts_with(contract::SUBNET);
-            if !(is_made && self.is_dropped(subnet)?) {
+            if !(is_made && self.is_dropped(subnet, live)?) {
                 self.api().remove_tag(Tagged::Subnets, &subnet.id, pool.id.as_str())?;
             }
         }

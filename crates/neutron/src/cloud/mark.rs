@@ -77,6 +77,13 @@ impl PoolMark {
     }
 }
 
+/// When a pool was made, by its maker's clock; none of a mark that is no pool's.
+pub(crate) fn pool_made_at(mark: &Mark) -> Option<SystemTime> {
+    let seconds = mark.what.strip_prefix(POOL)?.get(..8)?;
+    let seconds = u64::from_str_radix(seconds, 16).ok()?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
 /// The tag by which a network of this host says that it uses something.
 pub(crate) fn network_use(host: &HostId, id: &AliasId) -> String {
     let digest = Sha256::digest(id.as_str().as_bytes());

@@ -3,6 +3,8 @@
 use engine::port::CloudNetwork;
 use model::{AliasId, Error, Network, ResourceId, ResourceRef, Result};
 
+use super::begun::Begun;
+use super::live::Live;
 use super::mark::{make, network_use};
 use super::pool::{by, only};
 use super::subnet::Joined;
@@ -28,8 +30,19 @@ pub(super) enum Done {
 impl Neutron {
     /// Makes a network, or joins one, and tells the template of its attachments.
     pub(super) fn make_network(&self, plan: &CloudNetwork) -> Result<Network> {
+        self.begun().begin(&plan.id)?;
         let mut undo = Undo::default();
-        self.build(plan, &mut undo).inspect_err(|_| self.undo(undo))
+        self.build(plan, &mut undo).inspect_err(|error| {
+            // What was refused was not made.
+            let is_refused = error.status().is_some_and(|status| status < 500);
+            match self.undo(undo) && is_refused {
+                true => self.begun().settle(&plan.id),
+                false => {
+                    self.begun().fail(&plan.id);
+                    self.leave_behind();
+                }
+            }
+        })
     }
 
     fn build(&self, plan: &CloudNetwork, undo: &mut Undo) -> Result<Network> {
@@ -131,15 +144,27 @@ impl Neutron {
         Ok(())
     }
 
-    /// What cannot be undone is found by its mark or tag when the network is given up.
-    fn undo(&self, undo: Undo) {
+    /// Networks that are being made, and of which the runtime was not told.
+    pub(crate) fn begun(&self) -> Begun {
+        Begun::at(&self.directory)
+    }
+
+    /// Whether all of it is undone. What is not is found by its mark or tag.
+    fn undo(&self, undo: Undo) -> bool {
+        let mut is_undone = true;
         for done in undo.0.into_iter().rev() {
-            let _ = match &done {
+            let undone = match &done {
                 Done::Network(id) => self.api().delete_network(id),
-                Done::Subnet(id) => self.drop_ports(id).and_then(|()| self.api().delete_subnet(id)),
+                Done::Subnet(id) => {
+                    // Nobody was on it: it was made a moment ago.
+                    let live = Live::default();
+                    self.drop_ports(id, &live).and_then(|()| self.api().delete_subnet(id))
+                }
                 Done::Tag(what, id, tag) => self.api().remove_tag(*what, id, tag),
             };
+            is_undone &= undone.is_ok();
         }
+        is_undone
     }
 }
 

@@ -2,28 +2,42 @@
 
 use std::net::IpAddr;
 
+use engine::port::Records;
 use model::{Kind, ResourceId, Result, Tenure};
 
 use super::existing::is_kuryrs;
+use super::live::{Live, in_use};
 use super::mark::PortPurpose;
+use super::memory::Place;
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
 use crate::contract::{self, EXISTING_PORT, Mark};
 
 impl Neutron {
     /// Takes an address back.
-    pub(super) fn take_address_back(&self, pool: &ResourceId, address: IpAddr) -> Result<()> {
+    pub(super) fn take_address_back(
+        &self,
+        pool: &ResourceId,
+        address: IpAddr,
+        records: &Records<'_>,
+    ) -> Result<()> {
         self.memory.let_go(pool, address);
         let found = match self.find_place(pool) {
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             found => found?,
         };
-        let Some(place) = found.place else { return Ok(()) };
+        let Some(place) = &found.place else { return Ok(()) };
         let subnet = &place.subnet;
         match self.handed.port(&subnet.network_id, address) {
-            Some(port) => self.end_handed(&port.id, port.tenure)?,
+            Some(port) => {
+                // Where its attachment ended in this process nobody has it.
+                if !port.is_ended && Live::read(records)?.names(&port.id) {
+                    return Err(in_use(&port.id, address));
+                }
+                self.end_handed(&port.id, port.tenure)?;
+            }
             None if subnet.gateway_ip == Some(address) => {}
-            None => self.end_found(&subnet.network_id, &subnet.id, address)?,
+            None => self.end_found(place, address, &Live::read(records)?)?,
         }
         Ok(())
     }
@@ -47,12 +61,16 @@ impl Neutron {
     }
 
     /// Of a port that only Neutron knows.
-    fn end_found(&self, network: &ResourceId, subnet: &ResourceId, address: IpAddr) -> Result<()> {
-        let filter =
-            [("network_id", network.to_string()), ("fixed_ips", format!("ip_address={address}"))];
+    fn end_found(&self, place: &Place, address: IpAddr, live: &Live) -> Result<()> {
+        let subnet = &place.subnet;
+        let network = ("network_id", subnet.network_id.to_string());
+        let filter = [network, ("fixed_ips", format!("ip_address={address}"))];
         for port in self.api().ports(&filter)? {
-            if !port.has(address) || port.address_in(subnet).is_none() {
+            if !port.has(address) || port.address_in(&subnet.id).is_none() {
                 continue;
+            }
+            if live.has(&port) {
+                return Err(in_use(&port.id, address));
             }
             let host = self.settings.host.as_str();
             let is_elsewhere = port.host().is_some_and(|other| other != host);

@@ -146,6 +146,7 @@ impl Reading<'_> {
             ],
             enable_dhcp: self.flag("neutron", "enable_dhcp", usual.enable_dhcp)?,
             exposes: self.flag(DEFAULT, "process_external_connectivity", usual.exposes)?,
+            is_swarm: usual.is_swarm,
         })
     }
 

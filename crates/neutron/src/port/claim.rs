@@ -5,12 +5,19 @@ use std::net::IpAddr;
 use model::{Attachment, Error, ResourceId, Result, Tenure};
 
 use super::known::KnownNetwork;
+use super::standing::{in_use, is_made_by};
 use super::wish::tags_of;
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
 use crate::naming::Naming;
 use crate::nested::SUBPORT;
+
+/// How Neutron refuses to change what somebody else has changed.
+const STALE: u16 = 412;
+
+/// How often a lost race is run again.
+const RACES: usize = 5;
 
 /// A port that is the attachment's now.
 pub(crate) struct Claimed {
@@ -44,10 +51,12 @@ impl Neutron {
         }
         self.refuse_foreign(attachment, &port)?;
         let device = contract::device_id(&attachment.id);
-        let is_anothers =
-            !port.device_id.is_empty() && port.device_id != device && port.host().is_some();
-        if is_anothers || self.is_getting_a_name(id, Some(&attachment.id)) {
-            return Err(in_use(&port));
+        let is_anothers = !port.device_id.is_empty() && port.device_id != device;
+        if is_anothers && port.host().is_some() {
+            return Err(in_use(&port, "a container has it"));
+        }
+        if self.is_made_by_us(&port) && !self.is_own(attachment, &port) {
+            return Err(in_use(&port, "it is not there to be named: it goes with its address"));
         }
         self.take_over(attachment, vec![port], Tenure::Borrowed)
     }
@@ -65,7 +74,12 @@ impl Neutron {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let mut ports = self.ports_with(&known.network.id, &wanted)?;
+        let mut ports = Vec::new();
+        for port in self.ports_with(&known.network.id, &wanted)? {
+            if !self.vacate(&port)? {
+                ports.push(port);
+            }
+        }
         if ports.is_empty() {
             return Ok(None);
         }
@@ -78,13 +92,20 @@ impl Neutron {
             ports.iter().map(|port| self.tenure(attachment, &known.network.id, port)).collect();
         let first = tenures.first().copied().unwrap_or(Tenure::Requested);
         if let Some(position) = tenures.iter().position(|tenure| *tenure != first) {
-            return Err(in_use(&ports[position]));
+            return Err(in_use(&ports[position], "it is not the container's as the other is"));
         }
         let claimed = self.take_over(attachment, ports, first)?;
         for address in &wanted {
             self.handed_port(&known.network.id, *address);
         }
         Ok(Some(claimed))
+    }
+
+    /// Whether it says that it is this attachment's.
+    fn is_own(&self, attachment: &Attachment, port: &PortResource) -> bool {
+        let device = contract::device_id(&attachment.id);
+        let tagged = contract::id_of_tags(port.tags.iter().map(String::as_str));
+        port.device_id == device || tagged.is_some_and(|id| id == device)
     }
 
     fn tenure(&self, attachment: &Attachment, network: &ResourceId, port: &PortResource) -> Tenure {
@@ -123,34 +144,8 @@ impl Neutron {
     }
 
     /// Made by this host, or by kuryr-libnetwork before us: those go with their addresses.
-    fn is_made_by_us(&self, port: &PortResource) -> bool {
-        let is_kuryrs = port.is_tagged(contract::OWNER) && port.name == contract::PORT_NAME;
-        match Mark::read(&port.description) {
-            Some(mark) => mark.is_of(&self.settings.host),
-            None => is_kuryrs && !port.is_tagged(contract::EXISTING_PORT),
-        }
-    }
-
-    /// Whose is bound elsewhere, belongs to something that is no container, or was made for another
-    /// attachment, is not ours to use.
-    fn refuse_foreign(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
-        let host = self.settings.host.as_str();
-        let is_elsewhere = port.host().is_some_and(|other| other != host);
-        let is_strange = match port.device_owner.as_str() {
-            "" | contract::OWNER => false,
-            SUBPORT => !self.is_made_by_us(port),
-            _ => true,
-        };
-        let device = contract::device_id(&attachment.id);
-        let mark = Mark::read(&port.description);
-        let is_others = mark.is_some_and(|mark| {
-            let is_own = mark.what.len() == device.len();
-            !mark.is_of(&self.settings.host) || is_own && mark.what != device
-        });
-        match is_elsewhere || is_strange || is_others {
-            true => Err(in_use(port)),
-            false => Ok(()),
-        }
+    pub(super) fn is_made_by_us(&self, port: &PortResource) -> bool {
+        is_made_by(&self.settings.host, port)
     }
 
     /// Makes it the attachment's, with as few requests as it takes. Where nothing but its name is to
@@ -184,6 +179,9 @@ impl Neutron {
         if self.namings().forgo(&port.id)?.is_some() {
             self.namings().close(&port.id)?;
         }
+        if tenure == Tenure::Borrowed && ports.len() == 0 {
+            return self.take_borrowed(attachment, port, change);
+        }
         if let Some(tags) = tags {
             self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
             port.tags = tags;
@@ -193,7 +191,36 @@ impl Neutron {
             self.merge(&mut fixed_ips, other, &addresses(attachment), tenure)?;
         }
         change.fixed_ips = (fixed_ips != port.fixed_ips).then_some(fixed_ips);
-        self.change(port, change).map(|port| Claimed { port, tenure })
+        self.change(port, change, None).map(|port| Claimed { port, tenure })
+    }
+
+    /// Several may want a port that was there before: the first who changes it has it.
+    fn take_borrowed(
+        &self,
+        attachment: &Attachment,
+        port: PortResource,
+        change: PortChange,
+    ) -> Result<Claimed> {
+        let (mut port, mut change) = (port, change);
+        for _ in 0..RACES {
+            match self.change(port.clone(), change, port.revision_number) {
+                Err(error) if error.status() == Some(STALE) => {}
+                changed => {
+                    let mut port = changed?;
+                    if let Some(tags) = tags_for(attachment, &port, Tenure::Borrowed) {
+                        self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
+                        port.tags = tags;
+                    }
+                    return Ok(Claimed { port, tenure: Tenure::Borrowed });
+                }
+            }
+            port = self.api().port(&port.id)?.ok_or_else(|| {
+                Error::not_found(format!("port {} of {} was just deleted", port.id, attachment.id))
+            })?;
+            self.refuse_foreign(attachment, &port)?;
+            change = self.adapted(attachment, &port, PortChange::default())?;
+        }
+        Err(Error::try_again(format!("port {} is changed by others all the time", port.id)))
     }
 
     /// Whether this host made and bound the port, and nothing is to change that packets could meet.
@@ -281,8 +308,13 @@ impl Neutron {
         })
     }
 
-    /// Changes what differs, if anything does.
-    fn change(&self, port: PortResource, change: PortChange) -> Result<PortResource> {
+    /// Changes what differs, if anything does, and if the port still has this revision.
+    fn change(
+        &self,
+        port: PortResource,
+        change: PortChange,
+        revision: Option<u64>,
+    ) -> Result<PortResource> {
         if change == PortChange::default() {
             return Ok(port);
         }
@@ -290,11 +322,11 @@ impl Neutron {
         if change.mac_address.is_some() && port.host() == Some(host) {
             // Neutron changes the hardware address of what is bound to no host alone.
             let unbound = PortChange { host: Some(String::new()), ..PortChange::default() };
-            self.api().change_port(&port.id, &unbound, None)?;
+            self.api().change_port(&port.id, &unbound, revision)?;
             let change = PortChange { host: Some(host.to_owned()), ..change };
             return self.api().change_port(&port.id, &change, None);
         }
-        let mut changed = self.api().change_port(&port.id, &change, None)?;
+        let mut changed = self.api().change_port(&port.id, &change, revision)?;
         // What is answered has the tags of before, where it has any.
         changed.tags = port.tags;
         Ok(changed)
@@ -320,18 +352,4 @@ fn tags_for(attachment: &Attachment, port: &PortResource, tenure: Tenure) -> Opt
 
 fn addresses(attachment: &Attachment) -> Vec<IpAddr> {
     attachment.leases.iter().map(|lease| lease.address.addr()).collect()
-}
-
-fn in_use(port: &PortResource) -> Error {
-    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-    let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
-    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
-    Error::conflict(format!(
-        "port {} ({}) is in use: device_owner {}, device_id {}, host {}",
-        port.id,
-        addresses.join(", "),
-        told(&port.device_owner),
-        told(&port.device_id),
-        told(port.host().unwrap_or_default())
-    ))
 }

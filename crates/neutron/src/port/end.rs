@@ -50,9 +50,15 @@ impl Neutron {
         match binding.tenure {
             Tenure::Own => self.end_own(&binding.port, forgone),
             // It goes with its address.
-            Tenure::Requested => Ok(()),
-            Tenure::Borrowed if link.wish.port.is_some() => self.give_up(attachment, &binding.port),
-            Tenure::Borrowed => Ok(()),
+            Tenure::Requested => {
+                self.handed.end(&binding.port);
+                Ok(())
+            }
+            // Who requested its address gives that back.
+            Tenure::Borrowed if link.wish.port.is_none() && self.handed.has(&binding.port) => {
+                Ok(())
+            }
+            Tenure::Borrowed => self.give_up(attachment, &binding.port),
         }
     }
 
@@ -107,7 +113,8 @@ impl Neutron {
             match self.made_for(attachment, &port) {
                 true if self.return_to_stock(&port.id)? => {}
                 true => self.abandon(&port.id)?,
-                false => {}
+                false if self.is_made_by_us(&port) || self.handed.has(&port.id) => {}
+                false => self.give_up(attachment, &port.id)?,
             }
         }
         match &link.wish.port {
@@ -203,8 +210,9 @@ impl Neutron {
             return Ok(());
         }
         let is_here = port.host().is_none_or(|host| host == self.settings.host.as_str());
-        if is_here {
-            let is_device = port.device_id == device;
+        let is_device = port.device_id == device;
+        // Whoever bound it to this host under a name of his own has it still.
+        if is_here && (is_device || port.device_id.is_empty()) {
             let change = PortChange {
                 device_id: is_device.then(String::new),
                 device_owner: Some(String::new()),

@@ -5,6 +5,7 @@ use model::{ResourceId, Result};
 use super::{Facts, Fate, Orphan, Thing, Version};
 use crate::Neutron;
 use crate::api::{FloatingIp, Request, Tagged, Verb};
+use crate::cloud::Live;
 
 /// Refusals that are not for what was asked: who we are, or how much at once.
 const GENERAL: [u16; 3] = [401, 408, 429];
@@ -34,8 +35,18 @@ impl Neutron {
         let mut orphans = orphans.to_vec();
         orphans.sort_by_key(|orphan| orphan.thing);
         let mut removed = Vec::new();
+        let again = match orphans.iter().any(is_wide) {
+            true => self.look_wide(facts)?.orphans,
+            false => Vec::new(),
+        };
         for orphan in orphans {
-            let what = self.remove_orphan(&orphan, facts)?;
+            let is_same = |now: &Orphan| {
+                (now.thing, &now.id, now.fate) == (orphan.thing, &orphan.id, orphan.fate)
+            };
+            let what = match is_wide(&orphan) && !again.iter().any(is_same) {
+                true => Removed::Kept,
+                false => self.remove_orphan(&orphan, facts)?,
+            };
             removed.push((orphan, what));
         }
         Ok(removed)
@@ -55,7 +66,9 @@ impl Neutron {
                 }
                 self.api().delete_floating_ip(&orphan.id)
             }
-            Thing::Subnet => self.api().delete_subnet(&orphan.id),
+            Thing::Subnet => self
+                .drop_ports(&orphan.id, &Live::of(facts()?))
+                .and_then(|()| self.api().delete_subnet(&orphan.id)),
             Thing::Network => {
                 self.drain_stock(&orphan.id)?;
                 self.api().delete_network(&orphan.id)
@@ -104,6 +117,11 @@ impl Neutron {
         };
         unless_changed(done)
     }
+}
+
+/// What is not found by a port of this host.
+fn is_wide(orphan: &Orphan) -> bool {
+    matches!(orphan.thing, Thing::Use | Thing::Subnet | Thing::Network | Thing::Pool)
 }
 
 fn unless_changed(done: Result<()>) -> Result<Removed> {

@@ -1,6 +1,7 @@
 //! What is not found by its port.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
 
 use model::{ResourceId, Result};
 
@@ -9,13 +10,16 @@ use crate::Neutron;
 use crate::api::{
     FloatingIp, NetworkResource, PortResource, SecurityGroup, SubnetPool, SubnetResource,
 };
-use crate::cloud::network_use;
+use crate::cloud::{Progress, network_use, pool_made_at};
 use crate::contract::{self, HostId, Mark};
+
+/// No engine takes so long from a pool's request to the network that is made of it.
+const IDLE: Duration = Duration::from_secs(3600);
 
 impl Neutron {
     /// What was made for networks of runtimes and whose runtime has no such network on this host any
-    /// more, as far as the book says. A runtime may still know it where the book was lost: so these
-    /// go only when somebody says so.
+    /// more. What was never told to a runtime, or was given back by one, goes by itself. A runtime may
+    /// still know the rest where the book was lost: that goes only when somebody says so.
     ///
     /// # Errors
     /// Where Neutron or the book does not answer.
@@ -24,7 +28,16 @@ impl Neutron {
         let subnets = self.api().subnets(&[])?;
         let pools = self.api().pools(&[])?;
         let facts = facts()?;
-        let wide = Wide { host: &self.settings.host, networks, subnets, pools };
+        let mut begun = BTreeMap::new();
+        for network in &networks {
+            let Some(id) = runtimes_id(network, &self.settings.host) else { continue };
+            if let Some(progress) = self.begun().progress(&id)? {
+                begun.insert(id, progress);
+            }
+        }
+        let now = SystemTime::now();
+        let (host, is_swarm) = (&self.settings.host, self.settings.kuryr.is_swarm);
+        let wide = Wide { host, is_swarm, networks, subnets, pools, begun, now };
         Ok(Findings { orphans: wide.orphans(&facts), ..Findings::default() })
     }
 
@@ -59,38 +72,111 @@ impl Neutron {
 /// What Neutron has.
 struct Wide<'a> {
     host: &'a HostId,
+    /// Whether networks are a swarm's.
+    is_swarm: bool,
     networks: Vec<NetworkResource>,
     subnets: Vec<SubnetResource>,
     pools: Vec<SubnetPool>,
+    /// How far networks came of which the runtime was not told yet.
+    begun: BTreeMap<String, Progress>,
+    now: SystemTime,
 }
 
 impl Wide<'_> {
     fn orphans(&self, facts: &Facts) -> Vec<Orphan> {
         let networks: Vec<(&NetworkResource, String)> =
             self.networks.iter().filter_map(|of| Some((of, self.lost(of, facts)?))).collect();
-        let gone: BTreeSet<&ResourceId> = networks.iter().map(|(of, _)| &of.id).collect();
+        let gone: BTreeMap<&ResourceId, Fate> =
+            networks.iter().map(|(of, id)| (&of.id, self.fate(id))).collect();
         let mut orphans = Vec::new();
-        for subnet in self.subnets.iter().filter(|subnet| gone.contains(&subnet.network_id)) {
+        for subnet in &self.subnets {
+            let Some(fate) = gone.get(&subnet.network_id) else { continue };
             let why = format!("it is of network {}", subnet.network_id);
-            orphans.push(orphan(Thing::Subnet, &subnet.id, &subnet.name, why, text(subnet)));
+            let orphan = orphan(Thing::Subnet, &subnet.id, &subnet.name, why, text(subnet));
+            orphans.push(Orphan { fate: *fate, ..orphan });
         }
         for (network, id) in &networks {
             let why = format!("no runtime here has network {id}, for which it was made");
-            orphans.push(orphan(Thing::Network, &network.id, &network.name, why, text(network)));
+            let orphan = orphan(Thing::Network, &network.id, &network.name, why, text(network));
+            orphans.push(Orphan { fate: self.fate(id), ..orphan });
         }
-        for pool in self.pools.iter().filter(|pool| self.is_lost(pool, &gone)) {
+        for pool in &self.pools {
+            let Some(fate) = self.pool(pool, facts, &gone) else { continue };
             let version = pool.revision_number.map_or_else(|| text(pool), Version::Revision);
             let why = "no network here is made of it".to_owned();
-            orphans.push(orphan(Thing::Pool, &pool.id, &pool.name, why, version));
+            let orphan = orphan(Thing::Pool, &pool.id, &pool.name, why, version);
+            orphans.push(Orphan { fate, ..orphan });
         }
+        let gone = gone.into_keys().collect();
         orphans.extend(self.lost_uses(facts, &gone));
         orphans
     }
 
+    /// Of a network that the book does not know.
+    fn fate(&self, id: &str) -> Fate {
+        match self.begun.get(id) {
+            Some(Progress::Over) => Fate::Delete,
+            Some(Progress::Working) => Fate::Wait,
+            None => Fate::OnlyIfForced,
+        }
+    }
+
+    /// What is done about a pool that we made; nothing where a network is made of it. One without a
+    /// subnet serves nobody: whoever requested it gave it back, or made no network of it and is gone.
+    fn pool(
+        &self,
+        pool: &SubnetPool,
+        facts: &Facts,
+        gone: &BTreeMap<&ResourceId, Fate>,
+    ) -> Option<Fate> {
+        let mark = self.mark(&pool.description)?;
+        if self.is_shared(&pool.tags) {
+            return None;
+        }
+        let known = self.uses(facts);
+        if pool.tags.iter().any(|tag| known.contains(tag)) {
+            return None;
+        }
+        let of_it = self.subnets.iter().filter(|of| of.subnetpool_id.as_ref() == Some(&pool.id));
+        let mut fates = Vec::new();
+        for subnet in of_it {
+            fates.push(*gone.get(&subnet.network_id)?);
+        }
+        if fates.contains(&Fate::OnlyIfForced) {
+            return Some(Fate::OnlyIfForced);
+        }
+        if fates.contains(&Fate::Wait) {
+            return Some(Fate::Wait);
+        }
+        let is_used = |tag: &&String| contract::is_use(tag);
+        let mut uses = pool.tags.iter().filter(is_used).peekable();
+        if uses.peek().is_none() {
+            if self.is_swarm {
+                // A node may learn of the network late.
+                return Some(Fate::OnlyIfForced);
+            }
+            let is_idle = pool_made_at(&mark).is_some_and(|at| self.is_old(at));
+            return Some(if is_idle { Fate::Delete } else { Fate::Wait });
+        }
+        // One of a subnet that was there before: that bears the same tag.
+        let mut with_tag = uses.filter(|tag| self.subnets.iter().any(|of| of.tags.contains(tag)));
+        Some(if with_tag.next().is_some() { Fate::OnlyIfForced } else { Fate::Delete })
+    }
+
+    fn is_old(&self, at: SystemTime) -> bool {
+        // What is younger than now is of a clock that was put back.
+        self.now.duration_since(at).is_ok_and(|age| age >= IDLE)
+    }
+
+    /// The tags of the networks that are known here.
+    fn uses(&self, facts: &Facts) -> BTreeSet<String> {
+        let ids = facts.aliases.iter().filter_map(|id| id.parse().ok());
+        ids.map(|id| network_use(self.host, &id)).collect()
+    }
+
     /// This host's tags of subnets that stay, of which no network here is.
     fn lost_uses(&self, facts: &Facts, gone: &BTreeSet<&ResourceId>) -> Vec<Orphan> {
-        let ids = facts.aliases.iter().filter_map(|id| id.parse().ok());
-        let known: BTreeSet<String> = ids.map(|id| network_use(self.host, &id)).collect();
+        let known = self.uses(facts);
         let is_lost = |tag: &str| contract::is_use_of(tag, self.host) && !known.contains(tag);
         let lost = |subnet: &SubnetResource| {
             let tags = subnet.tags.iter().map(String::as_str).filter(|tag| is_lost(tag));
@@ -104,25 +190,9 @@ impl Wide<'_> {
 
     /// The runtime's id of a network that we made, if no runtime knows it.
     fn lost(&self, network: &NetworkResource, facts: &Facts) -> Option<String> {
-        let mark = self.mark(&network.description)?;
-        let tagged = contract::id_of_tags(network.tags.iter().map(String::as_str));
-        let id = tagged.unwrap_or(mark.what);
+        let id = runtimes_id(network, self.host)?;
         let is_known = facts.aliases.contains(&id) || self.is_shared(&network.tags);
         (!is_known).then_some(id)
-    }
-
-    /// Whether a pool was made by us, and nothing is made of it but what is gone too.
-    fn is_lost(&self, pool: &SubnetPool, gone: &BTreeSet<&ResourceId>) -> bool {
-        let is_ours = self.mark(&pool.description).is_some();
-        let mut of_it =
-            self.subnets.iter().filter(|subnet| subnet.subnetpool_id.as_ref() == Some(&pool.id));
-        let is_used = of_it.any(|subnet| !gone.contains(&subnet.network_id));
-        let mut uses = pool.tags.iter().filter(|tag| contract::is_use(tag));
-        let is_named = uses.any(|tag| {
-            let mut of_tag = self.networks.iter().filter(|network| network.tags.contains(tag));
-            of_tag.any(|network| !gone.contains(&network.id))
-        });
-        is_ours && !is_used && !is_named && !self.is_shared(&pool.tags)
     }
 
     fn mark(&self, description: &str) -> Option<Mark> {
@@ -134,6 +204,13 @@ impl Wide<'_> {
         let mut uses = tags.iter().filter(|tag| contract::is_use(tag));
         uses.any(|tag| !contract::is_use_of(tag, self.host))
     }
+}
+
+/// The runtime's id of a network that this host made.
+fn runtimes_id(network: &NetworkResource, host: &HostId) -> Option<String> {
+    let mark = Mark::read(&network.description).filter(|mark| mark.is_of(host))?;
+    let tagged = contract::id_of_tags(network.tags.iter().map(String::as_str));
+    Some(tagged.unwrap_or(mark.what))
 }
 
 fn text(of: &impl std::fmt::Debug) -> Version {
@@ -166,16 +243,105 @@ mod tests {
             "id": "s", "name": "operators", "network_id": "n", "ip_version": 4,
             "cidr": "10.0.0.0/24", "tags": [known, lost, of(&other, "c"), "theirs"],
         }));
-        let wide = Wide {
-            host: &host,
-            networks: Vec::new(),
-            subnets: vec![subnet.unwrap()],
-            pools: Vec::new(),
-        };
+        let wide = Wide { subnets: vec![subnet.unwrap()], ..nothing(&host) };
         let facts = Facts { aliases: BTreeSet::from([id("a")]), ..Facts::default() };
         let found = wide.orphans(&facts);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].thing, found[0].fate), (Thing::Use, Fate::OnlyIfForced));
         assert_eq!(found[0].title, lost);
+    }
+
+    /// Of a host whose Neutron has nothing, at 0x2000 seconds after 1970.
+    fn nothing(host: &HostId) -> Wide<'_> {
+        Wide {
+            host,
+            is_swarm: false,
+            networks: Vec::new(),
+            subnets: Vec::new(),
+            pools: Vec::new(),
+            begun: BTreeMap::new(),
+            now: SystemTime::UNIX_EPOCH + Duration::from_secs(0x2000),
+        }
+    }
+
+    #[test]
+    fn a_pool_goes_by_itself_where_nobody_can_have_it() {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let id = |digit: &str| digit.repeat(64);
+        let of = |digit: &str| network_use(&host, &id(digit).parse().unwrap());
+        let other =
+            network_use(&HostId::try_from("other".to_owned()).unwrap(), &id("c").parse().unwrap());
+        let facts = Facts { aliases: BTreeSet::from([id("a")]), ..Facts::default() };
+        let subnet = |network: &str, pool: Option<&str>, tags: &[String]| -> SubnetResource {
+            serde_json::from_value(json!({
+                "id": "s", "name": "s", "network_id": network, "ip_version": 4,
+                "cidr": "10.0.0.0/24", "subnetpool_id": pool, "tags": tags,
+            }))
+            .unwrap()
+        };
+        let network =
+            json!({ "id": "lost", "name": "n", "description": format!("spoke:node:{}", id("f")) });
+        let (known, gone) = (of("a"), of("b"));
+        let (old, young) = ("pool-00000100ffffffff", "pool-00001fffffffffff");
+        for (mark, tags, subnets, is_swarm, expected) in [
+            (old, vec![], vec![], false, Some(Fate::Delete)),
+            (young, vec![], vec![], false, Some(Fate::Wait)),
+            (old, vec![], vec![], true, Some(Fate::OnlyIfForced)),
+            (young, vec![gone.clone()], vec![], false, Some(Fate::Delete)),
+            (old, vec![known.clone()], vec![], false, None),
+            (old, vec![other], vec![], false, None),
+            // The operator's subnet bears the tag of a network that a runtime may know.
+            (
+                old,
+                vec![gone.clone()],
+                vec![subnet("n", None, std::slice::from_ref(&gone))],
+                false,
+                Some(Fate::OnlyIfForced),
+            ),
+            (
+                old,
+                vec![gone.clone()],
+                vec![subnet("lost", Some("p"), &[])],
+                false,
+                Some(Fate::OnlyIfForced),
+            ),
+            (old, vec![gone], vec![subnet("n", Some("p"), &[])], false, None),
+        ] {
+            let pool = serde_json::from_value(json!({
+                "id": "p", "name": "kuryrPool-10.0.0.0/24", "prefixes": ["10.0.0.0/24"],
+                "description": format!("spoke:node:{mark}"), "tags": tags,
+            }));
+            let wide = Wide {
+                pools: vec![pool.unwrap()],
+                subnets,
+                networks: vec![serde_json::from_value(network.clone()).unwrap()],
+                is_swarm,
+                ..nothing(&host)
+            };
+            let found = wide.orphans(&facts);
+            let fate = found.iter().find(|of| of.thing == Thing::Pool).map(|of| of.fate);
+            assert_eq!(fate, expected, "{mark} {:?} {:?}", wide.pools[0].tags, wide.subnets);
+        }
+    }
+
+    #[test]
+    fn a_network_goes_by_itself_of_which_no_runtime_was_told() {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let id = "f".repeat(64);
+        let network = json!({ "id": "n", "name": "n", "description": format!("spoke:node:{id}") });
+        for (begun, expected) in [
+            (Some(Progress::Over), Fate::Delete),
+            (Some(Progress::Working), Fate::Wait),
+            (None, Fate::OnlyIfForced),
+        ] {
+            let wide = Wide {
+                networks: vec![serde_json::from_value(network.clone()).unwrap()],
+                begun: begun.into_iter().map(|progress| (id.clone(), progress)).collect(),
+                ..nothing(&host)
+            };
+            assert_eq!(wide.orphans(&Facts::default())[0].fate, expected);
+            let facts = Facts { aliases: BTreeSet::from([id.clone()]), ..Facts::default() };
+            assert!(wide.orphans(&facts).is_empty());
+        }
     }
 }

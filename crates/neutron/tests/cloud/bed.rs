@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::port::{AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, PoolWish, SubnetPlan};
-use model::{AliasId, Family, IpNet, Mac, Network, PortWish, ResourceId, Result};
+use model::{AliasId, Attachment, Family, IpNet, Mac, Network, PortWish, ResourceId, Result};
 use neutron::Neutron;
 use neutron::config::{Access, Identity, Settings};
 use neutron::contract::HostId;
@@ -103,7 +103,7 @@ impl Bed {
 
     #[track_caller]
     pub(crate) fn release(&self, pool: &ResourceId, address: &str) {
-        self.cloud.release_address(pool, address.parse().unwrap()).unwrap();
+        self.cloud.release_address(pool, address.parse().unwrap(), &nobody).unwrap();
     }
 
     /// A network with one subnet, as an engine makes it.
@@ -120,9 +120,9 @@ impl Bed {
     /// As an engine removes it.
     #[track_caller]
     pub(crate) fn remove(&self, made: &Made) {
-        self.cloud.release_address(&made.pool, made.gateway).unwrap();
-        self.cloud.release_pool(&made.pool).unwrap();
-        self.cloud.delete_network(&made.id).unwrap();
+        self.cloud.release_address(&made.pool, made.gateway, &nobody).unwrap();
+        self.cloud.release_pool(&made.pool, &nobody).unwrap();
+        self.cloud.delete_network(&made.id, &nobody).unwrap();
     }
 
     /// The ports that containers have.
@@ -185,6 +185,11 @@ pub(crate) fn no_pool(family: Family) -> PoolWish {
         address_scope: None,
         shared: None,
     }
+}
+
+/// A host without attachments.
+pub(crate) fn nobody() -> Result<Vec<Attachment>> {
+    Ok(Vec::new())
 }
 
 /// Without subnets.

@@ -5,7 +5,7 @@ use model::{Kind, ResourceRef};
 use neutron::contract;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, Made, id, mac, plan, pool, subnet};
+use crate::bed::{Bed, Made, id, mac, nobody, plan, pool, subnet};
 
 /// A network of an operator's, and one of an engine's on it.
 fn joined(bed: &mut Bed, net: &str) -> (String, Made) {
@@ -183,8 +183,8 @@ fn a_named_subnet_is_used() {
     bed.restart();
     let address = bed.any(&requested.id, Some(mac())).unwrap().addr().to_string();
     bed.release(&requested.id, &address);
-    bed.cloud.delete_network(&id).unwrap();
-    bed.cloud.release_pool(&requested.id).unwrap();
+    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.release_pool(&requested.id, &nobody).unwrap();
     bed.is_clean();
     let wrong = PoolWish { subnet: Some(subnet_id.parse().unwrap()), ..pool("10.118.0.0/24") };
     assert_eq!(bed.cloud.request_pool(&wrong).unwrap_err().kind(), Kind::Invalid);
@@ -227,8 +227,8 @@ fn what_kuryr_made_is_adopted_and_goes() {
         bed.release(&pool, address);
     }
     assert!(bed.ports().is_empty());
-    bed.cloud.release_pool(&pool).unwrap();
-    bed.cloud.delete_network(&id).unwrap();
+    bed.cloud.release_pool(&pool, &nobody).unwrap();
+    bed.cloud.delete_network(&id, &nobody).unwrap();
     bed.is_clean();
     assert!(bed.cloud.network(&id).unwrap().is_none());
 }

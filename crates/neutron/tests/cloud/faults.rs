@@ -4,7 +4,7 @@
 use engine::port::Cloud;
 use tests::fault_proxy::Fault;
 
-use crate::bed::{Bed, mac};
+use crate::bed::{Bed, mac, nobody};
 
 /// The requests that change something, by method and beginning of their path.
 const CHANGES: [(&str, &str); 9] = [
@@ -42,11 +42,11 @@ fn survives(bed: &Bed, method: &str, path: &str, fault: Fault) {
     let mac = mac();
     let address = insist(|| bed.any(&pool, Some(mac))).addr();
     assert_eq!(bed.ports().len(), 1, "{told}");
-    insist(|| bed.cloud.release_address(&pool, address));
+    insist(|| bed.cloud.release_address(&pool, address, &nobody));
     assert_eq!(bed.ports().len(), 0, "{told}");
-    insist(|| bed.cloud.release_address(&pool, gateway));
-    insist(|| bed.cloud.release_pool(&pool));
-    insist(|| bed.cloud.delete_network(&id));
+    insist(|| bed.cloud.release_address(&pool, gateway, &nobody));
+    insist(|| bed.cloud.release_pool(&pool, &nobody));
+    insist(|| bed.cloud.delete_network(&id, &nobody));
     assert_eq!(bed.proxy.pending(), 0, "{told} never happened");
     bed.is_clean();
 }

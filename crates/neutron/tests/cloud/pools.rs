@@ -4,7 +4,7 @@ use engine::port::{Cloud, CloudNetwork, PoolWish};
 use model::{Family, Kind};
 use serde_json::json;
 
-use crate::bed::{Bed, id, mac, no_pool, plan, pool, subnet, told};
+use crate::bed::{Bed, id, mac, no_pool, nobody, plan, pool, subnet, told};
 
 #[test]
 fn every_request_gets_a_pool_of_its_own() {
@@ -16,8 +16,8 @@ fn every_request_gets_a_pool_of_its_own() {
     let listed = bed.project.list("subnetpools", "name=kuryrPool-10.80.0.0/24");
     assert_eq!(listed.len(), 8);
     for pool in pools {
-        bed.cloud.release_pool(&pool).unwrap();
-        bed.cloud.release_pool(&pool).unwrap();
+        bed.cloud.release_pool(&pool, &nobody).unwrap();
+        bed.cloud.release_pool(&pool, &nobody).unwrap();
     }
     bed.is_clean();
 }
@@ -88,9 +88,9 @@ fn default_pools_are_divided_and_stay() {
     assert_eq!(full.kind(), Kind::Exhausted, "{full}");
     for (id, four, six) in made {
         for pool in [four, six] {
-            bed.cloud.release_pool(&pool.id).unwrap();
+            bed.cloud.release_pool(&pool.id, &nobody).unwrap();
         }
-        bed.cloud.delete_network(&id).unwrap();
+        bed.cloud.delete_network(&id, &nobody).unwrap();
     }
     bed.is_clean();
 }
@@ -106,10 +106,10 @@ fn an_operators_pool_is_shared_and_stays() {
     let wish = PoolWish { pool: Some(operators.parse().unwrap()), ..pool("10.84.0.0/24") };
     let requested: Vec<_> = (0..2).map(|_| bed.cloud.request_pool(&wish).unwrap().id).collect();
     assert!(requested.iter().all(|id| id.as_str() == operators));
-    bed.cloud.release_pool(&requested[0]).unwrap();
+    bed.cloud.release_pool(&requested[0], &nobody).unwrap();
     let tags = bed.project.only("subnetpools", &format!("id={operators}"))["tags"].clone();
     assert!(tags.to_string().contains("kuryr.subnetpool.existing"), "{tags}");
-    bed.cloud.release_pool(&requested[1]).unwrap();
+    bed.cloud.release_pool(&requested[1], &nobody).unwrap();
     bed.is_clean();
     let elsewhere = PoolWish { net: Some("10.85.0.0/24".parse().unwrap()), ..wish };
     assert_eq!(bed.cloud.request_pool(&elsewhere).unwrap_err().kind(), Kind::Invalid);
@@ -122,8 +122,10 @@ fn what_is_not_ours_is_not_deleted() {
     let with = json!({"name": "operators", "prefixes": ["10.86.0.0/24"], "default_prefixlen": 24});
     let pool = bed.project.create("subnetpool", with);
     bed.start_from_here();
-    bed.cloud.release_pool(&pool["id"].as_str().unwrap().parse().unwrap()).unwrap();
-    bed.cloud.release_pool(&"0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse().unwrap()).unwrap();
+    bed.cloud.release_pool(&pool["id"].as_str().unwrap().parse().unwrap(), &nobody).unwrap();
+    bed.cloud
+        .release_pool(&"0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse().unwrap(), &nobody)
+        .unwrap();
     bed.is_clean();
 }
 
@@ -146,8 +148,8 @@ fn any_address_is_of_the_part() {
     for address in given {
         bed.release(&requested.id, &address);
     }
-    bed.cloud.delete_network(&id).unwrap();
-    bed.cloud.release_pool(&requested.id).unwrap();
+    bed.cloud.delete_network(&id, &nobody).unwrap();
+    bed.cloud.release_pool(&requested.id, &nobody).unwrap();
     bed.is_clean();
     let outside = PoolWish { part: Some("10.90.0.0/24".parse().unwrap()), ..pool("10.87.0.0/16") };
     assert_eq!(bed.cloud.request_pool(&outside).unwrap_err().kind(), Kind::Invalid);

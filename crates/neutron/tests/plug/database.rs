@@ -52,8 +52,16 @@ fn a_port_is_one_neutron_ports_in_one_bridge() {
         let taken = database.plug(&NewPort { port: &other, ..new }).unwrap_err();
         assert_eq!(taken.kind(), Kind::Conflict);
         assert!(taken.to_string().contains(PORTS[0]), "{taken}");
-        assert!(!database.unplug(&end, &other).unwrap());
+        assert!(!database.unplug(&end, &other, "d").unwrap());
+        // Another container that claims the port has not plugged it.
+        assert!(!database.unplug(&end, &port, "another").unwrap());
         assert_eq!(switch.ports("br-int"), ["tapx"]);
+
+        // A device of this name that is there now is another container's: the first one's is gone.
+        let later = NewPort { device: "later", ..new };
+        database.plug(&later).unwrap();
+        assert_eq!(switch.vsctl("get interface tapx external_ids:vm-uuid").trim(), "later");
+        database.plug(&new).unwrap();
 
         database.plug(&NewPort { bridge: &second, ..new }).unwrap();
         assert!(switch.ports("br-int").is_empty());
@@ -71,9 +79,9 @@ fn a_port_is_one_neutron_ports_in_one_bridge() {
             all.iter().map(|it| (it.end.as_str(), &it.port, &*it.device, it.is_ours)).collect();
         assert_eq!(told, [("tapk", &other, "dk", false), ("tapx", &port, "d", true)]);
 
-        assert!(database.unplug(&end, &port).unwrap());
-        assert!(!database.unplug(&end, &port).unwrap());
-        assert!(database.unplug(&"tapk".parse().unwrap(), &other).unwrap());
+        assert!(database.unplug(&end, &port, "d").unwrap());
+        assert!(!database.unplug(&end, &port, "d").unwrap());
+        assert!(database.unplug(&"tapk".parse().unwrap(), &other, "dk").unwrap());
         assert!(switch.ports("br-int").is_empty() && switch.ports("br-two").is_empty());
     });
 }
@@ -96,7 +104,7 @@ fn many_may_plug_at_once() {
             database.plug(&new).unwrap();
             database.plug(&new).unwrap();
             if number.is_multiple_of(2) {
-                assert!(database.unplug(&end, &port).unwrap());
+                assert!(database.unplug(&end, &port, &device).unwrap());
             }
         };
         thread::scope(|threads| {

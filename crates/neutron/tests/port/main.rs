@@ -227,14 +227,35 @@ fn an_exact_address_is_made_taken_over_or_refused() {
 fn what_was_bound_for_us_is_used_and_stays() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     let theirs = rig.foreign("10.77.0.30", "compute:kuryr", "their-container", true);
-    let asked = rig.with_addresses("a", &["10.77.0.30/24"]);
+    let mut asked = rig.with_addresses("a", &["10.77.0.30/24"]);
+    // Whoever asks for the address alone does not know for whom it was bound.
+    let error = rig.neutron.offer(&asked).unwrap_err();
+    assert!(error.to_string().contains("their-container"), "{error}");
+    asked.wiring.link.as_mut().unwrap().mac = Some(theirs.mac_address);
     let told = rig.offered(&asked);
     assert_eq!((binding(&told).tenure, &binding(&told).port), (Tenure::Borrowed, &theirs.id));
     let [port] = &rig.ports()[..] else { panic!() };
     assert_eq!(port.device_id, "their-container");
     assert!(port.is_tagged("kuryr.port.existing") && !port.is_tagged("compute:kuryr"));
     rig.neutron.end(&told).unwrap();
-    assert_eq!(rig.ports().len(), 1);
+    let [port] = &rig.ports()[..] else { panic!() };
+    assert_eq!((port.device_id.as_str(), port.tags.len()), ("their-container", 0));
+    assert_eq!(port.host(), theirs.host());
+}
+
+#[test]
+fn a_port_that_is_nobodys_is_borrowed_by_its_address_and_given_back() {
+    let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
+    rig.foreign("10.77.0.32", "", "", false);
+    for container in ["a", "b"] {
+        let told = rig.offered(&rig.with_addresses(container, &["10.77.0.32/24"]));
+        assert_eq!(binding(&told).tenure, Tenure::Borrowed);
+        let error = rig.neutron.offer(&rig.with_addresses("c", &["10.77.0.32/24"])).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        rig.neutron.end(&told).unwrap();
+        let [port] = &rig.ports()[..] else { panic!() };
+        assert_eq!((port.device_id.as_str(), port.host(), port.tags.len()), ("", None, 0));
+    }
 }
 
 #[test]
@@ -277,7 +298,10 @@ fn two_ports_of_either_family_become_one() {
         };
         rig.neutron.api().create_port(&new).unwrap();
     }
-    let asked = rig.with_addresses("a", &["10.77.0.40/24", "fd77::40/64"]);
+    let mut asked = rig.with_addresses("a", &["10.77.0.40/24", "fd77::40/64"]);
+    let error = rig.neutron.offer(&asked).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "an engine requested it, and this is none: {error}");
+    asked.alias = Some("0123456789ab".parse().unwrap());
     let told = rig.offered(&asked);
     assert_eq!(binding(&told).tenure, Tenure::Requested);
     let [port] = &rig.ports()[..] else { panic!() };
@@ -307,12 +331,14 @@ fn an_address_of_anothers_stays_with_its_port() {
         };
         rig.neutron.api().create_port(&new).unwrap()
     });
-    let asked = rig.with_addresses("a", &["10.77.0.41/24", "fd77::41/64"]);
+    let mut asked = rig.with_addresses("a", &["10.77.0.41/24", "fd77::41/64"]);
+    asked.alias = Some("0123456789ab".parse().unwrap());
     let told = rig.offered(&asked);
     assert_eq!(binding(&told).port, made[0].id);
     let other = rig.neutron.api().port(&made[1].id).unwrap().unwrap();
     assert!(other.has("10.77.0.42".parse().unwrap()) && other.fixed_ips.len() == 1);
     let mut asked = rig.with_addresses("b", &["10.77.0.42/24"]);
+    asked.alias = Some("0123456789ab".parse().unwrap());
     change(&mut asked, |wish| {
         wish.security_groups = Some(Vec::new());
         let net = "10.77.0.200/32".parse().unwrap();

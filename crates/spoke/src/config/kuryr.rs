@@ -143,6 +143,7 @@ impl KuryrConfig {
             ],
             enable_dhcp: self.enable_dhcp.unwrap_or(said.enable_dhcp),
             exposes: self.process_external_connectivity && said.exposes,
+            is_swarm: said.is_swarm,
         }
     }
 

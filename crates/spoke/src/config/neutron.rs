@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::{Error, IfName, Nesting, ResourceRef, Result};
-use neutron::config::{LONGEST_WAIT, Plugging, Plugin, Settings, Sources, StockSettings};
+use neutron::config::{Kuryr, LONGEST_WAIT, Plugging, Plugin, Settings, Sources, StockSettings};
 use neutron::contract::HostId;
 use serde::Deserialize;
 
 use super::KuryrConfig;
-use super::daemon::absolute;
+use super::daemon::{Scope, absolute};
 
 /// What this host is called, unless told otherwise (proc_sys_kernel(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -174,11 +174,12 @@ impl NeutronConfig {
             })?;
         let mut access = said.access;
         access.concurrency = self.concurrency.unwrap_or(access.concurrency);
+        let is_swarm = kuryr.scope(&said.conf.plugin, variable)? == Scope::Global;
         let settings = Settings {
             access,
             host: self.host()?,
             plugging: self.plugging(said.conf.plugging)?,
-            kuryr: kuryr.over(said.conf.kuryr),
+            kuryr: Kuryr { is_swarm, ..kuryr.over(said.conf.kuryr) },
             stock: self.stock.as_ref().map(StockConfig::settings),
         };
         Ok(CloudSettings { settings, plugin: said.conf.plugin, notes: said.conf.notes })

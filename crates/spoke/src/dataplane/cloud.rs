@@ -55,12 +55,12 @@ impl Cloud {
     }
 
     pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        self.part(attachment, |attachment| linux.withdraw(attachment))
+        self.part(linux, attachment, |attachment| linux.withdraw(attachment))
     }
 
     /// All of it is tried, whatever the first says: nothing of this host waits for the cloud.
     pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        let parted = self.part(attachment, |attachment| linux.detach(attachment));
+        let parted = self.part(linux, attachment, |attachment| linux.detach(attachment));
         if self.config.neutron.is_none() && !is_bound(attachment) {
             // Nobody could be asked for a port.
             return parted;
@@ -77,7 +77,7 @@ impl Cloud {
     fn part_found(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         let mut parted = Ok(());
         for found in self.neutron()?.found(attachment)? {
-            parted = parted.and(self.part(&found, |attachment| linux.detach(attachment)));
+            parted = parted.and(self.part(linux, &found, |attachment| linux.detach(attachment)));
         }
         parted
     }
@@ -85,12 +85,17 @@ impl Cloud {
     /// The switch first, then the pair.
     fn part(
         &self,
+        linux: &Linux,
         attachment: &Attachment,
         undo: impl FnOnce(&Attachment) -> Result<()>,
     ) -> Result<()> {
         let Some(made) = neutron::port::kernel(attachment)? else {
             return undo(&rest(attachment));
         };
+        // An attempt that met another container's link has connected nothing.
+        if linux.is_anothers(&made)? {
+            return undo(&made);
+        }
         let neutron = self.neutron();
         let of_it = |work: fn(&Neutron, &Attachment) -> Result<()>| match &neutron {
             Ok(neutron) => work(neutron, attachment),

@@ -39,7 +39,7 @@ pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let carrier = Carrier::new(places, said.patience());
     let carrier = carrier.noting(config.store.runtime.join(NOTES));
     let calls: Arc<dyn Calls> = Arc::new(match life {
-        Life::Short => carrier.keeping_connections(),
+        Life::Short | Life::Childless => carrier.keeping_connections(),
         Life::Long => carrier,
     });
     let settings = Settings {

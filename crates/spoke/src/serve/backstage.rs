@@ -93,7 +93,8 @@ impl Backstage for Stage {
     }
 
     fn abandon(&self, network: &AliasId) -> Result<()> {
-        self.0.worlds.neutron()?.delete_network(network)
+        let records = || self.with_engine(|engine| engine.attachments());
+        self.0.worlds.neutron()?.delete_network(network, &records)
     }
 
     fn see(&self, networks: &[Network]) {

@@ -13,7 +13,7 @@ use model::{Error, Result};
 use netlink::{Links, Socket};
 use neutron::Neutron;
 use neutron::api::Verb;
-use neutron::reconcile::{Breadth, Facts, GRACE, Orphan, Removed, Sweep};
+use neutron::reconcile::{Breadth, Facts, Fate, GRACE, Orphan, Removed, Sweep};
 use neutron::stock::{Bell, Filler, Round, Woken};
 use neutron::watch::Call;
 
@@ -133,6 +133,10 @@ impl Keeper<'_> {
 
     fn look(&mut self) {
         let found = self.compare();
+        if found.is_err() {
+            // What was not seen this time is looked for the next time.
+            self.looks = 0;
+        }
         self.next = Instant::now()
             + match (&found, self.sweep.is_waiting()) {
                 (Err(_), _) => AGAIN,
@@ -144,12 +148,18 @@ impl Keeper<'_> {
 
     fn compare(&mut self) -> Result<()> {
         // What was seen must be seen again, or it counts as gone.
-        let is_broad = self.looks.is_multiple_of(SELDOM) || !self.sweep.is_empty();
+        let is_seldom = self.looks.is_multiple_of(SELDOM) || self.neutron.has_left_behind();
+        let is_broad = is_seldom || !self.sweep.is_empty();
         let breadth = if is_broad { Breadth::Everything } else { Breadth::Ports };
         self.looks = self.looks.wrapping_add(1);
         let daemon = self.daemon;
         let facts = || daemon.worlds.with(|world| facts(&world.engine(), true));
-        let findings = self.neutron.look(breadth, &facts)?;
+        let mut findings = self.neutron.look(breadth, &facts)?;
+        if is_broad {
+            // What needs somebody's word is for `spoke gc`.
+            let wide = self.neutron.look_wide(&facts)?.orphans.into_iter();
+            findings.orphans.extend(wide.filter(|orphan| orphan.fate != Fate::OnlyIfForced));
+        }
         let back = self.neutron.mend_stock(&findings)?;
         if back > 0 {
             let message = format!("{back} of Neutron's ports are in the stock again");

@@ -17,7 +17,11 @@ fn port(host: Option<&str>, host_port: u16) -> PortMap {
 }
 
 fn full(owner: &str, last: u8, host_port: u16) -> Elements {
-    let bridge: IfName = "br0".parse().unwrap();
+    on_bridge(owner, "br0", last, host_port)
+}
+
+fn on_bridge(owner: &str, bridge: &str, last: u8, host_port: u16) -> Elements {
+    let bridge: IfName = bridge.parse().unwrap();
     let mut elements = Elements::new(owner.parse().unwrap());
     for address in [format!("10.1.0.{last}"), format!("fd00:1::{last:x}")] {
         let address = address.parse().unwrap();
@@ -56,6 +60,11 @@ fn in_found_and_out() {
 
     remove(&mut socket, &elements).unwrap();
     remove(&mut socket, &elements).unwrap();
+    let policed = |space: &Space| space.run("nft list set inet spoke policed");
+    install(&mut socket, &on_bridge("b", "br1", 3, 8090), alive).unwrap();
+    forget_bridge(&mut socket, &"br1".parse().unwrap()).unwrap();
+    assert!(policed(&space).contains("docker_gwbridge"), "while another bridge is policed");
+    remove(&mut socket, &on_bridge("b", "br1", 3, 8090)).unwrap();
     forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
     forget_bridge(&mut socket, &"br0".parse().unwrap()).unwrap();
     assert!(list_owners(&mut socket).unwrap().is_empty());
@@ -76,6 +85,23 @@ fn a_taken_port_names_the_holder_and_changes_nothing() {
     assert_eq!(holder(&mut socket, &port(None, 8080)).unwrap().unwrap().as_str(), "a");
     assert_eq!(holder(&mut socket, &port(Some("192.0.2.1"), 8081)).unwrap().unwrap().as_str(), "a");
     assert_eq!(holder(&mut socket, &port(None, 1)).unwrap(), None);
+}
+
+#[test]
+fn of_a_port_that_is_named_twice_the_first_leads() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let mut elements = Elements::new("a".parse().unwrap());
+    let second = PortMap { container_port: NonZeroU16::new(81).unwrap(), ..port(None, 8080) };
+    for address in ["10.1.0.2", "fd00:1::2"] {
+        let address = address.parse().unwrap();
+        elements.publish(&port(None, 8080), address).publish(&second, address);
+        elements.publish(&port(Some("127.0.0.1"), 8080), address);
+    }
+    assert_eq!(elements.entries().count(), 3);
+    install(&mut socket, &elements, alive).unwrap();
+    let listed = space.run("nft list map inet spoke dnat4_any");
+    assert!(listed.contains("10.1.0.2 . 80") && !listed.contains("10.1.0.2 . 81"), "{listed}");
 }
 
 #[test]
