@@ -10,4 +10,5 @@ mod each;
 mod orphans;
 mod painful;
 mod protocol;
+mod routers;
 mod several;

@@ -249,6 +249,12 @@ fn improve(path: String, value: &'static str) -> Step {
     Step::Sysctl { path, value, optional: true }
 }
 
+/// Lets nobody behind `device`, which was made in the host's namespace, give the host a route
+/// (CVE-2020-10749).
+fn refuse_router_advertisements(device: &IfName) -> Step {
+    improve(format!("net/ipv6/conf/{device}/accept_ra"), "0")
+}
+
 /// Let the host forward packets of the families that the addresses have.
 fn forwarding(addresses: &[IpNet]) -> Vec<Step> {
     let has = |family| addresses.iter().any(|net| Family::of(net) == family);

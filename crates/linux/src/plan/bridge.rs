@@ -148,9 +148,7 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
             steps.push(Step::Bridge { name: name.clone(), mac, mtu: link.mtu });
         }
     }
-    // A container must not give the host a route (CVE-2020-10749).
-    let path = format!("net/ipv6/conf/{name}/accept_ra");
-    steps.push(super::improve(path, "0"));
+    steps.push(super::refuse_router_advertisements(name));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
     }

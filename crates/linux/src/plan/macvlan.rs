@@ -69,7 +69,7 @@ fn shim(
         }));
     }
     steps.push(super::improve(format!("net/ipv4/conf/{name}/arp_filter"), "1"));
-    steps.push(super::improve(format!("net/ipv6/conf/{name}/accept_ra"), "0"));
+    steps.push(super::refuse_router_advertisements(&name));
     steps.push(Step::Up(name.clone()));
     let global = there.addresses.iter().filter(|net| is_global_v6(net));
     steps.extend(global.map(|net| Step::Address(name.clone(), host_net(net.addr()))));

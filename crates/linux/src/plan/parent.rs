@@ -49,7 +49,7 @@ fn made(base: &IfName, name: &IfName, vlan: VlanId) -> Vec<Step> {
         away: false,
         shared: true,
     };
-    vec![Step::Single(single), Step::Up(name.clone())]
+    vec![Step::Single(single), super::refuse_router_advertisements(name), Step::Up(name.clone())]
 }
 
 /// Those of the steps that make what others share.

@@ -53,8 +53,7 @@ pub(super) fn plan(
 fn deaf(plug: &Plug) -> Vec<Step> {
     let end = &plug.end;
     match plug.offload {
-        // A container must not give the host a route (CVE-2020-10749).
-        true => vec![super::improve(format!("net/ipv6/conf/{end}/accept_ra"), "0")],
+        true => vec![super::refuse_router_advertisements(end)],
         false => vec![
             super::improve(format!("net/ipv6/conf/{end}/disable_ipv6"), "1"),
             // No route leads there: whatever source a packet names is wrong.

@@ -71,18 +71,19 @@ pub(super) fn gateway(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec
         return Ok(Vec::new());
     }
     let name = gateway_device(bridge)?;
-    match &facts.gateway {
-        Some(BridgeFacts { is_up: true, .. }) => Ok(Vec::new()),
-        Some(_) => Ok(vec![Step::Up(name)]),
-        None => Ok(vec![Step::VlanGateway(VlanGateway {
+    let made = match &facts.gateway {
+        Some(BridgeFacts { is_up: true, .. }) => None,
+        Some(_) => Some(Step::Up(name.clone())),
+        None => Some(Step::VlanGateway(VlanGateway {
             mac: bridge_mac(&name),
             port: gateway_port(&name)?,
-            name,
+            name: name.clone(),
             bridge: bridge.name.clone(),
             mtu: link.mtu,
             vlans: bridge.port.vlans.clone(),
-        })]),
-    }
+        })),
+    };
+    Ok(made.into_iter().chain([super::refuse_router_advertisements(&name)]).collect())
 }
 
 /// What is known of the device that holds the gateway's addresses.

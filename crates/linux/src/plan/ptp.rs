@@ -47,7 +47,9 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     }
     let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
     let mut host = super::forwarding(&held);
+    let end = veth.host.clone();
     host.extend(super::pair(veth, &seat, attachment, facts)?);
+    host.push(super::refuse_router_advertisements(&end));
     let attached = Attached {
         interfaces,
         addresses,

@@ -236,6 +236,7 @@ fn ptp_routes_everything_through_the_host() {
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
     host: sysctl net/ipv4/ip_forward = 1
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 46:5f:0a:1d:26:9f
+    host: sysctl net/ipv6/conf/vethc636e6306dc/accept_ra = 0
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: up eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1

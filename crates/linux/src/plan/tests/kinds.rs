@@ -127,6 +127,7 @@ fn a_vlan_of_a_parent_is_made_for_all() {
     let users = Users::default().with(&network).unwrap().to_string();
     let made = format!(
         "host: Vlan(VlanId(7)) lan0.7 on lan0 - mtu - for all
+host: sysctl net/ipv6/conf/lan0.7/accept_ra = 0
 host: up lan0.7
 host: alias {users:?} of lan0.7"
     );
@@ -205,4 +206,54 @@ fn a_link_is_made_before_its_addresses() {
     let other = hardware_address(&first).unwrap();
     let changed = lines(&attach(&first, &there(Place::Sandbox)).unwrap());
     assert_eq!(changed, format!("sandbox: mac {other} of eth0\n{USABLE}"));
+}
+
+/// Of every kind: what was made in the host's namespace and is no port of a bridge takes no route
+/// from whoever is at its other end.
+#[test]
+fn nothing_made_on_the_host_takes_router_advertisements() {
+    let vlan = VlanId::new(7);
+    let with_vlan = || {
+        let mut facts = lan0();
+        let below = facts.parent.as_mut().unwrap();
+        (below.name, below.base) = ("lan0.7".parse().unwrap(), "lan0".parse().ok());
+        facts
+    };
+    let on_vlan = || parent(Place::Host, Some(7));
+    let vlans = model::Vlans { untagged: vlan, ..model::Vlans::default() };
+    let port = model::BridgePort { vlans, ..model::BridgePort::default() };
+    let on_bridge = |port| match bridge(Gateway::Address) {
+        LinkKind::Bridge(bridge) => LinkKind::Bridge(Bridge { port, ..bridge }),
+        other => other,
+    };
+    let table = [
+        (bridge(Gateway::Address), Facts::default()),
+        (on_bridge(port), Facts::default()),
+        (LinkKind::Ptp(model::Ptp {}), Facts::default()),
+        (LinkKind::Macvlan(Macvlan { host_access: true, ..macvlan(on_vlan()) }), with_vlan()),
+        (LinkKind::Ipvlan(Ipvlan { parent: on_vlan(), mode: IpvlanMode::L2 }), with_vlan()),
+        (LinkKind::Vlan(Vlan { parent: on_vlan(), id: vlan.unwrap() }), with_vlan()),
+        (LinkKind::Dummy, lan0()),
+        (LinkKind::Tap(Tap::default()), lan0()),
+        (LinkKind::Loopback, lan0()),
+    ];
+    for (kind, facts) in table {
+        let name = format!("{kind:?}");
+        let steps = attach(&attachment(kind, Vec::new()), &facts).unwrap().host;
+        for device in steps.iter().filter_map(made_on_the_host) {
+            let refused = refuse_router_advertisements(device);
+            assert!(steps.contains(&refused), "{name}: {device}\n{steps:?}");
+        }
+    }
+}
+
+/// The device of the host's that a step makes and that packets reach the host by.
+fn made_on_the_host(step: &Step) -> Option<&IfName> {
+    match step {
+        Step::Bridge { name, .. } => Some(name),
+        Step::Veth(veth) if veth.master.is_none() => Some(&veth.host),
+        Step::VlanGateway(gateway) => Some(&gateway.name),
+        Step::Single(single) if single.shared => Some(&single.name),
+        _ => None,
+    }
 }
