@@ -27,7 +27,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     sh(&format!("mkdir -p {DIR}/rootfs && tar -xzf /images/large.aci -C {DIR} rootfs/bin"))?;
     let rootfs = Path::new(DIR).join("rootfs");
     let runc = Runc::start("bench-call", &rootfs)?;
-    let root = Root::Layers { lowers: vec![rootfs], upper: Path::new(DIR).join("upper") };
+    let upper = Path::new(DIR).join("upper");
+    let root = Root::Layers { lowers: vec![rootfs], upper, room: None };
     let spec = Spec {
         name: "call".parse()?,
         root,
@@ -38,6 +39,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         no_new_privileges: true,
         devices: Devices::Minimal,
         cgroup: None,
+        limits: None,
     };
     let ours = Engine::Native.start(&Path::new(DIR).join("ours"), &spec, b"")?;
     let bounds = Bounds { limit: Duration::from_secs(10), stdout: 4096, stderr: 4096 };
