@@ -228,3 +228,29 @@ fn p9_a_setup_that_ends() {
     kurma.kurma(&format!("deprovision {U}"));
     kurma.is_clean();
 }
+
+/// A former container that cannot be removed is told of, and goes later.
+#[test]
+fn what_keeps_a_former_container_is_told() {
+    let kurma = two();
+    kurma.kurma("up n1");
+    let place = "/run/spoke/kurma/plugins/n1";
+    let former = kurma.world.sh(&format!("jq -r .generation {place}/state.json"));
+    let held = format!("{place}/{}", former.trim());
+    kurma.world.sh(&format!("mkdir {held}/held && mount -t tmpfs held {held}/held"));
+    let mut changed = Kurma::spy("n1", &json!({"default": true}));
+    changed["other"] = json!(1);
+    kurma.networks(&json!([changed]));
+    kurma.kurma(&format!("provision {U} n1"));
+    let plugin = kurma.plugin("n1");
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    let error = plugin["error"].as_str().unwrap_or_default();
+    assert!(error.contains("former container") && error.contains("removing"), "{plugin}");
+    let doctor = kurma.world.try_sh(&format!("{}/spoke doctor", tests::Plugins::MOUNT));
+    assert!(doctor.stdout.contains("the plugin of network n1 runs, but"), "{doctor:?}");
+    kurma.world.sh(&format!("umount {held}/held"));
+    kurma.kurma("up n1");
+    assert_eq!(kurma.plugin("n1")["error"], json!(null));
+    kurma.world.sh(&format!("test ! -e {held}"));
+    kurma.kurma(&format!("deprovision {U}"));
+}

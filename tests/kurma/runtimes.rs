@@ -29,6 +29,34 @@ pub(crate) fn images() -> [&'static str; 2] {
     ["file:///images/cni-netplugin.aci", "file:///images/spoke.aci"]
 }
 
+/// The image cannot be had: ADD fails, and the DEL that a runtime makes then must not fail for ever.
+#[test]
+fn x3_del_after_an_add_that_never_had_its_image() {
+    let kurma = Kurma::new(&json!([]));
+    PluginImage::cni().write(&kurma.world, "/images/cni-netplugin.aci");
+    let list = list("file:///images/nosuch.aci", false);
+    let mut pod = Cni::container(&kurma.world, "one");
+    let added = pod.add(&list);
+    assert!(!added.iter().any(tests::Answer::ok), "{added:?}");
+    for _ in 0..2 {
+        let answers = pod.del(&list);
+        assert!(answers.iter().all(tests::Answer::ok), "{answers:?}");
+    }
+    assert_eq!(kurma.world.sh(&format!("find {} -mindepth 1", Kurma::NETNS)), "");
+    // What a plugin did is not undone without it.
+    let image = "/images/cni-netplugin.aci";
+    let list = self::list(&format!("file://{image}"), false);
+    assert!(pod.add(&list).iter().all(tests::Answer::ok));
+    kurma.world.sh(&format!("mv {image} /images/away.aci; rm -r /var/lib/spoke/images"));
+    kurma.kurma("down");
+    let answers = pod.del(&list);
+    assert!(!answers.iter().any(tests::Answer::ok), "{answers:?}");
+    kurma.world.sh(&format!("mv /images/away.aci {image}"));
+    let answers = pod.del(&list);
+    assert!(answers.iter().all(tests::Answer::ok), "{answers:?}");
+    assert_eq!(kurma.world.sh("ip -o link show type veth"), "");
+}
+
 /// As the protocol says it, with the plugin of each image.
 #[test]
 fn x3_cni_out_of_an_image() {

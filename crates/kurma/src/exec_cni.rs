@@ -98,7 +98,14 @@ pub fn run(
     environment.push((NETNS, netns));
     let input = if is_there { shown.inwards(call.input) } else { call.input.to_vec() };
     let call = Direct { environment: &environment, input: &input, ..*call };
-    let ended = pod.direct(wanted, &call)?;
+    let ended = match pod.direct(wanted, &call) {
+        // An ADD that failed for want of the image is followed by a DEL, which must not fail for ever.
+        Err(_) if tenancy == Tenancy::Ends && pod.has_never_run(&wanted.key)? => {
+            let status = container::Ending::Exited(0);
+            Ended { status, stdout: Vec::new(), stderr: Vec::new(), truncated: false }
+        }
+        ended => ended?,
+    };
     if tenancy == Tenancy::Ends && ended.status == container::Ending::Exited(0) {
         volume.hide(&shown.name)?;
     }

@@ -43,8 +43,18 @@ impl NetworkingPod {
             let _calls = Lock::until(&calls, Share::Alone, deadline)?;
             self.end(&directory, &state.generation)?;
         }
-        let retired = self.retire(&directory, state.retired.clone());
-        State { retired, failures: 0, ..state }.write(&directory)
+        let (retired, failed) = self.retire(&directory, state.retired.clone());
+        State { retired, failures: 0, ..state }.write(&directory)?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether no container of this key was ever started, so that no call has reached its plugin.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(crate) fn has_never_run(&self, key: &Key) -> Result<bool> {
+        let state = State::read(&self.plugin(key))?;
+        Ok(state.generation.is_empty() && state.retired.is_empty())
     }
 
     /// Stops all plugin containers, also those that are not configured any more.
@@ -72,6 +82,7 @@ impl NetworkingPod {
             }
             Key::Image(_) => true,
         };
+        let mut done = Ok(());
         for key in self.keys()?.into_iter().filter(|key| !is_configured(key) && !used.contains(key))
         {
             let directory = self.plugin(&key);
@@ -82,10 +93,11 @@ impl NetworkingPod {
             self.down(&key)?;
             let Some(_turn) = self.turn(&key, Instant::now())? else { continue };
             let retired = [state.retired.clone(), vec![state.generation.clone()]].concat();
-            let retired = self.retire(&directory, retired);
+            let (retired, failed) = self.retire(&directory, retired);
             State { retired, ..State::default() }.write(&directory)?;
+            done = done.and(failed.map_or(Ok(()), Err));
         }
-        Ok(())
+        done
     }
 
     /// The images that plugin containers are made of, which must not be removed.

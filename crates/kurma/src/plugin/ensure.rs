@@ -221,8 +221,7 @@ impl NetworkingPod {
         let is_running = runs.is_some() && before.generation == generation;
         if is_running && before.is_ready {
             state.is_ready = true;
-            state.retired = self.retire(&directory, state.retired);
-            state.write(&directory)?;
+            self.retire_former(&directory, state)?;
             return Ok(Started::Runs);
         }
         if before.generation != generation && !before.generation.is_empty() {
@@ -252,9 +251,16 @@ impl NetworkingPod {
         }
         state.is_ready = true;
         state.write(&directory)?;
-        state.retired = self.retire(&directory, state.retired);
-        state.write(&directory)?;
+        self.retire_former(&directory, state)?;
         Ok(Started::Runs)
+    }
+
+    /// Ends what was replaced. What runs serves, whatever becomes of that: the record says what went wrong.
+    fn retire_former(&self, directory: &Path, mut state: State) -> Result<()> {
+        let (left, failed) = self.retire(directory, state.retired);
+        state.retired = left;
+        state.error = failed.map(|error| error.to_string());
+        state.write(directory)
     }
 
     /// Starts it, and calls its setup where it has no main executable.
@@ -286,8 +292,13 @@ impl NetworkingPod {
         Ok(())
     }
 
-    /// Ends replaced containers that nobody calls any more; gives those that are left.
-    pub(super) fn retire(&self, directory: &Path, retired: Vec<String>) -> Vec<String> {
+    /// Ends replaced containers that nobody calls any more; gives those that are left, and why one of them
+    /// could not be ended.
+    pub(super) fn retire(
+        &self,
+        directory: &Path,
+        retired: Vec<String>,
+    ) -> (Vec<String>, Option<Error>) {
         let gone = |past: &String| -> Result<bool> {
             let path = calls(directory, past);
             let Some(_turn) = Lock::now(&path)? else { return Ok(false) };
@@ -297,7 +308,19 @@ impl NetworkingPod {
             disk::remove(&path).map(|()| true)
         };
         // What cannot be ended now is tried again with the next start.
-        retired.into_iter().filter(|past| !gone(past).unwrap_or(false)).collect()
+        let (mut left, mut failed) = (Vec::new(), None);
+        for past in retired {
+            match gone(&past) {
+                Ok(true) => {}
+                Ok(false) => left.push(past),
+                Err(error) => {
+                    failed =
+                        Some(error.context(format_args!("ending its former container {past}")));
+                    left.push(past);
+                }
+            }
+        }
+        (left, failed)
     }
 
     /// Ends a container of the plugin's.

@@ -68,8 +68,13 @@ fn of_plugin(plugin: &Status) -> Option<Check> {
         Standing::Waiting => "ends again and again",
         Standing::Failed => "does not run",
         Standing::Running { .. } if plugin.is_elsewhere => "cannot serve",
+        Standing::Running { .. } => {
+            let what =
+                format!("the plugin of network {name} runs, but: {}", plugin.error.as_ref()?);
+            return Some(Check::warn(what, format!("spoke kurma up {name}")));
+        }
         // Of a refused one, the configuration's error tells more.
-        Standing::Running { .. } | Standing::Stopped | Standing::Refused => return None,
+        Standing::Stopped | Standing::Refused => return None,
     };
     let error = plugin.error.as_deref().unwrap_or("it has ended");
     let what = format!(
