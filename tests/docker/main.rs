@@ -5,6 +5,7 @@ mod bed;
 mod coexist;
 mod fixture;
 mod foreign;
+mod held;
 mod ipam;
 mod lan;
 mod lan_segment;

@@ -32,4 +32,5 @@ mod vrf;
 
 pub use concern::Concern;
 pub use driver::{Life, Linux};
+pub use listener::{Listener, Taken, taken};
 pub use subnets::occupied;

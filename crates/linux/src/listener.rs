@@ -1,7 +1,8 @@
 //! Who listens on a host port. Asked only once a port is known to be taken, for the sentence that
 //! says by whom.
 
-use std::fs;
+use std::fs::{self, read_to_string};
+use std::net::IpAddr;
 use std::path::Path;
 
 use model::{Error, PortMap, Protocol, Result};
@@ -16,9 +17,31 @@ const CALLER: &str = "podman";
 
 /// A process with a socket on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Listener {
+pub struct Listener {
     name: String,
     pid: u32,
+}
+
+impl std::fmt::Display for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} ({})", self.pid, self.name)
+    }
+}
+
+/// Keeps published ports bound while it runs, so that nobody else binds them: `spoke serve`.
+const DAEMON: &str = "spoke";
+
+/// Who has a port of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Nobody listens. A socket that is bound and does not listen keeps the port from others.
+    Kept,
+    /// Podman keeps it for a container that publishes it.
+    Podman(Listener),
+    /// Another process of this host listens.
+    By(Listener),
+    /// A process that cannot be seen from here listens.
+    Unknown,
 }
 
 /// Refuses a port that a process of this host listens on.
@@ -26,16 +49,35 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {
         return Ok(());
     }
-    let by = match find(map) {
-        Some(listener) if listener.name == RESERVER => return Ok(()),
-        Some(listener) if listener.name == CALLER && called_us(listener.pid) => return Ok(()),
-        Some(listener) => format!("process {} ({})", listener.pid, listener.name),
-        None => "a process of this host".to_owned(),
+    let by = match taken(map) {
+        Taken::Kept => return Ok(()),
+        Taken::Podman(listener) if listener.name == RESERVER || called_us(listener.pid) => {
+            return Ok(());
+        }
+        Taken::Podman(listener) | Taken::By(listener) => listener.to_string(),
+        Taken::Unknown => "a process of this host".to_owned(),
     };
     Err(Error::conflict(format!(
         "host port {}/{} ({map}) is in use by {by}",
         map.host_port, map.protocol
     )))
+}
+
+/// Who listens on a port of the host, besides `spoke serve`.
+pub fn taken(map: &PortMap) -> Taken {
+    let inodes = listening(map);
+    if inodes.is_empty() {
+        return Taken::Kept;
+    }
+    match owner(&inodes) {
+        // It reads no datagrams; where it listens, it does for itself.
+        Some(listener) if listener.name == DAEMON && map.protocol == Protocol::Udp => Taken::Kept,
+        Some(listener) if [RESERVER, CALLER].contains(&listener.name.as_str()) => {
+            Taken::Podman(listener)
+        }
+        Some(listener) => Taken::By(listener),
+        None => Taken::Unknown,
+    }
 }
 
 /// Whether the process is one of those that we are a child of.
@@ -52,30 +94,67 @@ fn called_us(pid: u32) -> bool {
     false
 }
 
-fn find(map: &PortMap) -> Option<Listener> {
+/// The inodes of the sockets that listen on a port of the host.
+fn listening(map: &PortMap) -> Vec<u64> {
     let tables = match map.protocol {
-        Protocol::Tcp => ["tcp", "tcp6"],
-        Protocol::Udp => ["udp", "udp6"],
-        Protocol::Sctp => return None,
+        Protocol::Tcp => ["tcp", "tcp6"].as_slice(),
+        Protocol::Udp => &["udp", "udp6"],
+        Protocol::Sctp => &["sctp/eps"],
     };
-    let inodes: Vec<u64> = tables
-        .iter()
-        .filter_map(|table| fs::read_to_string(format!("/proc/net/{table}")).ok())
-        .flat_map(|text| sockets(&text, map.host_port.get()))
-        .collect();
-    owner(&inodes)
+    let texts = tables.iter().filter_map(|table| read_to_string(format!("/proc/net/{table}")).ok());
+    match map.protocol {
+        Protocol::Tcp | Protocol::Udp => texts.flat_map(|text| sockets(&text, map)).collect(),
+        Protocol::Sctp => texts.flat_map(|text| endpoints(&text, map.host_port.get())).collect(),
+    }
 }
 
-/// The inodes of the sockets bound to `port` in a table of proc(5); of TCP's, those that listen.
-fn sockets(table: &str, port: u16) -> Vec<u64> {
+/// The inodes of the sockets bound to the port in a table of proc(5); of TCP's, those that listen.
+fn sockets(table: &str, map: &PortMap) -> Vec<u64> {
     let socket = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (_, local) = fields.get(1)?.rsplit_once(':')?;
+        let (address, port) = fields.get(1)?.rsplit_once(':')?;
         let listens = matches!(*fields.get(3)?, "0A" | "07");
-        let bound = u16::from_str_radix(local, 16).ok()?;
-        (listens && bound == port).then(|| fields.get(9)?.parse().ok())?
+        let port = u16::from_str_radix(port, 16).ok()?;
+        let is_it = port == map.host_port.get() && overlaps(map.host, bound(address)?);
+        (listens && is_it).then(|| fields.get(9)?.parse().ok())?
     };
     table.lines().skip(1).filter_map(socket).filter(|inode| *inode != 0).collect()
+}
+
+/// The same in SCTP's table, which does not say to which addresses.
+fn endpoints(table: &str, port: u16) -> Vec<u64> {
+    let socket = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (listens, bound): (bool, u16) = (*fields.get(3)? == "10", fields.get(5)?.parse().ok()?);
+        (listens && bound == port).then(|| fields.get(7)?.parse().ok())?
+    };
+    table.lines().skip(1).filter_map(socket).collect()
+}
+
+/// An address as proc(5) writes it: words of 32 bits, each in the host's byte order.
+fn bound(text: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        let digits = text.get(at * 8..at * 8 + 8)?;
+        u32::from_str_radix(digits, 16).ok().map(|word| word.to_ne_bytes())
+    };
+    if text.len() == 8 {
+        return word(0).map(IpAddr::from);
+    }
+    let words = [word(0)?, word(1)?, word(2)?, word(3)?].concat();
+    let bytes: [u8; 16] = words.try_into().ok()?;
+    Some(IpAddr::from(bytes).to_canonical())
+}
+
+/// Whether sockets on both addresses would hear of the same packet.
+fn overlaps(wanted: Option<IpAddr>, bound: IpAddr) -> bool {
+    let Some(wanted) = wanted else { return true };
+    // A socket on `::` mostly hears of IPv4 too.
+    let every = |address: IpAddr, other: IpAddr| {
+        address.is_unspecified() && (address.is_ipv6() || other.is_ipv4())
+    };
+    every(bound, wanted)
+        || every(wanted, bound) && wanted.is_ipv4() == bound.is_ipv4()
+        || wanted == bound
 }
 
 fn owner(inodes: &[u64]) -> Option<Listener> {
@@ -117,8 +196,48 @@ mod tests {
         refuse(&map).unwrap();
     }
 
+    fn map(host: Option<&str>, protocol: Protocol) -> PortMap {
+        let port = NonZeroU16::new(8080).unwrap();
+        let host = host.map(|host| host.parse().unwrap());
+        PortMap { host, host_port: port, container_port: port, protocol }
+    }
+
     #[test]
     fn nonsense_lists_no_socket() {
-        assert!(sockets("header\n\n: : :\n1 2 3 4\n", 80).is_empty());
+        assert!(sockets("header\n\n: : :\n1 2 3 4\n", &map(None, Protocol::Tcp)).is_empty());
+        assert!(endpoints("header\n\n1 2 3 4\n", 80).is_empty());
+    }
+
+    #[test]
+    fn only_who_hears_of_the_same_packet_has_the_port() {
+        let of = |address: &str| {
+            let line = format!("0: {address}:1F90 0:0 0A 0:0 0:0 0 0 0 77");
+            move |host| !sockets(&format!("h\n{line}"), &map(host, Protocol::Tcp)).is_empty()
+        };
+        let local = of("0100007F");
+        assert!(local(None) && local(Some("127.0.0.1")) && local(Some("0.0.0.0")));
+        assert!(!local(Some("192.0.2.1")) && !local(Some("::1")) && !local(Some("::")));
+        let every = of("00000000000000000000000000000000");
+        assert!(every(Some("127.0.0.1")) && every(Some("::1")) && every(None));
+        let loopback = of("00000000000000000000000001000000");
+        assert!(loopback(Some("::1")) && loopback(Some("::")) && !loopback(Some("127.0.0.1")));
+    }
+
+    #[test]
+    fn endpoints_of_sctp_listen() {
+        let table = " ENDPT SOCK STY SST HBKT LPORT UID INODE LADDRS\n\
+            0 0 2 10 29 8080 0 77 0.0.0.0\n0 0 2 7 29 8080 0 78 0.0.0.0\n";
+        assert_eq!(endpoints(table, 8080), [77]);
+    }
+
+    #[test]
+    fn a_port_that_is_kept_is_free_for_us() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        drop(listener);
+        let held = netlink::hold::hold(Protocol::Tcp, target).unwrap();
+        assert!(matches!(held, netlink::hold::Hold::Held(_)));
+        let host_port = NonZeroU16::new(target.port()).unwrap();
+        refuse(&PortMap { host_port, ..map(Some("127.0.0.1"), Protocol::Tcp) }).unwrap();
     }
 }

@@ -6,6 +6,7 @@ pub mod bridge_vlan;
 pub mod conntrack;
 mod decode;
 mod ethtool;
+pub mod hold;
 pub mod link;
 pub mod monitor;
 mod named;

@@ -44,7 +44,7 @@ use ::docker::api::Container;
 use ::neutron::Neutron;
 use clap::Parser;
 use engine::Engine;
-use model::{Backend, Kind, Result, Timestamp};
+use model::{Backend, Kind, PortMap, Result, Timestamp};
 
 use crate::dataplane::Foreign;
 use crate::kurma::Host;
@@ -60,6 +60,8 @@ pub(crate) struct World<'a> {
     pub(crate) engine: &'a dyn Fn() -> Result<Engine<'a>>,
     /// What the kernel says of this host's links, routes and packet filter.
     pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
+    /// Who listens on a port of this host.
+    pub(crate) taken: &'a dyn Fn(&PortMap) -> linux::Taken,
     /// The root of the file system: `/`, or a test's directory.
     pub(crate) root: PathBuf,
     /// The running executable, which `cni install` copies.

@@ -43,6 +43,10 @@ pub(crate) enum What {
     Clash,
     /// They do no longer.
     ClashOver,
+    /// A process of this host has a published port too.
+    PortTaken,
+    /// It does no longer.
+    PortFree,
     /// What somebody took away from the packet filter was put back.
     Healed,
     /// A DHCP server's address may not be used any more.
@@ -70,6 +74,7 @@ impl What {
         match self {
             What::Failed => Level::Error,
             What::Clash
+            | What::PortTaken
             | What::Freed
             | What::Quarantined
             | What::Healed
@@ -84,6 +89,7 @@ impl What {
             | What::Published
             | What::Unpublished
             | What::ClashOver
+            | What::PortFree
             | What::LeaseRegained
             | What::Settled
             | What::PluginCame

@@ -93,6 +93,7 @@ fn command(args: Vec<OsString>) -> u8 {
     let shown = cli::World {
         engine: &engine,
         facts: &facts::gather,
+        taken: &linux::taken,
         root: "/".into(),
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
         store: vec![config.store.runtime.clone(), config.store.state.clone()],

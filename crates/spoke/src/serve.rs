@@ -5,6 +5,7 @@
 //! nothing is kept here that a restart would lose.
 
 mod backstage;
+mod book;
 mod dhcp;
 mod guard;
 mod http;
@@ -16,6 +17,7 @@ pub(crate) mod metrics;
 pub(crate) mod neutron;
 mod notify;
 mod observe;
+mod ports;
 mod reconcile;
 mod remote;
 pub(crate) mod sockets;
@@ -31,7 +33,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use docker::server::{InFlight, Limits, Listener, Plugin, Server, Stopper};
-use engine::port::Prefix;
 use model::{Error, Result};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
@@ -49,14 +50,9 @@ use http::Door;
 use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
-use store::Watch;
-use story::Story;
 
 /// What a thread of ours needs, in bytes; only what it uses is taken.
 const STACK: usize = 512 << 10;
-
-/// How long the book's watch waits before it looks whether the daemon stops.
-const GLANCE: Duration = Duration::from_millis(500);
 
 /// Says, in the environment, that Docker manages this daemon, and what it calls it
 /// (packaging/plugin/config.json).
@@ -221,8 +217,8 @@ impl Daemon {
         let (ruleset, network) = ears.split();
         self.spawn("filter", |daemon| guard::filter(daemon, ruleset))?;
         self.spawn("network", |daemon| guard::network(daemon, network))?;
-        let (watch, story) = self.open_book()?;
-        self.spawn("story", |daemon| daemon.follow_book(watch, story))?;
+        let (watch, told) = self.open_book()?;
+        self.spawn("story", |daemon| daemon.follow_book(watch, told))?;
         self.spawn("reconcile", reconcile::book)?;
         if neutron::is_needed(self) {
             self.tell_passed_over();
@@ -340,42 +336,6 @@ impl Daemon {
             stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *stopped
-    }
-
-    /// What is heard of the book from now on; what is there already happened before.
-    fn open_book(&self) -> Result<(Watch, Story)> {
-        let store = crate::world::open_store(self.worlds.config())?;
-        let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
-        let mut story = Story::default();
-        for change in watch.wait(Duration::ZERO)? {
-            story.tell(&change, host::now());
-        }
-        Ok((watch, story))
-    }
-
-    /// Tells what any process does with the book.
-    fn follow_book(&self, watch: Watch, story: Story) {
-        let mut followed = self.follow_book_until_lost(watch, story);
-        while let Err(error) = followed {
-            self.journal.failed("watching the book", &error);
-            if self.sleep(Duration::from_secs(5)) {
-                return;
-            }
-            followed = self
-                .open_book()
-                .and_then(|(watch, story)| self.follow_book_until_lost(watch, story));
-        }
-    }
-
-    fn follow_book_until_lost(&self, mut watch: Watch, mut story: Story) -> Result<()> {
-        while !self.sleep(Duration::ZERO) {
-            for change in watch.wait(GLANCE)? {
-                for event in story.tell(&change, host::now()) {
-                    self.journal.tell(&event);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Sentences about the networks of this host that have the same addresses.

@@ -4,6 +4,7 @@ mod host;
 mod kernel;
 mod kurma;
 mod plugins;
+mod ports;
 mod traffic;
 
 use std::path::Path;
@@ -63,6 +64,7 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
     checks.extend(host::stores(world));
     let (networks, attachments) = book(world, &mut checks).unwrap_or_default();
     checks.extend(traffic::forwarding(&world.root, &networks, &attachments));
+    checks.extend(ports::checks(world, &attachments));
     match (world.facts)() {
         Ok(facts) => checks.extend(on_the_wire(world, &networks, &facts)),
         Err(error) => checks.push(

@@ -50,6 +50,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
     World {
         engine,
         facts: &crate::facts::gather,
+        taken: &linux::taken,
         root: "/".into(),
         executable: std::path::PathBuf::new(),
         store: Vec::new(),

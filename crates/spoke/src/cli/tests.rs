@@ -131,6 +131,7 @@ impl Fixture {
         let world = World {
             engine: &|| Ok(self.engine()),
             facts: &|| Ok(self.facts.clone()),
+            taken: &|_| linux::Taken::Kept,
             root: self.root.path().to_owned(),
             executable: self.path("spoke-binary"),
             store: vec![self.path("run/spoke")],

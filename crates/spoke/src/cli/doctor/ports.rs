@@ -1,0 +1,31 @@
+//! Whether published ports are somebody else's too.
+
+use linux::Taken;
+use model::{Attachment, Phase, PortMap, Runtime};
+
+use super::super::World;
+use super::Check;
+
+/// Ports that a process of this host listens on, although they lead to a container.
+pub(super) fn checks(world: &World, attachments: &[Attachment]) -> Vec<Check> {
+    let complete = attachments.iter().filter(|it| matches!(it.phase, Phase::Attached(_)));
+    complete.flat_map(|record| of(world, record)).collect()
+}
+
+fn of(world: &World, record: &Attachment) -> Vec<Check> {
+    let is_podmans = matches!(record.runtime, Runtime::Podman | Runtime::Cni);
+    let name =
+        record.owner.as_ref().map_or_else(|| record.id.container.to_string(), ToString::to_string);
+    let check = |map: &PortMap| {
+        let by = match (world.taken)(map) {
+            Taken::Kept => return None,
+            Taken::Podman(_) if is_podmans => return None,
+            Taken::Podman(by) | Taken::By(by) => by.to_string(),
+            Taken::Unknown => "a process of this host".to_owned(),
+        };
+        let port = format!("{}/{}", map.host_port, map.protocol);
+        let what = format!("host port {port} leads to {name} and is in use by {by} too");
+        Some(Check::warn(what, "stop one of them: who answers depends on where one asks"))
+    };
+    record.wiring.publish.iter().flat_map(|publish| &publish.ports).filter_map(check).collect()
+}

@@ -1,0 +1,218 @@
+//! A socket on each published port, so that others see that it is taken: bridges of Docker and Podman,
+//! and programs of this host. Packets never come to it, because they are translated before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use engine::port::{Key, Record};
+use linux::Taken;
+use model::{Attachment, AttachmentId, Family, Layer, Phase, PortMap, Protocol, Runtime};
+use netlink::hold::{Held, Hold, hold};
+use rustix::process::{Resource, getrlimit};
+use store::Changed;
+
+use super::journal::Journal;
+use crate::config::Level;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How often a port is tried again that somebody else has.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// However many files the process may open, no more sockets than this are kept.
+const MOST: u64 = 32_768;
+
+/// What a socket is bound to.
+type Target = (Protocol, SocketAddr);
+
+/// Whose port it is, and as it was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    id: AttachmentId,
+    name: String,
+    runtime: Runtime,
+    map: PortMap,
+}
+
+/// Where an attempt has led.
+#[derive(Debug)]
+enum State {
+    /// It is kept, or this host cannot have it.
+    Done { _socket: Option<Held> },
+    /// The runtime keeps it itself.
+    Reserved,
+    /// Somebody else has it, and this was told of.
+    Taken { told: Option<String> },
+}
+
+/// The ports that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    published: BTreeMap<(AttachmentId, Layer), Vec<(Target, Wanted)>>,
+    states: BTreeMap<Target, State>,
+    tried: Option<Instant>,
+    /// Whether the records have changed since.
+    changed: bool,
+    /// How many are not kept for want of files.
+    beyond: usize,
+}
+
+impl Ports {
+    /// Learns of a record that was written or deleted.
+    pub(super) fn learn(&mut self, change: &Changed) {
+        let Key::Attachment(id, layer) = &change.key else { return };
+        let published = match change.now.as_ref().map(|now| &now.record) {
+            Some(Record::Attachment(record)) => published(record),
+            _ => Vec::new(),
+        };
+        let key = (id.clone(), *layer);
+        self.changed = true;
+        match published.is_empty() {
+            true => self.published.remove(&key),
+            false => self.published.insert(key, published),
+        };
+    }
+
+    /// Binds what is to be kept, and lets go of what is not.
+    pub(super) fn keep(&mut self, journal: &Journal) {
+        let again = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
+        let is_taken = |state: &State| matches!(state, State::Taken { .. });
+        let is_due = self.changed || again && self.states.values().any(is_taken);
+        if !is_due {
+            return;
+        }
+        self.changed = false;
+        let wanted = self.wanted();
+        self.states.retain(|target, _| wanted.contains_key(target));
+        let room = most();
+        let mut beyond = 0;
+        for (target, wanted) in &wanted {
+            let before = match self.states.get(target) {
+                None if self.states.len() >= room => {
+                    beyond += 1;
+                    continue;
+                }
+                None => None,
+                Some(State::Taken { .. }) if again => self.states.remove(target),
+                Some(_) => continue,
+            };
+            self.states.insert(*target, attempt(*target, wanted, before, journal));
+        }
+        self.tried = if again { Some(Instant::now()) } else { self.tried };
+        self.tell_beyond(beyond, journal);
+    }
+
+    fn tell_beyond(&mut self, beyond: usize, journal: &Journal) {
+        if beyond > self.beyond {
+            let message = format!(
+                "{beyond} published ports are not kept from others: this process may not open more \
+                 files (LimitNOFILE)"
+            );
+            journal.log.say(Level::Warn, &message, &[]);
+        }
+        self.beyond = beyond;
+    }
+
+    /// What is to be bound. A port on every address includes the same on one.
+    fn wanted(&self) -> BTreeMap<Target, Wanted> {
+        let all: BTreeMap<Target, &Wanted> =
+            self.published.values().flatten().map(|(target, wanted)| (*target, wanted)).collect();
+        let every: BTreeSet<Target> =
+            all.keys().filter(|(_, on)| on.ip().is_unspecified()).copied().collect();
+        let is_included = |(protocol, on): &Target| {
+            let any = SocketAddr::new(unspecified(on.ip()), on.port());
+            !on.ip().is_unspecified() && every.contains(&(*protocol, any))
+        };
+        let own = all.into_iter().filter(|(target, _)| !is_included(target));
+        own.map(|(target, wanted)| (target, wanted.clone())).collect()
+    }
+}
+
+/// Half of the files that this process may open.
+fn most() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(MOST);
+    usize::try_from((files / 2).min(MOST)).unwrap_or(0)
+}
+
+fn unspecified(like: IpAddr) -> IpAddr {
+    if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+/// What a record publishes, in the families that it has addresses of.
+fn published(record: &Attachment) -> Vec<(Target, Wanted)> {
+    let is_complete = matches!(record.phase, Phase::Attached(_));
+    let Some(publish) = record.wiring.publish.as_ref().filter(|_| is_complete) else {
+        return Vec::new();
+    };
+    let families = [Family::V4, Family::V6].into_iter().filter(|f| record.first(*f).is_some());
+    let every = families.map(|family| match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    });
+    let every: Vec<IpAddr> = every.collect();
+    let of = |map: &PortMap| -> Vec<(Target, Wanted)> {
+        let is_served = |host: &IpAddr| every.contains(&unspecified(*host));
+        let hosts = map.host.map_or_else(|| every.clone(), |host| vec![host]);
+        let wanted = Wanted {
+            id: record.id.clone(),
+            name: record
+                .owner
+                .as_ref()
+                .map_or_else(|| record.id.container.to_string(), ToString::to_string),
+            runtime: record.runtime,
+            map: map.clone(),
+        };
+        let target = |host| (map.protocol, SocketAddr::new(host, map.host_port.get()));
+        hosts.into_iter().filter(is_served).map(|host| (target(host), wanted.clone())).collect()
+    };
+    publish.ports.iter().flat_map(of).collect()
+}
+
+fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Journal) -> State {
+    let (protocol, address) = target;
+    let told = match before {
+        Some(State::Taken { told }) => told,
+        Some(State::Done { .. } | State::Reserved) | None => None,
+    };
+    let tell = |what, message: String| {
+        let ports = vec![wanted.map.to_string()];
+        journal.tell(&Event { ports, ..Event::new(what, host::now(), message).to(&wanted.id) });
+    };
+    let port = format!("host port {}/{protocol}", address.port());
+    match hold(protocol, address) {
+        Ok(Hold::Held(socket)) => {
+            if told.is_some() {
+                let name = &wanted.name;
+                tell(What::PortFree, format!("{port} leads to {name} alone again"));
+            }
+            State::Done { _socket: Some(socket) }
+        }
+        Ok(Hold::Absent) => State::Done { _socket: None },
+        Ok(Hold::Taken) => {
+            let map = PortMap { host: Some(address.ip()), ..wanted.map.clone() };
+            let by = match linux::taken(&map) {
+                Taken::Podman(_) if matches!(wanted.runtime, Runtime::Podman | Runtime::Cni) => {
+                    return State::Reserved;
+                }
+                Taken::Podman(by) | Taken::By(by) => by.to_string(),
+                Taken::Unknown => "a process of this host".to_owned(),
+                // Old connections, or a socket that does not listen yet.
+                Taken::Kept => return State::Taken { told },
+            };
+            if told.as_ref() != Some(&by) {
+                tell(What::PortTaken, format!("{port} is in use by {by} too{}", of(wanted)));
+            }
+            State::Taken { told: Some(by) }
+        }
+        Err(error) => {
+            journal.failed("keeping a published port from others", &error);
+            State::Done { _socket: None }
+        }
+    }
+}
+
+fn of(wanted: &Wanted) -> String {
+    let name = &wanted.name;
+    format!(", and {name} publishes it: who answers depends on where one asks; stop one of them")
+}
