@@ -14,6 +14,8 @@ mod target;
 mod turn;
 mod verbs;
 
+pub(crate) use call::refusal;
+
 pub use cache::{Cache, CachedAttachment};
 pub use call::{Native, Programs, Trace};
 pub use load::{configured, load};

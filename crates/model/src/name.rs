@@ -74,7 +74,9 @@ name!(
     DriverName, "driver name", identifier
 );
 name!(
-    /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`).
+    /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`). No
+    /// `%`, which the kernel takes for a pattern and puts a number there, and neither `all` nor `default`,
+    /// whose parameters are those of every interface.
     IfName, "interface name", interface
 );
 name!(
@@ -112,6 +114,12 @@ fn interface(text: &str) -> Result<(), &'static str> {
     if text.chars().any(forbidden) {
         return Err("holds '/', ':' or white space");
     }
+    if text.contains('%') {
+        return Err("holds '%', which the kernel takes for a pattern");
+    }
+    if matches!(text, "all" | "default") {
+        return Err("is what the kernel calls every interface");
+    }
     Ok(())
 }
 
@@ -139,7 +147,20 @@ mod tests {
         for bad in ["", "/", "..", "a/b", "-x", ".hidden", "a b", "a\0"] {
             assert!(bad.parse::<NetworkName>().is_err(), "{bad:?}");
         }
-        for bad in ["", ".", "..", "a/b", "a:b", "a b", "a\tb", "sixteen-bytes-xx"] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a:b",
+            "a b",
+            "a\tb",
+            "sixteen-bytes-xx",
+            "br%d",
+            "%",
+            "all",
+            "default",
+        ] {
             assert!(bad.parse::<IfName>().is_err(), "{bad:?}");
         }
     }

@@ -129,17 +129,22 @@ pub(crate) fn run(
     match dispatch(&cli, world, out) {
         Ok(answer) => {
             for note in &answer.notes {
-                let _ = writeln!(err, "spoke: {note}");
+                let _ = writeln!(err, "spoke: {}", sentence(note));
             }
             // A reader that has seen enough, such as head(1), is no failure.
             let _ = out.write_all(answer.text.as_bytes()).and_then(|()| out.flush());
             answer.code
         }
         Err(error) => {
-            let _ = writeln!(err, "spoke: {error}");
+            let _ = writeln!(err, "spoke: {}", sentence(&error));
             exit_code(error.kind())
         }
     }
+}
+
+/// What an error quotes of somebody else must not steer the terminal.
+fn sentence(text: &impl std::fmt::Display) -> String {
+    text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
 
 fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {

@@ -8,7 +8,8 @@ use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind,
 use serde_json::{Value, json};
 
 use super::execute::{Ended, LIMIT, execute, find};
-use crate::wire::{Command, Document, Environment, Failure, LONGEST, Object, Success, Version};
+use crate::runtime::refusal as said_by;
+use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
 /// Asks for addresses. Whoever called gives them back, also after a failure.
 pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> {
@@ -142,13 +143,8 @@ fn refusal(
     said: &[u8],
     status: ExitStatus,
 ) -> Error {
-    let value: Option<Value> = serde_json::from_slice(said).ok();
-    let object = value.as_ref().and_then(Value::as_object);
-    let failure = object.and_then(|map| Failure::parse(&Object::new("", map)));
-    let failure = failure.unwrap_or_else(|| {
-        let msg = format!("IPAM plugin {} failed without an error message: {status}", ipam.plugin);
-        Failure::new(999, msg)
-    });
+    // Whatever it said goes on, also where that has no code or is no error object.
+    let failure = said_by(said, &[], status);
     failure.into_error(format!("{} by the IPAM plugin {}", environment.command, ipam.plugin))
 }
 

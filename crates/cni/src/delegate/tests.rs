@@ -245,7 +245,11 @@ fn says_what_a_foreign_plugin_said() {
     assert_eq!(said.kind(), model::Kind::TryAgain);
     assert!(said.to_string().ends_with("try later; no server"), "{said}");
     let silent = fails("exit 3");
-    assert!(silent.to_string().contains("failed without an error message"), "{silent}");
+    assert!(silent.to_string().contains("failed with no error message"), "{silent}");
+    let uncoded = fails(r#"echo '{"msg":"the pool is full"}'; exit 1"#);
+    assert!(uncoded.to_string().ends_with("the pool is full"), "{uncoded}");
+    let plain = fails("echo no database; exit 1");
+    assert!(plain.to_string().contains("no database"), "{plain}");
     let nonsense = fails("echo nonsense");
     assert_eq!(nonsense.kind(), model::Kind::Invalid);
     let mut missing = foreign(root.path(), "0.4.0", "");

@@ -147,7 +147,7 @@ pub(super) fn failure(error: Error) -> Failure {
 }
 
 /// What a plugin that failed said, in the words of libcni.
-fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
+pub(crate) fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let plain = |msg: String| Failure::new(Failure::INTERNAL, msg);
     if said.is_empty() {

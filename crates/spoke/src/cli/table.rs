@@ -49,7 +49,7 @@ impl Table {
 }
 
 /// What others wrote must not steer the terminal.
-fn clean(cell: &str) -> String {
+pub(super) fn clean(cell: &str) -> String {
     cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

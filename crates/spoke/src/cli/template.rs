@@ -265,6 +265,28 @@ mod tests {
     }
 
     #[test]
+    fn what_others_wrote_does_not_steer_the_terminal() {
+        let bad = "a\u{1b}[2Jb\u{9b}c";
+        let data = json!({"title": bad, "list": [bad], "labels": {bad: bad}});
+        for template in [
+            "{{.Title}}",
+            "{{upper .Title}}",
+            "{{join .List \",\"}}",
+            "{{range .List}}{{.}}{{end}}",
+            "{{.Labels}}",
+            "{{.}}",
+            "{{.Title | println}}",
+            "{{index .List 0}}",
+        ] {
+            let text = parse(template).unwrap().text(&data).unwrap();
+            let steers = |c: char| c.is_control() && c != '\n';
+            assert!(text.contains('?') && !text.contains(steers), "{template}: {text:?}");
+        }
+        let own = parse("\u{1b}[1m{{.Title}}").unwrap().text(&data).unwrap();
+        assert!(own.starts_with("\u{1b}[1ma?"), "{own:?}");
+    }
+
+    #[test]
     fn says_what_there_is_instead() {
         let error = show("{{.Nmae}}").unwrap_err().to_string();
         assert!(error.contains("Nmae") && error.contains("name"), "{error}");

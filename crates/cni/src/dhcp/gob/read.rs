@@ -11,6 +11,13 @@ use super::{LONGEST, Value};
 const DEPTH: usize = 24;
 /// A stream does not define more types than this.
 const TYPES: usize = 128;
+/// What values may take in memory, in bytes, beside [`SHARE`] of the message: for the types of a stream,
+/// and for an answer with many routes.
+const ROOM: usize = 8 << 20;
+/// A small message does not get all of it: bytes of memory for each byte of the message.
+const SHARE: usize = 256;
+/// A structure with one field takes this, its map's first node above all.
+const STRUCT: usize = 1 << 10;
 /// The first number that is not Go's own.
 const FIRST: i64 = 64;
 
@@ -73,7 +80,8 @@ impl Reader {
     /// # Errors
     /// [`model::Kind::Invalid`] if it is none.
     pub(crate) fn message(&mut self, bytes: &[u8]) -> Result<Option<Value>> {
-        let mut input = Input(bytes);
+        let room = bytes.len().saturating_mul(SHARE).clamp(64 << 10, ROOM);
+        let mut input = Input { bytes, room: room.saturating_add(2 * bytes.len()) };
         let id = input.int()?;
         if id >= 0 {
             return self.top(id, &mut input).map(Some);
@@ -100,14 +108,15 @@ impl Reader {
         if depth > DEPTH {
             return Err(broken("something nested too deeply"));
         }
+        input.charge(2 * size_of::<Value>())?;
         Ok(match id {
             1 => Value::Bool(input.uint()? != 0),
             2 => Value::Int(input.int()?),
             3 => Value::Uint(input.uint()?),
             4 => Value::Float(f64::from_bits(input.uint()?.swap_bytes())),
-            5 | 6 => Value::Bytes(input.counted()?.to_vec()),
+            5 | 6 => Value::Bytes(input.owned()?),
             _ => match self.types.get(&id) {
-                Some(Type::Encoded) => Value::Bytes(input.counted()?.to_vec()),
+                Some(Type::Encoded) => Value::Bytes(input.owned()?),
                 Some(Type::List(element)) => {
                     let read = |input: &mut Input<'_>| self.value(*element, input, depth + 1);
                     Value::List(input.many(read)?)
@@ -141,6 +150,9 @@ impl Reader {
             let at = skipped.checked_add(next).filter(|at| *at < fields.len());
             let at = at.ok_or_else(|| broken("a field that its type does not have"))?;
             let (name, id) = &fields[at];
+            input.charge(
+                name.len() + if values.is_empty() { STRUCT } else { 2 * size_of::<String>() },
+            )?;
             values.insert(name.clone(), self.value(*id, input, depth + 1)?);
             next = at + 1;
         }
@@ -175,18 +187,22 @@ pub(crate) fn frame(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     if *first >= 0x80 && bytes.len() <= usize::from(first.wrapping_neg()) {
         return if first.wrapping_neg() > 8 { Err(broken("a length")) } else { Ok(None) };
     }
-    let mut input = Input(bytes);
+    let mut input = Input { bytes, room: 0 };
     let length = usize::try_from(input.uint()?).ok().filter(|length| *length <= LONGEST);
     let length = length.ok_or_else(|| broken("a message that is too long"))?;
-    Ok(input.0.split_at_checked(length))
+    Ok(input.bytes.split_at_checked(length))
 }
 
-struct Input<'a>(&'a [u8]);
+struct Input<'a> {
+    bytes: &'a [u8],
+    /// How much memory what is read may still take.
+    room: usize,
+}
 
 impl<'a> Input<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(|| broken("its end"))?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(|| broken("its end"))?;
+        self.bytes = rest;
         Ok(taken)
     }
 
@@ -215,10 +231,23 @@ impl<'a> Input<'a> {
         self.take(count)
     }
 
+    fn owned(&mut self) -> Result<Vec<u8>> {
+        let bytes = self.counted()?;
+        self.charge(bytes.len())?;
+        Ok(bytes.to_vec())
+    }
+
+    /// A few bytes can stand for a structure whose fields have long names.
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        let rest = self.room.checked_sub(bytes).ok_or_else(|| broken("more"))?;
+        self.room = rest;
+        Ok(())
+    }
+
     fn many<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = usize::try_from(self.uint()?).map_err(|_| broken("a length"))?;
         // Each is a byte at least.
-        if count > self.0.len() {
+        if count > self.bytes.len() {
             return Err(broken("a length"));
         }
         let mut values = Vec::new();

@@ -90,3 +90,55 @@ proptest! {
         }
     }
 }
+
+/// The memory of the values in bytes, without what the allocator adds.
+fn size(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Bytes(bytes) => bytes.len(),
+            Value::List(items) => items.iter().map(size).sum(),
+            Value::Map(items) => items.iter().map(|(key, value)| size(key) + size(value)).sum(),
+            Value::Struct(fields) => {
+                600 + fields.iter().map(|(name, value)| name.len() + size(value)).sum::<usize>()
+            }
+            Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Float(_) => 0,
+        }
+}
+
+/// Each of its structures is three bytes of the message, and a name of a kilobyte in memory.
+#[test]
+fn a_message_does_not_grow_in_memory() {
+    static TEXT: Shape = Shape::Struct(&LONG);
+    static LONG: Record = Record {
+        name: "Long",
+        fields: &[(
+            concat!(
+                "Nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
+                "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
+            ),
+            Shape::Int,
+        )],
+    };
+    static MANY: Record =
+        Record { name: "Many", fields: &[("Each", Shape::List("[]Long", &TEXT))] };
+    let of = |count: usize| {
+        let one = Value::Struct([(LONG.fields[0].0.to_owned(), Value::Int(1))].into());
+        let value = Value::Struct([("Each".into(), Value::List(vec![one; count]))].into());
+        Writer::default().message(&MANY, &value)
+    };
+    let survived = |bytes: &[u8]| {
+        let (mut reader, mut rest, mut most) = (Reader::new(), bytes, 0);
+        while let Some((message, after)) = frame(rest).unwrap() {
+            match reader.message(message) {
+                Ok(value) => most = most.max(value.as_ref().map_or(0, size)),
+                Err(error) => return Err(error),
+            }
+            rest = after;
+        }
+        Ok(most)
+    };
+    assert!(survived(&of(20)).unwrap() > 12_000, "what is usual is read");
+    let large = of(300_000);
+    assert!(large.len() < 1 << 20, "{}", large.len());
+    assert!(survived(&large).is_err(), "a megabyte became {:?} bytes", survived(&large));
+}

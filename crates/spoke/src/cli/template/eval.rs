@@ -3,6 +3,7 @@
 use model::{Error, Result};
 use serde_json::Value;
 
+use super::super::table::clean as printable;
 use super::{Node, Pipe, Word};
 
 /// The functions that there are.
@@ -41,11 +42,36 @@ fn call(words: &[Word], dot: &Value, piped: Option<Value>) -> Result<Value> {
         _ => (None, words),
     };
     let mut arguments = words.iter().map(|word| value(word, dot)).collect::<Result<Vec<_>>>()?;
+    // JSON says them in letters.
+    if function != Some("json") {
+        let shown = arguments.iter_mut().zip(words).filter(|(_, word)| !is_literal(word));
+        shown.for_each(|(value, _)| clean(value));
+    }
     arguments.extend(piped);
     match (function, arguments.as_slice()) {
         (None, [only]) => Ok(only.clone()),
         (None, _) => Err(Error::invalid("template: a value is not a function")),
         (Some(function), arguments) => apply(function, arguments),
+    }
+}
+
+fn is_literal(word: &Word) -> bool {
+    matches!(word, Word::Literal(_))
+}
+
+/// What others wrote must not steer the terminal; what the template says may.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = printable(text),
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::Object(fields) => {
+            let cleaned = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                clean(&mut value);
+                (printable(&name), value)
+            });
+            *fields = cleaned.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
