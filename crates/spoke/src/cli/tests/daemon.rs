@@ -35,7 +35,7 @@ fn units_come_and_go() {
     assert!(socket.contains("\nBefore=docker.service\n"));
     let service = std::fs::read_to_string(host.path("units/spoke.service")).unwrap();
     assert!(service.contains("/spoke-binary serve\n"), "{service}");
-    assert!(!service.contains('@'));
+    assert!(!service.contains("@SPOKE@") && !service.contains("@SOCKET@"), "{service}");
 
     assert_eq!(units(&host, "install", &["--no-enable"]).0, 0);
     let (code, out, _) = units(&host, "status", &[]);
