@@ -34,6 +34,8 @@ fn on(kind: Kind) {
     for name in NAMES {
         world.netns(name);
         world.sh(&format!("/opt/cni/bin/spoke network connect net {name} --container {name}"));
+        let lo = world.sh(&format!("ip -n {name} -o link show dev lo up"));
+        assert!(!lo.is_empty(), "{name}: nobody else sets the loopback device up");
     }
     speak(&Shell(&world), &back, "command line");
 }

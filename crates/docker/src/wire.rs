@@ -211,6 +211,10 @@ impl From<Error> for Refusal {
     }
 }
 
+/// What a user reads of a call without a body: no engine sends one at first.
+const REPEATED: &str = "try again: the daemon was restarted while it worked on this call, and \
+    the engine repeated it without its body";
+
 /// Reads a request's body. Only questions may come without one: an engine that repeats a call
 /// after a lost connection has no body left to send, and must learn at once that this is no use,
 /// unless the server still has it.
@@ -221,7 +225,7 @@ pub fn decode(method: Method, body: &[u8]) -> Result<Request, Refusal> {
     let name = method.name();
     let syntax = |what: String| Refusal::Syntax(format!("{name}: {what}"));
     if body.iter().all(u8::is_ascii_whitespace) {
-        return Err(syntax("the body is empty".to_owned()));
+        return Err(syntax(REPEATED.to_owned()));
     }
     if body.len() > LONGEST_BODY {
         return Err(syntax(format!("the body is longer than {LONGEST_BODY} bytes")));

@@ -186,9 +186,17 @@ pub(crate) fn remove(
     }
 }
 
+/// Sets the sandbox's own loopback device up.
+pub(crate) fn loopback_up(sandbox: &Netns) -> Result<()> {
+    loopback(sandbox, Step::Up("lo".parse()?))
+}
+
 fn loopback_down(sandbox: &Netns) -> Result<()> {
-    let steps = [Step::Down("lo".parse()?)];
-    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&steps))?
+    loopback(sandbox, Step::Down("lo".parse()?))
+}
+
+fn loopback(sandbox: &Netns, step: Step) -> Result<()> {
+    sandbox.enter(|| Hands::new(&mut Socket::route()?, None).apply(&[step]))?
 }
 
 /// It is in the host as long as it waits for its runtime, or after that gave it back; else in the

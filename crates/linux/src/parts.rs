@@ -1,9 +1,10 @@
-//! What is made of a link that is there: its limits, its VRF, its routing by source.
+//! What is made besides a link that is there: its limits, its VRF, its routing by source, and the
+//! loopback device of a sandbox that is ours.
 
 use model::{Attached, Attachment, Bandwidth, Error, IfName, Result, Runtime};
 use netlink::{Netns, Socket};
 
-use crate::{plan, rate, source_routing, vrf};
+use crate::{link, plan, rate, source_routing, vrf};
 
 /// Makes what the wiring has, and completes the result.
 pub(crate) fn make(
@@ -12,6 +13,11 @@ pub(crate) fn make(
     sandbox: Option<&Netns>,
 ) -> Result<()> {
     let wiring = &attachment.wiring;
+    // A sandbox that Spoke itself connects has no runtime that would do it. It stays up when the
+    // attachment goes, as in libnetwork: processes may use it.
+    if let (Some(_), Some(sandbox)) = (&attachment.lead, sandbox) {
+        link::loopback_up(sandbox)?;
+    }
     if let Some(wanted) = &wiring.vrf {
         vrf::join(wanted, plan::device(attachment), needed(attachment, sandbox)?)?;
     }
