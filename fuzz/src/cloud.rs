@@ -1,6 +1,5 @@
 //! A cloud's words: Neutron's answers, Open vSwitch's database, the operator's settings.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use engine::port::{AddressUse, AddressWish, Cloud, CloudNetwork, PoolWish, SubnetPlan};
@@ -52,7 +51,8 @@ pub fn cloud(bytes: &[u8]) {
 fn converse(answers: Vec<Value>) -> usize {
     let asked = Arc::new(Mutex::new(0));
     let says = Says { answers, asked: Arc::clone(&asked) };
-    let neutron = Neutron::over(Box::new(says), settings(), PathBuf::from("/nowhere"));
+    let kept = tempfile::tempdir().expect("a directory");
+    let neutron = Neutron::over(Box::new(says), settings(), kept.path().to_owned());
     let again = || *asked.lock().expect("nobody panics with it") = 0;
     let net = "10.0.0.0/24".parse().expect("a subnet");
     let wish = PoolWish {

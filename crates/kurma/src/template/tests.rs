@@ -66,7 +66,8 @@ fn t7_t8_functions_of_go() {
     for (source, name) in [
         (r#"{{printf "%02d" num}}"#, "04"),
         (r#"{{printf "%-3dx%3dx" 1 2}}"#, ""),
-        (r#"{{printf "%x%X%v%%" 254 254 true}}"#, "feFEtrue%"),
+        (r#"{{printf "%x%X%v" 254 254 true}}"#, "feFEtrue"),
+        (r#"{{len (printf "a%%b")}}"#, "3"),
         (r#"{{if and (lt num 5) (not false)}}y{{end}}"#, "y"),
         (r#"{{or "" shortuuid}}"#, "146d7cef"),
         (r#"{{and num 0}}"#, "0"),
