@@ -69,7 +69,7 @@ pub(super) fn filter(daemon: &Daemon, monitor: Monitor) {
             return;
         }
         heard = Monitor::ruleset().and_then(|monitor| {
-            restore(daemon, Loss::Perhaps);
+            restore(daemon);
             filter_until_lost(daemon, monitor)
         });
     }
@@ -93,7 +93,18 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor) -> Result<()> {
             },
         };
         let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
-        restore(daemon, loss.max(self::loss(&news)));
+        let mut heard = loss.max(self::loss(&news));
+        let mut healed = restore(daemon);
+        if healed.is_some() && heard < Loss::Table {
+            // What was put back may have gone while this began: the news of that come now.
+            let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
+            heard = heard.max(self::loss(&news));
+            healed = restore(daemon).or(healed);
+        }
+        // The table goes with its last user, and comes with the next: that is no loss.
+        if let (Some(took), Loss::Table) = (healed, heard) {
+            tell_healed(daemon, took);
+        }
         due = Instant::now() + SWEEP;
     }
 }
@@ -132,21 +143,25 @@ fn loss_by(change: &Change, news: &News) -> Loss {
     }
 }
 
-fn restore(daemon: &Daemon, loss: Loss) {
+/// Puts back what is missing, and says how long that took; `None` where nothing was.
+fn restore(daemon: &Daemon) -> Option<Duration> {
     let began = Instant::now();
-    match (daemon.worlds.with(World::restore), loss) {
-        (Err(error), _) => daemon.journal.failed("putting the packet filter back", &error),
-        // The table goes with its last user, and comes with the next: that is no loss.
-        (Ok(true), Loss::Table) => {
-            daemon.journal.metrics.heal();
-            let message = format!(
-                "somebody took our packet filter away; it was put back within {} ms",
-                (TOGETHER + began.elapsed()).as_millis()
-            );
-            daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
+    match daemon.worlds.with(World::restore) {
+        Ok(was_missing) => was_missing.then(|| began.elapsed()),
+        Err(error) => {
+            daemon.journal.failed("putting the packet filter back", &error);
+            None
         }
-        (Ok(_), Loss::None | Loss::Perhaps | Loss::Passage | Loss::Table) => {}
     }
+}
+
+fn tell_healed(daemon: &Daemon, took: Duration) {
+    daemon.journal.metrics.heal();
+    let message = format!(
+        "somebody took our packet filter away; it was put back within {} ms",
+        (TOGETHER + took).as_millis()
+    );
+    daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
 }
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.
