@@ -129,8 +129,8 @@ impl Engine<'_> {
         Err(Error::try_again(format!("the network of id {id} changes all the time")))
     }
 
-    /// Frees what is left of attachments under a runtime's id of a network whose containers are
-    /// gone. An unknown id has none.
+    /// Refuses as long as a sandbox is joined under a runtime's id of a network. An endpoint whose
+    /// container is gone is freed first, and an unknown id has none.
     ///
     /// # Errors
     /// [`model::Kind::Conflict`] where a sandbox is joined.

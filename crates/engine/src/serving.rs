@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use model::{
     Attachment, AttachmentId, Backend, Claim, Family, Layer, Phase, PortMap, Publish, Result,
@@ -68,7 +68,7 @@ impl Engine<'_> {
             return Ok(vec![map.clone()]);
         }
         let left = own.into_iter().filter(|family| !taken.contains(family));
-        Ok(left.map(|family| PortMap { host: Some(every(family)), ..map.clone() }).collect())
+        Ok(left.map(|family| PortMap { host: Some(family.unspecified()), ..map.clone() }).collect())
     }
 
     /// The address families in which a claim's holder serves the port.
@@ -151,12 +151,4 @@ fn families(attachment: &Attachment, host: Option<IpAddr>) -> Vec<Family> {
 /// The one address of the host that is meant, if one is.
 fn exact(host: Option<IpAddr>) -> Option<IpAddr> {
     host.filter(|host| !host.is_unspecified())
-}
-
-/// Every address of a family.
-fn every(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
-        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-    }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, read_to_string};
 use std::net::IpAddr;
 use std::path::Path;
 
-use model::{Error, PortMap, Protocol, Result};
+use model::{Error, PortMap, Protocol, Result, Runtime};
 use netlink::probe::{self, Port};
 
 /// The process that keeps a container's ports bound for Podman, so that nobody else binds them. It
@@ -44,6 +44,22 @@ pub enum Taken {
     Unknown,
 }
 
+/// A process that cannot be seen from here.
+const UNSEEN: &str = "a process of this host";
+
+impl Taken {
+    /// Who listens besides a container of `runtime`, in words; nobody where that runtime keeps the
+    /// port for it.
+    pub fn rival(&self, runtime: Runtime) -> Option<String> {
+        match self {
+            Taken::Podman(_) if matches!(runtime, Runtime::Podman | Runtime::Cni) => None,
+            Taken::Podman(by) | Taken::By(by) => Some(by.to_string()),
+            Taken::Unknown => Some(UNSEEN.to_owned()),
+            Taken::Kept => None,
+        }
+    }
+}
+
 /// Refuses a port that a process of this host listens on.
 pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {
@@ -55,7 +71,7 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
             return Ok(());
         }
         Taken::Podman(listener) | Taken::By(listener) => listener.to_string(),
-        Taken::Unknown => "a process of this host".to_owned(),
+        Taken::Unknown => UNSEEN.to_owned(),
     };
     Err(Error::conflict(format!(
         "host port {}/{} ({map}) is in use by {by}",

@@ -144,14 +144,6 @@ pub(crate) fn host_end(attachment: &Attachment) -> Result<IfName> {
     }
 }
 
-/// The destination of a default route.
-fn everything(family: Family) -> IpNet {
-    match family {
-        Family::V4 => IpNet::V4(model::Ipv4Net::default()),
-        Family::V6 => IpNet::V6(model::Ipv6Net::default()),
-    }
-}
-
 /// The hardware address of the container's end.
 pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
     // Who asks over the link has it before there are addresses.

@@ -1,6 +1,7 @@
 //! One container's interface on one network: its identity, its record, its life.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -264,6 +265,14 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// What the user calls the container: its lasting name, or else the id that its runtime gave it.
+    pub fn container_name(&self) -> String {
+        match &self.owner {
+            Some(owner) => owner.to_string(),
+            None => self.id.container.to_string(),
+        }
+    }
+
     /// A record that says whose it is and nothing else: no wiring, no addresses, no container yet.
     pub fn new(
         id: AttachmentId,
@@ -405,6 +414,14 @@ impl Family {
         match net {
             IpNet::V4(_) => Family::V4,
             IpNet::V6(_) => Family::V6,
+        }
+    }
+
+    /// The address that stands for none, or for every one of a host.
+    pub fn unspecified(self) -> IpAddr {
+        match self {
+            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
         }
     }
 

@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 
 use model::{Protocol, Result};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
+use rustix::net::{bind, sockopt};
 
 use crate::outcome::refused;
+use crate::probe;
 
 /// A socket on a port. Nobody else can bind the port before it is dropped.
 ///
@@ -35,31 +36,17 @@ pub fn hold(protocol: Protocol, target: SocketAddr) -> Result<Hold> {
     match bound(protocol, target) {
         Ok(socket) => Ok(Hold::Held(Held(socket))),
         Err(Errno::ADDRINUSE) => Ok(Hold::Taken),
-        Err(
-            Errno::AFNOSUPPORT
-            | Errno::PROTONOSUPPORT
-            | Errno::SOCKTNOSUPPORT
-            | Errno::ADDRNOTAVAIL
-            | Errno::INVAL,
-        ) => Ok(Hold::Absent),
+        Err(errno) if probe::is_absent(errno) || errno == Errno::INVAL => Ok(Hold::Absent),
         Err(errno) => Err(refused(format!("binding {target}/{protocol}"), errno)),
     }
 }
 
 /// Without `SO_REUSEADDR`: with it, others that set it could listen beside a socket that does not.
 fn bound(protocol: Protocol, target: SocketAddr) -> Result<OwnedFd, Errno> {
-    let family = if target.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-    let (kind, number) = match protocol {
-        Protocol::Tcp => (SocketType::STREAM, ipproto::TCP),
-        Protocol::Udp => (SocketType::DGRAM, ipproto::UDP),
-        Protocol::Sctp => (SocketType::STREAM, ipproto::SCTP),
-    };
-    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, Some(number))?;
-    if target.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-        sockopt::set_ipv6_freebind(&socket, true)?;
-    } else {
-        sockopt::set_ip_freebind(&socket, true)?;
+    let socket = probe::socket(protocol, target)?;
+    match target {
+        SocketAddr::V4(_) => sockopt::set_ip_freebind(&socket, true)?,
+        SocketAddr::V6(_) => sockopt::set_ipv6_freebind(&socket, true)?,
     }
     if protocol == Protocol::Udp {
         // Nobody reads it. The kernel makes this the least that it can be.

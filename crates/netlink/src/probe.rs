@@ -1,6 +1,7 @@
 //! Whether a port of the host is free.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use model::{Protocol, Result};
 use rustix::io::Errno;
@@ -30,19 +31,23 @@ pub fn port(protocol: Protocol, address: Option<IpAddr>, port: u16) -> Result<Po
         match try_bind(protocol, target) {
             Ok(()) => {}
             Err(Errno::ADDRINUSE) => return Ok(Port::Taken),
-            Err(
-                Errno::AFNOSUPPORT
-                | Errno::PROTONOSUPPORT
-                | Errno::SOCKTNOSUPPORT
-                | Errno::ADDRNOTAVAIL,
-            ) => {}
+            Err(errno) if is_absent(errno) => {}
             Err(errno) => return Err(refused(format!("binding {target}/{protocol}"), errno)),
         }
     }
     Ok(Port::Free)
 }
 
-fn try_bind(protocol: Protocol, target: SocketAddr) -> Result<(), Errno> {
+/// Whether this host lacks the protocol, the family or the address.
+pub(crate) fn is_absent(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT | Errno::ADDRNOTAVAIL
+    )
+}
+
+/// A socket that can be bound to `target`, of that address family alone.
+pub(crate) fn socket(protocol: Protocol, target: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if target.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let (kind, number) = match protocol {
         Protocol::Tcp => (SocketType::STREAM, ipproto::TCP),
@@ -51,9 +56,13 @@ fn try_bind(protocol: Protocol, target: SocketAddr) -> Result<(), Errno> {
     };
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, Some(number))?;
     if target.is_ipv6() {
-        // Both families are tried, each by itself.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
+    Ok(socket)
+}
+
+fn try_bind(protocol: Protocol, target: SocketAddr) -> Result<(), Errno> {
+    let socket = socket(protocol, target)?;
     if protocol == Protocol::Tcp {
         // Connections in TIME_WAIT hold no port against a listener; another listener still does.
         sockopt::set_socket_reuseaddr(&socket, true)?;

@@ -1,9 +1,9 @@
 //! A container's elements: in, out, and looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use model::{Error, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
+use model::{Error, Family, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
 use netlink::nft::{self, Comment, Element, Transaction};
 use netlink::{Errno, Socket};
 
@@ -67,10 +67,7 @@ impl Elements {
             to,
             to_port,
         };
-        let nowhere = match container {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
+        let nowhere = Family::of(&model::host_net(container)).unspecified();
         let next = self.entries.range(entry(nowhere, 0)..).next();
         match next.is_some_and(|next| next.is_same_port(&entry(container, 0))) {
             true => self,

@@ -186,7 +186,7 @@ fn with_default(
         return routes;
     }
     for family in [Family::V4, Family::V6] {
-        let all = super::everything(family);
+        let all = family.everything();
         let mut ours = addresses.iter().filter(|held| Family::of(&held.address) == family);
         let gateway = ours.find_map(|held| held.gateway);
         let has_default = routes.iter().any(|route| route.dst == all);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::port::AddressWish;
-use model::{Error, IpNet, Nesting, ResourceId, Result, Tenure};
+use model::{Error, Family, IpNet, Nesting, ResourceId, Result, Tenure};
 
 use super::mark::{PortPurpose, make};
 use super::memory::Place;
@@ -243,10 +243,7 @@ fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
             gateway.map_or_else(|| "none".to_owned(), |gateway| gateway.to_string())
         ))),
         (None, Some(gateway)) => Ok(gateway),
-        (None, None) => Ok(match subnet.cidr {
-            IpNet::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpNet::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        }),
+        (None, None) => Ok(Family::of(&subnet.cidr).unspecified()),
     }
 }
 

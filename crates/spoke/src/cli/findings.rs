@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni::reference::HeldFile;
-use engine::port::{Damaged, Stray};
+use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
 use model::{Network, Result};
 
@@ -105,10 +105,6 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Ve
 }
 
 pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
-    if let Garbage::Damaged(Damaged { path, why }) = &finding.what {
-        let (subject, why, done) = (path.clone(), why.clone(), false);
-        return FindingView { kind: "record", subject, why, remedy: "decide", done };
-    }
     let (kind, subject, why) = match &finding.what {
         Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
         Garbage::Unfinished(id) => ("attachment", id.to_string(), "its process died on the way"),
@@ -138,15 +134,17 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Sandbox(container) => {
             ("sandbox", container.to_string(), "it is not led out as was chosen")
         }
-        Garbage::Damaged(damaged) => ("record", damaged.path.clone(), "it is damaged"),
+        Garbage::Damaged(damaged) => ("record", damaged.path.clone(), damaged.why.as_str()),
     };
     let remedy = match (finding.remedy, &finding.what) {
+        (_, Garbage::Damaged(_)) => "decide",
         (Remedy::Free, _) => "free",
         // It holds nothing that could be kept back.
         (Remedy::Quarantine, Garbage::Stray(_)) => "keep",
         (Remedy::Quarantine, _) => "quarantine",
     };
-    FindingView { kind, subject, why: why.to_owned(), remedy, done: mode == Mode::Mend }
+    let done = mode == Mode::Mend && remedy != "decide";
+    FindingView { kind, subject, why: why.to_owned(), remedy, done }
 }
 
 fn of_file(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingView>> {

@@ -2,7 +2,7 @@
 //! and programs of this host. Packets never come to it, because they are translated before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Record};
@@ -121,7 +121,7 @@ impl Ports {
         let every: BTreeSet<Target> =
             all.keys().filter(|(_, on)| on.ip().is_unspecified()).copied().collect();
         let is_included = |(protocol, on): &Target| {
-            let any = SocketAddr::new(unspecified(on.ip()), on.port());
+            let any = SocketAddr::new(family_of(on.ip()).unspecified(), on.port());
             !on.ip().is_unspecified() && every.contains(&(*protocol, any))
         };
         let own = all.into_iter().filter(|(target, _)| !is_included(target));
@@ -135,8 +135,8 @@ fn most() -> usize {
     usize::try_from((files / 2).min(MOST)).unwrap_or(0)
 }
 
-fn unspecified(like: IpAddr) -> IpAddr {
-    if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+fn family_of(address: IpAddr) -> Family {
+    Family::of(&model::host_net(address))
 }
 
 /// What a record publishes, in the families that it has addresses of.
@@ -146,20 +146,13 @@ fn published(record: &Attachment) -> Vec<(Target, Wanted)> {
         return Vec::new();
     };
     let families = [Family::V4, Family::V6].into_iter().filter(|f| record.first(*f).is_some());
-    let every = families.map(|family| match family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    });
-    let every: Vec<IpAddr> = every.collect();
+    let every: Vec<IpAddr> = families.map(Family::unspecified).collect();
     let of = |map: &PortMap| -> Vec<(Target, Wanted)> {
-        let is_served = |host: &IpAddr| every.contains(&unspecified(*host));
+        let is_served = |host: &IpAddr| record.first(family_of(*host)).is_some();
         let hosts = map.host.map_or_else(|| every.clone(), |host| vec![host]);
         let wanted = Wanted {
             id: record.id.clone(),
-            name: record
-                .owner
-                .as_ref()
-                .map_or_else(|| record.id.container.to_string(), ToString::to_string),
+            name: record.container_name(),
             runtime: record.runtime,
             map: map.clone(),
         };
@@ -191,15 +184,12 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
         Ok(Hold::Absent) => State::Done { _socket: None },
         Ok(Hold::Taken) => {
             let map = PortMap { host: Some(address.ip()), ..wanted.map.clone() };
-            let by = match linux::taken(&map) {
-                Taken::Podman(_) if matches!(wanted.runtime, Runtime::Podman | Runtime::Cni) => {
-                    return State::Reserved;
-                }
-                Taken::Podman(by) | Taken::By(by) => by.to_string(),
-                Taken::Unknown => "a process of this host".to_owned(),
+            let taken = linux::taken(&map);
+            if taken == Taken::Kept {
                 // Old connections, or a socket that does not listen yet.
-                Taken::Kept => return State::Taken { told },
-            };
+                return State::Taken { told };
+            }
+            let Some(by) = taken.rival(wanted.runtime) else { return State::Reserved };
             if told.as_ref() != Some(&by) {
                 tell(What::PortTaken, format!("{port} is in use by {by} too{}", of(wanted)));
             }

@@ -8,7 +8,7 @@ fn plug(offload: bool) -> LinkKind {
 fn port(offload: bool) -> Attachment {
     let mut port = attachment(plug(offload), vec![address("10.1.0.7/24", Some("10.1.0.1"))]);
     port.wiring.link.as_mut().unwrap().mac = Some("fa:16:3e:01:02:03".parse().unwrap());
-    port.routes = vec![Route::new(everything(Family::V4), None)];
+    port.routes = vec![Route::new(Family::V4.everything(), None)];
     port
 }
 

@@ -1,7 +1,6 @@
 //! Whether published ports are somebody else's too.
 
-use linux::Taken;
-use model::{Attachment, Phase, PortMap, Runtime};
+use model::{Attachment, Phase, PortMap};
 
 use super::super::World;
 use super::Check;
@@ -13,16 +12,9 @@ pub(super) fn checks(world: &World, attachments: &[Attachment]) -> Vec<Check> {
 }
 
 fn of(world: &World, record: &Attachment) -> Vec<Check> {
-    let is_podmans = matches!(record.runtime, Runtime::Podman | Runtime::Cni);
-    let name =
-        record.owner.as_ref().map_or_else(|| record.id.container.to_string(), ToString::to_string);
+    let name = record.container_name();
     let check = |map: &PortMap| {
-        let by = match (world.taken)(map) {
-            Taken::Kept => return None,
-            Taken::Podman(_) if is_podmans => return None,
-            Taken::Podman(by) | Taken::By(by) => by.to_string(),
-            Taken::Unknown => "a process of this host".to_owned(),
-        };
+        let by = (world.taken)(map).rival(record.runtime)?;
         let port = format!("{}/{}", map.host_port, map.protocol);
         let what = format!("host port {port} leads to {name} and is in use by {by} too");
         Some(Check::warn(what, "stop one of them: who answers depends on where one asks"))
