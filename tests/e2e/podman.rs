@@ -1,6 +1,6 @@
 //! Podman 4.3 with its own generated configuration: bridge, portmap, firewall, tuning.
 
-use tests::Podman;
+use tests::{Podman, Serve};
 
 use crate::stage::{IMAGE, Stage};
 
@@ -35,6 +35,24 @@ fn serves_pings_and_leaves_nothing() {
 
     stage.podman("rm -f -t 0 web other");
     stage.podman("network rm podnet");
+    stage.is_empty_after(&["podnet"]);
+}
+
+/// Podman binds what it publishes once the network is made: the daemon is not there before it.
+#[test]
+fn publishes_beside_the_daemon() {
+    let stage = Stage::new();
+    let serve = Serve::start(&stage.world, &[]);
+    stage.podman("network create --subnet 10.89.7.0/24 podnet");
+    for round in 0..2 {
+        stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+        let page = stage.world.sh("curl -sS --max-time 5 http://127.0.0.1:18080/");
+        assert_eq!(page, "a page\n", "round {round}");
+        stage.podman("restart -t 0 web");
+        stage.podman("rm -f -t 0 web");
+    }
+    stage.podman("network rm podnet");
+    serve.stop();
     stage.is_empty_after(&["podnet"]);
 }
 

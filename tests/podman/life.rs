@@ -1,7 +1,7 @@
 //! A container's life on networks of its own.
 
 use serde_json::json;
-use tests::Podman5;
+use tests::{Podman5, Serve};
 
 fn page(podman: &Podman5, url: &str) -> String {
     podman.world.sh(&format!("busybox wget -T 5 -qO- http://{url}/"))
@@ -116,4 +116,24 @@ fn one_network_for_all(podman: &Podman5) {
     podman.is_empty();
 }
 
-with_each_podman!(serves_and_leaves_nothing, several_networks, one_network_for_all);
+/// Podman binds what it publishes once the network is made: the daemon is not there before it.
+fn publishes_beside_the_daemon(podman: &Podman5) {
+    let serve = Serve::start(&podman.world, &[]);
+    podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
+    for round in 0..2 {
+        podman.run("web", "--network front -p 18080:80", "/bin/httpd -f -h /www");
+        assert_eq!(page(podman, "127.0.0.1:18080"), "a page\n", "round {round}");
+        podman.podman("restart -t 0 web");
+        podman.podman("rm -f -t 0 web");
+    }
+    podman.podman("network rm front");
+    serve.stop();
+    podman.is_empty();
+}
+
+with_each_podman!(
+    publishes_beside_the_daemon,
+    serves_and_leaves_nothing,
+    several_networks,
+    one_network_for_all
+);

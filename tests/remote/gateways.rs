@@ -63,7 +63,7 @@ fn a_network_without_gateway_gets_one_beside() {
     assert_eq!(heard.trim(), "from one", "published by the network beside");
 
     bed.spoke("network connect net one");
-    let links = bed.ip("one", "-o -4 address");
+    let links = bed.ip("one", "-o -4 address show scope global");
     assert!(default_route(&bed).starts_with("default via 10.200.1.1 "), "{links}");
     assert_eq!(links.lines().count(), 2, "the one beside is gone: {links}");
     bed.spoke("network disconnect net one");

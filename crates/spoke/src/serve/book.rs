@@ -1,6 +1,6 @@
 //! Following the book: what any process does with it is told, and published ports are kept.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::port::Prefix;
 use model::Result;
@@ -29,7 +29,7 @@ impl Daemon {
         let mut told = Told::default();
         for change in watch.wait(Duration::ZERO)? {
             told.story.tell(&change, host::now());
-            told.ports.learn(&change);
+            told.ports.learn(&change, None);
         }
         Ok((watch, told))
     }
@@ -51,7 +51,7 @@ impl Daemon {
         while !self.sleep(Duration::ZERO) {
             told.ports.keep(&self.journal);
             for change in watch.wait(GLANCE)? {
-                told.ports.learn(&change);
+                told.ports.learn(&change, Some(Instant::now()));
                 for event in told.story.tell(&change, host::now()) {
                     self.journal.tell(&event);
                 }

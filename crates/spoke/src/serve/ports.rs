@@ -20,6 +20,10 @@ use crate::host;
 /// How often a port is tried again that somebody else has.
 const AGAIN: Duration = Duration::from_secs(3);
 
+/// How long a port of a CNI runtime is left alone: Podman 4 is one, and binds it itself, once its
+/// container is about to start.
+const OWN_TURN: Duration = Duration::from_secs(30);
+
 /// However many files the process may open, no more sockets than this are kept.
 const MOST: u64 = 32_768;
 
@@ -33,6 +37,16 @@ struct Wanted {
     name: String,
     runtime: Runtime,
     map: PortMap,
+    /// When this was heard of; `None` where it was there before the daemon.
+    since: Option<Instant>,
+}
+
+impl Wanted {
+    /// Whether its runtime may still bind the port itself.
+    fn is_early(&self) -> bool {
+        let is_new = self.since.is_some_and(|since| since.elapsed() < OWN_TURN);
+        is_new && matches!(self.runtime, Runtime::Cni | Runtime::Reference)
+    }
 }
 
 /// Where an attempt has led.
@@ -42,6 +56,8 @@ enum State {
     Done { _socket: Option<Held> },
     /// The runtime keeps it itself.
     Reserved,
+    /// Its runtime may be about to.
+    Early,
     /// Somebody else has it, and this was told of.
     Taken { told: Option<String> },
 }
@@ -59,11 +75,11 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Learns of a record that was written or deleted.
-    pub(super) fn learn(&mut self, change: &Changed) {
+    /// Learns of a record that was written or deleted at `since`, or before the daemon was there.
+    pub(super) fn learn(&mut self, change: &Changed, since: Option<Instant>) {
         let Key::Attachment(id, layer) = &change.key else { return };
         let published = match change.now.as_ref().map(|now| &now.record) {
-            Some(Record::Attachment(record)) => published(record),
+            Some(Record::Attachment(record)) => published(record, since),
             _ => Vec::new(),
         };
         let key = (id.clone(), *layer);
@@ -77,8 +93,8 @@ impl Ports {
     /// Binds what is to be kept, and lets go of what is not.
     pub(super) fn keep(&mut self, journal: &Journal) {
         let again = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
-        let is_taken = |state: &State| matches!(state, State::Taken { .. });
-        let is_due = self.changed || again && self.states.values().any(is_taken);
+        let is_open = |state: &State| matches!(state, State::Taken { .. } | State::Early);
+        let is_due = self.changed || again && self.states.values().any(is_open);
         if !is_due {
             return;
         }
@@ -94,7 +110,7 @@ impl Ports {
                     continue;
                 }
                 None => None,
-                Some(State::Taken { .. }) if again => self.states.remove(target),
+                Some(State::Taken { .. } | State::Early) if again => self.states.remove(target),
                 Some(_) => continue,
             };
             self.states.insert(*target, attempt(*target, wanted, before, journal));
@@ -140,7 +156,7 @@ fn family_of(address: IpAddr) -> Family {
 }
 
 /// What a record publishes, in the families that it has addresses of.
-fn published(record: &Attachment) -> Vec<(Target, Wanted)> {
+fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted)> {
     let is_complete = matches!(record.phase, Phase::Attached(_));
     let Some(publish) = record.wiring.publish.as_ref().filter(|_| is_complete) else {
         return Vec::new();
@@ -155,6 +171,7 @@ fn published(record: &Attachment) -> Vec<(Target, Wanted)> {
             name: record.container_name(),
             runtime: record.runtime,
             map: map.clone(),
+            since,
         };
         let target = |host| (map.protocol, SocketAddr::new(host, map.host_port.get()));
         hosts.into_iter().filter(is_served).map(|host| (target(host), wanted.clone())).collect()
@@ -163,10 +180,17 @@ fn published(record: &Attachment) -> Vec<(Target, Wanted)> {
 }
 
 fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Journal) -> State {
+    if wanted.runtime == Runtime::Podman {
+        // It binds what it publishes, after the network was made: nobody may be there before.
+        return State::Reserved;
+    }
+    if wanted.is_early() {
+        return State::Early;
+    }
     let (protocol, address) = target;
     let told = match before {
         Some(State::Taken { told }) => told,
-        Some(State::Done { .. } | State::Reserved) | None => None,
+        Some(State::Done { .. } | State::Reserved | State::Early) | None => None,
     };
     let tell = |what, message: String| {
         let ports = vec![wanted.map.to_string()];
