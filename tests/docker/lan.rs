@@ -33,6 +33,7 @@ fn neighbours_of_the_host(release: Release) {
         assert!(bed.inside(name, "ip route").contains("default via 192.0.2.1"));
     }
     bed.engine.ping("one", "two");
+    assert_eq!(bed.spoke("gc --dry-run -o json").trim(), "[]", "they live");
     assert_eq!(bed.end("two", "lan", "MacAddress"), "02:00:00:00:02:02");
     bed.no_ping("one", HOST);
     bed.docker("restart -t 0 one");

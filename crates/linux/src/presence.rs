@@ -148,9 +148,12 @@ enum AtPath {
     Nothing,
 }
 
+/// Which one it was is not known where the runtime named it before it was there: then one that is
+/// there is no other.
 fn at_path(sandbox: &Sandbox) -> AtPath {
+    let is_same = |netns: &Netns| [0, netns.inode()].contains(&sandbox.inode);
     match Netns::open(&sandbox.path) {
-        Ok(netns) if netns.inode() == sandbox.inode => AtPath::Same(netns),
+        Ok(netns) if is_same(&netns) => AtPath::Same(netns),
         Ok(_) => AtPath::Other,
         Err(_) => AtPath::Nothing,
     }
