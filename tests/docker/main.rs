@@ -17,6 +17,7 @@ mod lost_leak;
 mod managed;
 mod neighbours;
 mod options;
+mod plugin;
 mod ports;
 mod swarm;
 mod together;

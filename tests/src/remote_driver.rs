@@ -13,6 +13,7 @@ mod manners;
 mod network;
 mod ovn;
 mod range;
+mod translation;
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -125,7 +125,7 @@ impl Chain {
             addresses,
             routes: attachment.routes.clone(),
             dns: attachment.dns.clone(),
-            keeps_in: false,
+            ..Attached::default()
         })
     }
 

@@ -39,6 +39,7 @@ use model::{Attachment, AttachmentId, DriverName, Family, IfName, NetworkName, T
 
 use calls::Calls;
 use discover::Places;
+pub(crate) use endpoint::ON_LINK;
 use ledger::Ledger;
 use plugins::Plugins;
 

@@ -17,7 +17,7 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use model::{
-    Attachment, AttachmentId, Error, Kind, Layer, Phase, PortMap, Protocol, Publish, Result,
+    Attachment, AttachmentId, Error, Family, Kind, Layer, Phase, PortMap, Protocol, Publish, Result,
 };
 
 use self::plan::{Plan, Planned};
@@ -102,6 +102,18 @@ impl Engine<'_> {
     pub fn unpublish(&self, id: &AttachmentId) -> Result<()> {
         let _turn = self.host.turn(id);
         self.withdraw_ports(id)
+    }
+
+    /// Tells the driver of an attachment's link that it leads its sandbox out in these families and in
+    /// no others, where its runtime decides on that. One that is not joined leads nobody.
+    pub fn lead_out(&self, id: &AttachmentId, families: &[Family]) -> Result<()> {
+        let _turn = self.host.turn(id);
+        match self.record_of(id, Layer::Link)? {
+            Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
+                self.driver.lead(&read.value, families)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// As [`Engine::unpublish`], when it is the caller's turn.

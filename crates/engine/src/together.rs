@@ -152,5 +152,6 @@ fn part(all: &Attached, own: &Attached) -> Attached {
         routes: all.routes.iter().filter(is_there).cloned().collect(),
         dns: all.dns.clone(),
         keeps_in: own.keeps_in,
+        prefix: own.prefix.clone(),
     }
 }

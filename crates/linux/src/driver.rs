@@ -363,7 +363,7 @@ fn unlinked(attachment: &Attachment) -> Attached {
         addresses: attachment.addresses.clone(),
         routes: attachment.routes.clone(),
         dns: attachment.dns.clone(),
-        keeps_in: false,
+        ..Attached::default()
     }
 }
 

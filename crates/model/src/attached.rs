@@ -103,4 +103,8 @@ pub struct Attached {
     /// `DisableGatewayService`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_in: bool,
+    /// What the name of the interface is to begin with, where its runtime names it (libnetwork's
+    /// `DstPrefix`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<IfName>,
 }

@@ -111,6 +111,11 @@ pub struct Wiring {
 }
 
 impl Wiring {
+    /// Whether a Docker plugin of somebody else makes the link.
+    pub fn is_remote(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
+    }
+
     /// Where the addresses must be unique that somebody else chooses: a cloud's network is not
     /// routed by this host, and another one may have the same subnet. Nor is a remote driver's as
     /// far as anybody can tell: where its packets go is its own affair, and libnetwork lets two such
@@ -149,7 +154,7 @@ pub struct Sandbox {
     /// Where it can be opened.
     pub path: PathBuf,
     /// Its inode in the kernel's namespace file system: another namespace at the same path has
-    /// another one.
+    /// another one. Zero: its runtime named the path before the namespace was there.
     pub inode: u64,
 }
 
@@ -265,6 +270,17 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Whether a Docker plugin of somebody else maps the published ports: it does where it named a
+    /// way out, as in libnetwork.
+    pub fn is_published_by_plugin(&self) -> bool {
+        match &self.phase {
+            Phase::Attached(attached) if self.wiring.is_remote() => {
+                attached.routes.iter().any(Route::is_default)
+            }
+            _ => false,
+        }
+    }
+
     /// What the user calls the container: its lasting name, or else the id that its runtime gave it.
     pub fn container_name(&self) -> String {
         match &self.owner {

@@ -42,6 +42,8 @@ enum Maker {
     Plugins,
     Cloud,
     Remote,
+    /// Of ports beside a link of a Docker plugin's.
+    RemotePorts,
 }
 
 impl Dataplane {
@@ -75,6 +77,7 @@ impl Maker {
     fn of(attachment: &Attachment) -> Self {
         match Self::of_link(attachment.wiring.link.as_ref()) {
             Self::Cloud if !cloud::is_port(attachment) => Self::Kernel,
+            Self::Remote if remote::is_ports(attachment) => Self::RemotePorts,
             Self::Remote if !remote::is_link(attachment) => Self::Kernel,
             maker => maker,
         }
@@ -112,6 +115,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.attach(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
             Maker::Remote => self.remote.attach(&self.linux, attachment),
+            Maker::RemotePorts => self.remote.publish(&self.linux, attachment),
             Maker::Plugins => {
                 let attached = self.chain.join(attachment)?;
                 self.linux.attach(&rest(attachment)).map(|_| attached)
@@ -127,7 +131,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Cloud => self.cloud.offer(attachment),
             Maker::Remote => self.remote.offer(attachment),
-            Maker::Plugins | Maker::Kernel => self.chain.offer(attachment),
+            Maker::Plugins | Maker::Kernel | Maker::RemotePorts => self.chain.offer(attachment),
         }
     }
 
@@ -136,6 +140,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.complete(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
             Maker::Remote => self.remote.attach(&self.linux, attachment),
+            Maker::RemotePorts => self.remote.publish(&self.linux, attachment),
             Maker::Plugins => {
                 self.linux.attach(&rest(attachment))?;
                 self.chain.complete(attachment)
@@ -152,6 +157,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.withdraw(&plain(attachment)),
             Maker::Cloud => self.cloud.withdraw(&self.linux, attachment),
             Maker::Remote => self.remote.withdraw(&self.linux, attachment),
+            Maker::RemotePorts => self.remote.unpublish(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 undone.and(self.chain.withdraw(attachment))
@@ -164,6 +170,7 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.detach(&plain(attachment)),
             Maker::Cloud => self.cloud.detach(&self.linux, attachment),
             Maker::Remote => self.remote.detach(&self.linux, attachment),
+            Maker::RemotePorts => self.remote.unpublish(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 // Both are tried, whatever the first one says.
@@ -178,6 +185,10 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.check(&plain(attachment), attached),
             Maker::Cloud => self.cloud.check(&self.linux, attachment, attached),
             Maker::Remote => self.remote.check(&self.linux, attachment, attached),
+            Maker::RemotePorts => match self.remote.publishes(attachment)? {
+                true => Ok(()),
+                false => self.linux.check(&plain(attachment), attached),
+            },
             Maker::Plugins => {
                 self.chain.check(attachment)?;
                 self.linux.check(&rest(attachment), attached)
@@ -187,7 +198,7 @@ impl Driver for Dataplane {
 
     fn presence(&self, attachment: &Attachment) -> Presence {
         match Maker::of(attachment) {
-            Maker::Kernel => self.linux.presence(&plain(attachment)),
+            Maker::Kernel | Maker::RemotePorts => self.linux.presence(&plain(attachment)),
             Maker::Plugins => self.chain.presence(attachment),
             Maker::Cloud => match cloud::on_host(attachment) {
                 Ok(made) => self.linux.presence(&made),
@@ -203,12 +214,13 @@ impl Driver for Dataplane {
             Maker::Plugins => self.linux.restore(&rest(attachment)),
             Maker::Cloud => self.linux.restore(&cloud::on_host(attachment)?),
             Maker::Remote => self.linux.restore(&self.remote.on_host(attachment)?),
+            Maker::RemotePorts => self.remote.publish_again(&self.linux, attachment),
         }
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
         match Maker::of(attachment) {
-            Maker::Kernel => self.linux.hardware_address(&plain(attachment)),
+            Maker::Kernel | Maker::RemotePorts => self.linux.hardware_address(&plain(attachment)),
             Maker::Plugins => self.chain.hardware_address(attachment),
             Maker::Cloud => neutron::port::hardware_address(attachment),
             Maker::Remote => self.remote.hardware_address(attachment),
@@ -220,14 +232,14 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.status(network),
             Maker::Plugins => self.chain.status(network),
             Maker::Cloud => self.cloud.status(network),
-            Maker::Remote => self.remote.status(network),
+            Maker::Remote | Maker::RemotePorts => self.remote.status(network),
         }
     }
 
     fn create(&self, network: &Network) -> Result<()> {
         match Maker::of_link(network.wiring.link.as_ref()) {
             Maker::Plugins | Maker::Cloud | Maker::Kernel => Ok(()),
-            Maker::Remote => self.remote.create(network),
+            Maker::Remote | Maker::RemotePorts => self.remote.create(network),
         }
     }
 
@@ -249,7 +261,9 @@ impl Driver for Dataplane {
 
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         match Maker::of(attachment) {
-            Maker::Kernel | Maker::Plugins => self.linux.lead(&plain(attachment), families),
+            Maker::Kernel | Maker::Plugins | Maker::RemotePorts => {
+                self.linux.lead(&plain(attachment), families)
+            }
             Maker::Cloud => self.linux.lead(&cloud::on_host(attachment)?, families),
             Maker::Remote => self.remote.lead(&self.linux, attachment, families),
         }
@@ -258,7 +272,7 @@ impl Driver for Dataplane {
     fn up(&self, network: &Network) -> Result<()> {
         // Others make what their attachments share when the first of them comes.
         match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud | Maker::Remote => Ok(()),
+            Maker::Plugins | Maker::Cloud | Maker::Remote | Maker::RemotePorts => Ok(()),
             Maker::Kernel => self.linux.up(network),
         }
     }
@@ -266,7 +280,7 @@ impl Driver for Dataplane {
     fn remove(&self, network: &Network) -> Result<()> {
         match Maker::of_link(network.wiring.link.as_ref()) {
             Maker::Plugins | Maker::Cloud => Ok(()),
-            Maker::Remote => self.remote.remove(network),
+            Maker::Remote | Maker::RemotePorts => self.remote.remove(network),
             Maker::Kernel => self.linux.remove(network),
         }
     }

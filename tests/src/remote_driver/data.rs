@@ -21,6 +21,8 @@ pub(super) struct Data {
 pub(super) struct Network {
     /// Addresses of gateways, without lengths.
     pub(super) gateways: Vec<String>,
+    /// In CIDR notation, IPv4 only.
+    pub(super) subnets: Vec<String>,
     pub(super) internal: bool,
 }
 
@@ -28,6 +30,18 @@ pub(super) struct Network {
 pub(super) struct Endpoint {
     pub(super) network: String,
     pub(super) joined: bool,
+    /// IPv4, without a length.
+    pub(super) address: Option<String>,
+    pub(super) ports: Vec<Port>,
+}
+
+/// A port of the host that leads to an endpoint.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) protocol: &'static str,
+    pub(super) host: Option<String>,
+    pub(super) host_port: u64,
+    pub(super) port: u64,
 }
 
 #[derive(Debug)]
@@ -37,6 +51,14 @@ pub(super) struct Pool {
     pub(super) part: Range,
     pub(super) references: usize,
     pub(super) taken: BTreeSet<IpAddr>,
+}
+
+impl Port {
+    /// Whether both cannot be.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_same = (self.protocol, self.host_port) == (other.protocol, other.host_port);
+        is_same && (self.host.is_none() || other.host.is_none() || self.host == other.host)
+    }
 }
 
 impl Data {

@@ -49,6 +49,8 @@ pub struct Manners {
     pub exhausted: String,
     /// It knows ProgramExternalConnectivity and RevokeExternalConnectivity.
     pub external: bool,
+    /// It translates published ports and what leaves its networks, in the host's packet filter.
+    pub translates: bool,
     /// What EndpointOperInfo tells.
     pub info: Value,
 }
@@ -73,6 +75,7 @@ impl Default for Manners {
             pool_data: json!({}),
             exhausted: "no available IPv4 addresses on this pool".into(),
             external: true,
+            translates: false,
             info: json!({}),
         }
     }

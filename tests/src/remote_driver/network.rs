@@ -6,8 +6,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::data::{Data, Endpoint, Network};
+use super::data::{Data, Endpoint, Network, Port};
 use super::manners::Manners;
+use super::translation;
 use crate::world::output;
 
 type Done = Result<Value, String>;
@@ -27,8 +28,12 @@ pub(super) fn call(
             let (v4, v6) = manners.gateway_check?;
             Ok(json!({"SkipIPv4": v4, "SkipIPv6": v6}))
         }
-        "CreateNetwork" => create_network(data, pid, network, body),
-        "DeleteNetwork" => Ok(delete_network(data, pid, network)),
+        "CreateNetwork" => create_network(data, pid, network, body)
+            .and_then(|answer| translate(manners, data, pid).map(|()| answer)),
+        "DeleteNetwork" => {
+            let answer = delete_network(data, pid, network);
+            translate(manners, data, pid).map(|()| answer)
+        }
         "CreateEndpoint" => create_endpoint(manners, data, network, endpoint, body),
         "EndpointOperInfo" => known(data, endpoint).map(|()| json!({"Value": manners.info})),
         "DeleteEndpoint" => Ok(delete_endpoint(data, pid, endpoint)),
@@ -37,12 +42,40 @@ pub(super) fn call(
         "ProgramExternalConnectivity" | "RevokeExternalConnectivity" if !manners.external => {
             return None;
         }
-        "ProgramExternalConnectivity" => known(data, endpoint).map(|()| json!({})),
-        "RevokeExternalConnectivity" | "DiscoverNew" | "DiscoverDelete" => Ok(json!({})),
+        "ProgramExternalConnectivity" => program(manners, data, pid, endpoint, body),
+        "RevokeExternalConnectivity" => {
+            if let Some(endpoint) = data.endpoints.get_mut(endpoint) {
+                endpoint.ports.clear();
+            }
+            translate(manners, data, pid).map(|()| json!({}))
+        }
+        "DiscoverNew" | "DiscoverDelete" => Ok(json!({})),
         "AllocateNetwork" => Ok(json!({"Options": {}})),
         "FreeNetwork" => Ok(json!({})),
         _ => return None,
     })
+}
+
+fn program(manners: &Manners, data: &mut Data, pid: u32, id: &str, body: &Value) -> Done {
+    known(data, id)?;
+    let ports = translation::ports(body);
+    let taken = data.endpoints.iter().filter(|(other, _)| *other != id);
+    let mut taken = taken.flat_map(|(_, endpoint)| &endpoint.ports);
+    let clashes = |port: &Port| ports.iter().any(|new| new.is_like(port));
+    if let Some(port) = taken.find(|port| clashes(port)) {
+        return Err(format!("port {} is published already", port.host_port));
+    }
+    if let Some(endpoint) = data.endpoints.get_mut(id) {
+        if !endpoint.ports.is_empty() {
+            data.complaints.push(format!("ProgramExternalConnectivity {id} twice"));
+        }
+        endpoint.ports = ports;
+    }
+    translate(manners, data, pid).map(|()| json!({}))
+}
+
+fn translate(manners: &Manners, data: &Data, pid: u32) -> Result<(), String> {
+    if manners.translates { translation::write(data, pid) } else { Ok(()) }
 }
 
 fn text<'b>(body: &'b Value, key: &str) -> &'b str {
@@ -102,10 +135,12 @@ fn create_network(data: &mut Data, pid: u32, id: &str, body: &Value) -> Done {
         let _ = ip(pid, &format!("link delete {bridge}\n"));
         return Err(text);
     }
+    let subnets = gateways.iter().filter(|gateway| !gateway.contains(':'));
+    let subnets = subnets.map(|gateway| (*gateway).to_owned()).collect();
     let alone = |gateway: &str| gateway.split('/').next().unwrap_or_default().to_owned();
     let gateways = gateways.into_iter().map(alone).collect();
     let internal = body["Options"]["com.docker.network.internal"] == true;
-    data.networks.insert(id.to_owned(), Network { gateways, internal });
+    data.networks.insert(id.to_owned(), Network { gateways, subnets, internal });
     Ok(json!({}))
 }
 
@@ -140,13 +175,17 @@ fn create_endpoint(
         let mac = format!("02:99:{}:{}:{}:{}", octet(0), octet(2), octet(4), octet(6));
         answer["Interface"]["MacAddress"] = mac.into();
     }
+    let told = given["Address"].as_str().filter(|address| !address.is_empty());
     let own = manners.own.get(data.own).filter(|_| lacks("Address") && lacks("AddressIPv6"));
+    let address = told.or(own.map(String::as_str)).filter(|address| !address.contains(':'));
+    let address = address.and_then(|net| net.split('/').next()).map(str::to_owned);
     if let Some(own) = own {
         let key = if own.contains(':') { "AddressIPv6" } else { "Address" };
         answer["Interface"][key] = own.as_str().into();
         data.own += 1;
     }
-    let endpoint = Endpoint { network: network.to_owned(), joined: false };
+    let endpoint =
+        Endpoint { network: network.to_owned(), joined: false, address, ports: Vec::new() };
     data.endpoints.insert(id.to_owned(), endpoint);
     Ok(answer)
 }

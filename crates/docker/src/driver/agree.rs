@@ -5,6 +5,7 @@ use model::{Bridge, EgressPolicy, Error, Gateway, LinkKind, Mtu, Network, Result
 use super::block::Block;
 use super::option::{DefaultRoute, KindWish, NetworkWish};
 use super::template::{Circumstances, kind_of};
+use crate::remote::said::NetworkSaid;
 
 /// Fails where they differ, with what it is that the network has.
 pub(super) fn agree(
@@ -75,12 +76,13 @@ fn named(kind: &LinkKind) -> &'static str {
     }
 }
 
-/// Only a bridge's packets can be kept inside by this host; elsewhere an internal network is one
-/// without a way out, and what it is made with says so.
+/// Only a bridge's packets can be kept inside by this host, and a plugin was told what its network
+/// is; elsewhere an internal network is one without a way out, and what it is made with says so.
 fn refuse_other_reach(known: &Network, kind: &LinkKind, wish: &NetworkWish) -> Result<()> {
     let firewall = known.wiring.firewall.as_ref();
     let is_internal = match kind {
         LinkKind::Bridge(_) => firewall.is_some_and(|f| f.egress == EgressPolicy::Internal),
+        LinkKind::Remote(link) => NetworkSaid::read(&link.network)?.internal,
         _ => wish.egress == EgressPolicy::Internal && !has_gateway(known),
     };
     if is_internal == (wish.egress == EgressPolicy::Internal) {

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 
 use engine::{Engine, Joining};
 use model::{
-    Alias, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, IpNet, Ipv6Net, Kind,
-    Network, Phase, Place, Publisher, Result, Sandbox, Sysctl,
+    Alias, Attached, Attachment, EgressPolicy, Error, Family, Gateway, Handoff, IfName, IpNet,
+    Ipv6Net, Kind, Network, Phase, Place, Publisher, Result, Route, Sandbox, Sysctl,
 };
 
 use super::endpoint::{PLACEHOLDER, find, identity, unknown};
 use super::network::alias_of;
 use super::template::bridge_of;
 use super::{Sandboxes, Within};
+use crate::remote::ON_LINK;
 use crate::wire::{self, Answer, EndpointRef, Joined, Moved, StaticRoute};
 
 /// What interfaces are called where nobody says.
@@ -177,15 +178,29 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
             IpAddr::V6(v6) => Some(v6),
         }),
         routes: if ours { Vec::new() } else { ways(alias, network, joined) },
-        no_gateway_service: routed && v4.is_none() && v6.is_none() && !is_internal(network),
+        no_gateway_service: match told_by_plugin(network, joined) {
+            Some(attached) => attached.keeps_in,
+            None => routed && v4.is_none() && v6.is_none() && !is_internal(network),
+        },
     })
+}
+
+/// What a Docker plugin of somebody else answered to Join, where the network is one's.
+fn told_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&'a Attached> {
+    match &joined.phase {
+        Phase::Attached(attached) if network.wiring.is_remote() => Some(attached),
+        _ => None,
+    }
 }
 
 /// The routes, and where Docker leads out through its own bridge, which has no IPv6, the way out for
 /// IPv6. It is two halves because engines refuse a default route among the others, and with a
 /// gateway some would not connect the sandbox to their bridge.
 fn ways(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
-    let mut ways = routes(joined);
+    let mut ways = match told_by_plugin(network, joined) {
+        Some(attached) => routes(joined, &attached.routes),
+        None => routes(joined, &joined.routes),
+    };
     if alias.publisher == Publisher::Runtime
         && let Some(router @ IpAddr::V6(_)) = gateway(network, joined, Family::V6)
     {
@@ -203,8 +218,13 @@ const fn half(first: u16) -> IpNet {
 
 /// Where what is for elsewhere goes: to the gateway of the subnet in which the address lies. A
 /// bridge without an address may have a router among its ports. Whoever told the addresses told
-/// the way out too: what we complete has it already.
+/// the way out too: what we complete has it already, except from a Docker plugin, whose gateway is
+/// Docker's to choose.
 fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpAddr> {
+    if let Some(attached) = told_by_plugin(network, joined) {
+        let mut routes = attached.routes.iter();
+        return routes.find(|route| route.dst == family.everything()).and_then(|route| route.via);
+    }
     let first = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
     let usual = first.and_then(|held| held.gateway);
     if network.wiring.chooses_addresses() || network.ipam.asks_over_link() {
@@ -236,22 +256,27 @@ pub(crate) fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
     // Docker puts a number behind it, mostly the one that the user chose.
     let wanted = wanted.map(|name| name.as_str().trim_end_matches(|c: char| c.is_ascii_digit()));
     let prefix = wanted.filter(|prefix| !prefix.is_empty());
-    let prefix = prefix.or(alias.prefix.as_ref().map(IfName::as_str)).unwrap_or(PREFIX);
+    let usual = alias.prefix.as_ref().or(attached.prefix.as_ref());
+    let prefix = prefix.or(usual.map(IfName::as_str)).unwrap_or(PREFIX);
     Ok(Moved { from, prefix: prefix.to_owned() })
 }
 
 /// Never a default route: engines of different versions refuse one in different ways.
-pub(crate) fn routes(joined: &Attachment) -> Vec<StaticRoute> {
-    let routes = joined.routes.iter().filter(|route| route.dst.prefix_len() > 0);
+pub(crate) fn routes(joined: &Attachment, routes: &[Route]) -> Vec<StaticRoute> {
+    let routes = routes.iter().filter(|route| route.dst.prefix_len() > 0);
+    let gateway = |route: &Route| match route.scope {
+        Some(ON_LINK) => None,
+        Some(_) | None => route.via.or_else(|| gateway_towards(joined, route)),
+    };
     routes
-        .map(|route| match route.via.or_else(|| gateway_towards(joined, route)) {
+        .map(|route| match gateway(route) {
             Some(via) => StaticRoute::Via(route.dst, via),
             None => StaticRoute::Connected(route.dst),
         })
         .collect()
 }
 
-fn gateway_towards(joined: &Attachment, route: &model::Route) -> Option<IpAddr> {
+fn gateway_towards(joined: &Attachment, route: &Route) -> Option<IpAddr> {
     let family = Family::of(&route.dst);
     let held = joined.addresses.iter().find(|held| Family::of(&held.address) == family);
     held.and_then(|held| held.gateway)

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use engine::{Engine, OpenPort, Publishing, Siblings};
-use model::{Backend, EgressPolicy, Network, PortMap, Publish, Publisher, Result};
+use model::{Backend, EgressPolicy, Family, Network, PortMap, Publish, Publisher, Result};
 
 use super::endpoint::{find, identity};
 use super::network::alias_of;
@@ -23,6 +23,10 @@ pub(super) fn program(
     let network = engine.network(&alias.network)?;
     if call.ports.bindings.is_empty() {
         engine.unpublish(&id)?;
+        // A plugin of somebody else is told also without ports that it leads the sandbox out.
+        if network.wiring.is_remote() {
+            engine.lead_out(&id, &[Family::V4, Family::V6])?;
+        }
         return Ok(Answer::Done {});
     }
     match alias.publisher {
@@ -59,6 +63,9 @@ pub(crate) fn publishing(
 pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
         engine.unpublish(&id)?;
+        if engine.network(&id.network)?.wiring.is_remote() {
+            engine.lead_out(&id, &[])?;
+        }
     }
     Ok(Answer::Done {})
 }

@@ -27,7 +27,7 @@ pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &wire::Join) -> Res
             Some(IpAddr::V6(v6)) => Some(v6),
             Some(IpAddr::V4(_)) | None => None,
         },
-        routes: if ours { Vec::new() } else { routes(&joined) },
+        routes: if ours { Vec::new() } else { routes(&joined, &joined.routes) },
         no_gateway_service: true,
     };
     Ok(Answer::Joined(Box::new(answer)))

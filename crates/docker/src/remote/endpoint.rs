@@ -123,7 +123,7 @@ impl Remote {
         Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, leads)))
     }
 
-    fn kept(&self, attachment: &Attachment) -> Result<Option<Kept>> {
+    pub(super) fn kept(&self, attachment: &Attachment) -> Result<Option<Kept>> {
         let record = self.ledger.peek(&subject(attachment).key())?;
         let record = record.filter(|record| !record.is_of_another_boot(&self.ledger));
         Ok(record.and_then(|record| record.joined))
@@ -343,7 +343,7 @@ fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) 
     made.routes.extend(said.map(|route| match route.via {
         Some(via) => Route::new(route.dst, Some(via)),
         // Through nobody, where none given would be through the gateway.
-        None => Route { scope: Some(LINK), ..Route::new(route.dst, None) },
+        None => Route { scope: Some(ON_LINK), ..Route::new(route.dst, None) },
     }));
     made.routes.retain(|route| !route.is_default() || leads(Family::of(&route.dst)));
     made.drop_routed();
@@ -354,8 +354,8 @@ fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) 
     made
 }
 
-/// `RT_SCOPE_LINK` of rtnetlink(7).
-const LINK: u8 = 253;
+/// The scope of routes through nobody: `RT_SCOPE_LINK` of rtnetlink(7).
+pub(crate) const ON_LINK: u8 = 253;
 
 fn refuse_owed(page: &Page) -> Result<()> {
     let mut entries = page.record.entries.iter();

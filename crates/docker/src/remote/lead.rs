@@ -10,6 +10,27 @@ use super::said::NetworkSaid;
 use crate::wire::{Call, ProgramConnectivity};
 
 impl Remote {
+    /// The families of which the driver named a gateway when the attachment joined: in these it
+    /// publishes ports.
+    pub fn gateways(&self, attachment: &Attachment) -> Result<Vec<Family>> {
+        Ok(self.kept(attachment)?.map(|kept| kept.gateways()).unwrap_or_default())
+    }
+
+    /// Whether ProgramExternalConnectivity was called, and is not to be revoked.
+    pub fn is_leading(&self, attachment: &Attachment) -> Result<bool> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        let undo = Undo::Revoke(link.driver.clone(), at(attachment, link));
+        let page = self.ledger.find(&subject(attachment).key())?;
+        Ok(page.is_some_and(|page| page.holds(|held| *held == undo)))
+    }
+
+    /// RevokeExternalConnectivity, where it is to be called; as [`Remote::leave`].
+    pub fn revoke(&self, attachment: &Attachment) -> Result<()> {
+        let link = remote_link(attachment.wiring.link.as_ref())?;
+        let undo = Undo::Revoke(link.driver.clone(), at(attachment, link));
+        self.announce(&subject(attachment), |held| *held == undo)
+    }
+
     /// ProgramExternalConnectivity with the ports that the attachment's record publishes, where the
     /// driver gave a gateway of one of these families; RevokeExternalConnectivity, where ports are
     /// published, if there is no such family. On a network that is internal it does nothing.

@@ -38,8 +38,13 @@ pub(super) fn plan(
     let port = port::steps(&veth.host, &bridge.port);
     host.extend(super::pair(veth, &seat, attachment, facts)?);
     host.extend(port);
-    let attached =
-        Attached { interfaces, addresses, routes, dns: attachment.dns.clone(), keeps_in: false };
+    let attached = Attached {
+        interfaces,
+        addresses,
+        routes,
+        dns: attachment.dns.clone(),
+        ..Attached::default()
+    };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 

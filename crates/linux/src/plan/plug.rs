@@ -42,7 +42,7 @@ pub(super) fn plan(
         }
     }
     let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
-    let attached = Attached { interfaces, addresses, routes, dns, keeps_in: false };
+    let attached = Attached { interfaces, addresses, routes, dns, ..Attached::default() };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 

@@ -55,7 +55,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         addresses,
         routes: attachment.routes.clone(),
         dns: attachment.dns.clone(),
-        keeps_in: false,
+        ..Attached::default()
     };
     Ok(Plan { host, sandbox, after, attached })
 }

@@ -65,7 +65,7 @@ fn result(attachment: &Attachment, name: IfName, mac: Option<Mac>, place: Place)
         addresses: attachment.addresses.iter().map(here).collect(),
         routes: attachment.routes.clone(),
         dns: attachment.dns.clone(),
-        keeps_in: false,
+        ..Attached::default()
     };
     Plan { attached, ..Plan::default() }
 }

@@ -69,7 +69,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     let interface = Interface { name: seat.name, mac: birth.mac, mtu: link.mtu, place: seat.place };
     let interfaces = if birth.is_hidden { Vec::new() } else { vec![interface] };
     let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
-    plan.attached = Attached { interfaces, addresses, routes, dns, keeps_in: false };
+    plan.attached = Attached { interfaces, addresses, routes, dns, ..Attached::default() };
     Ok(plan)
 }
 

@@ -1,6 +1,6 @@
 //! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
 
-use model::{Attachment, Backend, Layer, LinkKind, Phase, PortMap, Publish, Reach, Result};
+use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
 
 use super::args::{Output, PortsArgs};
@@ -89,22 +89,11 @@ fn view(map: &PortMap, record: &Attachment, name: &str, by: By<'_>) -> Published
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
         backend: match by {
-            By::Spoke(_) if is_by_plugin(record) => "plugin",
+            By::Spoke(_) if record.is_published_by_plugin() => "plugin",
             By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",
             By::Spoke(Publish { backend: Backend::Iptables, .. }) => "iptables",
             By::Docker => "docker",
         },
-    }
-}
-
-/// Whether the network's plugin maps: it does where it is the way out.
-fn is_by_plugin(record: &Attachment) -> bool {
-    let kind = record.wiring.link.as_ref().map(|link| &link.kind);
-    match &record.phase {
-        Phase::Attached(attached) if matches!(kind, Some(LinkKind::Remote(_))) => {
-            attached.routes.iter().any(model::Route::is_default)
-        }
-        _ => false,
     }
 }
 

@@ -9,7 +9,9 @@ use docker::remote::plugins::Plugins as Carrier;
 use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
-use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result, Route};
+use model::{
+    Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result, Route, Runtime,
+};
 
 use super::{Opened, rest};
 use crate::config::Config;
@@ -81,8 +83,14 @@ impl Plugins {
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
+        let ways = ways_out(&joined.kernel);
         let mut made = linux.attach(&within(joined.kernel))?;
-        if let Some(lead) = &attachment.lead {
+        if leads_by_itself(attachment) {
+            // It is told the ways out, and says with the published ports that one of them is taken.
+            made.routes.retain(|route| !route.is_default());
+            made.routes.extend(ways);
+            look(remote, attachment);
+        } else if let Some(lead) = &attachment.lead {
             // Whoever chooses what leads the sandbox out must know that this one could.
             let ways = remote.leading(attachment, &joined.gateways)?.into_iter();
             let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
@@ -95,7 +103,45 @@ impl Plugins {
         } else {
             Self::lead_by_itself(remote, attachment, &joined.gateways)?;
         }
-        Ok(Attached { keeps_in: joined.keeps_in, ..made })
+        Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
+    }
+
+    /// Ports of an attachment that is there: the plugin's to publish where it named a gateway, as in
+    /// libnetwork, and the kernel's otherwise.
+    pub(super) fn publish(&self, linux: &Linux, ports: &Attachment) -> Result<Attached> {
+        let remote = &self.foreign()?.remote;
+        let joined = link_of(ports);
+        let gateways = remote.gateways(&joined)?;
+        if gateways.is_empty() {
+            return linux.attach(&rest(ports));
+        }
+        remote.lead(&joined, &gateways)?;
+        let made = remote.leading(&joined, &gateways)?;
+        let routes = made.as_ref().map(ways_out).unwrap_or_default();
+        Ok(Attached { addresses: ports.addresses.clone(), routes, ..Attached::default() })
+    }
+
+    /// The same where it may be so already.
+    pub(super) fn publish_again(&self, linux: &Linux, ports: &Attachment) -> Result<bool> {
+        let remote = &self.foreign()?.remote;
+        let joined = link_of(ports);
+        let gateways = remote.gateways(&joined)?;
+        match gateways.is_empty() {
+            true => linux.restore(&rest(ports)),
+            false if remote.is_leading(&joined)? => Ok(false),
+            false => remote.lead(&joined, &gateways).map(|()| true),
+        }
+    }
+
+    /// Whoever publishes them, and whether it still knows: all of it is tried.
+    pub(super) fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
+        let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
+        linux.detach(&rest(ports)).and(revoked)
+    }
+
+    /// Whether the plugin publishes these ports.
+    pub(super) fn publishes(&self, ports: &Attachment) -> Result<bool> {
+        Ok(!self.foreign()?.remote.gateways(&link_of(ports))?.is_empty())
     }
 
     /// Nobody chooses among several: the plugin's own way out is the sandbox's.
@@ -115,6 +161,9 @@ impl Plugins {
         families: &[Family],
     ) -> Result<()> {
         let remote = &self.foreign()?.remote;
+        if leads_by_itself(attachment) {
+            return remote.lead(attachment, families);
+        }
         if let Some(made) = remote.leading(attachment, families)? {
             linux.lead(&within(made), families)?;
         }
@@ -201,6 +250,9 @@ fn look(remote: &Remote, attachment: &Attachment) {
 fn within(mut made: Attachment) -> Attachment {
     // Whether the network is internal is its plugin's to see to.
     made.wiring.firewall = None;
+    if leads_by_itself(&made) {
+        made.routes.retain(|route| !route.is_default());
+    }
     made.drop_routed();
     for family in [Family::V4, Family::V6] {
         let all = family.everything();
@@ -217,6 +269,27 @@ fn within(mut made: Attachment) -> Attachment {
         }
     }
     made
+}
+
+/// Whether its runtime chooses which of a sandbox's networks leads it out, sets the default routes
+/// and names the ports: Docker's controller.
+fn leads_by_itself(attachment: &Attachment) -> bool {
+    attachment.runtime == Runtime::Docker && attachment.lead.is_none()
+}
+
+/// The default routes that the plugin named.
+fn ways_out(joined: &Attachment) -> Vec<Route> {
+    joined.routes.iter().filter(|route| route.is_default()).cloned().collect()
+}
+
+/// The link that these ports are of, as a plugin knows it, with the ports.
+fn link_of(ports: &Attachment) -> Attachment {
+    Attachment { layer: Layer::Link, ..ports.clone() }
+}
+
+/// Whether the record is that of ports which are published for a link of such a network.
+pub(super) fn is_ports(attachment: &Attachment) -> bool {
+    attachment.layer == Layer::Publish && is_remote(attachment.wiring.link.as_ref())
 }
 
 /// Whether the record is that of such a network's link.

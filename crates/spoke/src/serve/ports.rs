@@ -158,7 +158,8 @@ fn family_of(address: IpAddr) -> Family {
 /// What a record publishes, in the families that it has addresses of.
 fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted)> {
     let is_complete = matches!(record.phase, Phase::Attached(_));
-    let Some(publish) = record.wiring.publish.as_ref().filter(|_| is_complete) else {
+    let is_ours = is_complete && !record.is_published_by_plugin();
+    let Some(publish) = record.wiring.publish.as_ref().filter(|_| is_ours) else {
         return Vec::new();
     };
     let families = [Family::V4, Family::V6].into_iter().filter(|f| record.first(*f).is_some());

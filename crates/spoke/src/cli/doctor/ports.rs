@@ -7,8 +7,10 @@ use super::Check;
 
 /// Ports that a process of this host listens on, although they lead to a container.
 pub(super) fn checks(world: &World, attachments: &[Attachment]) -> Vec<Check> {
-    let complete = attachments.iter().filter(|it| matches!(it.phase, Phase::Attached(_)));
-    complete.flat_map(|record| of(world, record)).collect()
+    // A plugin may serve its ports with a process that listens.
+    let is_ours =
+        |it: &&Attachment| matches!(it.phase, Phase::Attached(_)) && !it.is_published_by_plugin();
+    attachments.iter().filter(is_ours).flat_map(|record| of(world, record)).collect()
 }
 
 fn of(world: &World, record: &Attachment) -> Vec<Check> {
