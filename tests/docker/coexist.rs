@@ -11,7 +11,7 @@ const PAGES: &str = "sh -c 'httpd -p 80 -h /www; httpd -p 81 -h /www; exec sleep
 /// Whether a container is answered at a port.
 fn gets(bed: &Bed, from: &str, host: &str, port: u16) -> bool {
     let ask = format!("{GET} | timeout 2 nc {host} {port}");
-    bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("200 OK")
+    bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("HTTP/1")
 }
 
 /// Waits until a container serves both pages.
@@ -31,7 +31,8 @@ fn dockers_networks_stay_dockers(release: Release) {
     bed.docker(&format!("run -d --name inside --network shut busybox {PAGES}"));
     bed.docker(&format!("run -d --name served --network open -p 18600:80 busybox {PAGES}"));
     bed.run("--name one --network ours");
-    let gets = |host: &str, port| gets(&bed, "one", host, port);
+    let from = |name: &str, host: &str, port| gets(&bed, name, host, port);
+    let gets = |host: &str, port| from("one", host, port);
     let (inside, served) = (bed.address("inside", "shut"), bed.address("served", "open"));
     for name in ["served", "inside"] {
         listens(&bed, name);
@@ -51,6 +52,17 @@ fn dockers_networks_stay_dockers(release: Release) {
     bed.world().sh("iptables -A DOCKER-USER -p tcp -j DROP");
     assert!(!gets("10.82.0.1", 18600), "what the administrator drops");
     bed.world().sh("iptables -F DOCKER-USER; iptables -A DOCKER-USER -j RETURN");
+    // Docker's containers have of ours what others have: what is published.
+    bed.docker(&format!("run -d --name own --network ours -p 18601:80 busybox {PAGES}"));
+    listens(&bed, "own");
+    let own = bed.address("own", "ours");
+    for host in ["172.31.0.1", "172.17.0.1", "10.82.0.1"] {
+        assert!(from("served", host, 18601), "at {host}\n{}", rules());
+    }
+    assert!(!from("served", &own, 81), "what is not published");
+    assert!(!from("served", &own, 80), "around what is published");
+    assert!(gets(&own, 81), "its own network");
+    bed.remove("own");
     let ours = bed.world().sh("iptables -S | grep -cw spoke");
     assert!(ours.trim().parse::<u32>().expect("a number") <= 5, "{ours} rules for one network");
     bed.remove("one inside served late");
@@ -91,6 +103,10 @@ fn both_modes_promise_the_same(release: Release) {
             let (name, network) = (format!("c{to}"), format!("n{to}"));
             bed.no_ping(&from_name, &bed.address(&name, &network));
             bed.no_ping(&from_name, &bed.end(&name, &network, "GlobalIPv6Address"));
+            for host in ["192.0.2.1", "172.17.0.1", "10.83.3.1"] {
+                let port = 18700 + to;
+                assert!(gets(&bed, &from_name, host, port), "{from_name} to {host}:{port}");
+            }
         }
         bed.asked("lan", "192.0.2.1", 18700 + from);
     }

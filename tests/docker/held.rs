@@ -27,6 +27,9 @@ fn everybody_sees_published_ports(release: Release) {
         // Packets do not come to the sockets.
         bed.asked("", "127.0.0.1", 8700);
         bed.asked("", "10.84.0.1", 8700);
+        // Nobody can answer there: a client of localhost goes on at once.
+        let six = bed.world().sh("timeout 5 bash -c 'exec 3<>/dev/tcp/::1/8700' 2>&1 || true");
+        assert!(six.contains("refused"), "{six}");
         if life == 0 {
             bed.serve.kill();
             bed.serve = Serve::start(bed.engine.world(), &[]);

@@ -1,6 +1,7 @@
 //! The rules of the table, statement for statement what `ruleset.nft` says.
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 
 use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
@@ -19,7 +20,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),
-        ("output", vec![to_this_host()]),
+        ("output", vec![to_loopback(), to_this_host()]),
         ("publish", publish()),
         ("postrouting", postrouting()),
         ("published", published()),
@@ -68,6 +69,13 @@ fn to_this_host() -> Steps {
     ]
 }
 
+fn to_loopback() -> Steps {
+    let mut steps = Ip::V6.only().to_vec();
+    let address = Ipv6Addr::LOCALHOST.octets().to_vec();
+    steps.extend([Ip::V6.destination(), Expression::Equal(R, Cow::Owned(address))]);
+    ending(steps, RETURN)
+}
+
 /// `RTN_LOCAL` (`linux/rtnetlink.h`).
 const RTN_LOCAL: u32 = 2;
 
@@ -102,7 +110,7 @@ fn postrouting() -> Vec<Steps> {
         ending(steps, Expression::Masquerade)
     };
     vec![
-        translated("published"),
+        translated(Expression::Verdict(Verdict::Jump("published"))),
         home(Ip::V4),
         home(Ip::V6),
         routed(Ip::V4),
@@ -113,12 +121,12 @@ fn postrouting() -> Vec<Steps> {
 }
 
 /// What was sent to a published port.
-fn translated(chain: &'static str) -> Steps {
+fn translated(then: Expression<'static>) -> Steps {
     vec![
         Expression::Conntrack(Conntrack::Status, R),
         Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
         Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
-        Expression::Verdict(Verdict::Jump(chain)),
+        then,
     ]
 }
 
@@ -150,11 +158,17 @@ fn forward() -> Vec<Steps> {
         Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
         ACCEPT,
     ];
-    let closed = |ip: Ip, sets: &[Set<'static>; 2]| {
-        let policed = [Expression::Meta(Meta::InputName, R), Expression::In(POLICED.name, R)];
-        let mut steps = policed.to_vec();
+    let closed = |from: Steps, ip: Ip, sets: &[Set<'static>; 2]| {
+        let mut steps = from;
         steps.extend(ip.behind(Meta::OutputName, ip.destination(), sets));
         ending(steps, DROP)
+    };
+    let policed = || vec![Expression::Meta(Meta::InputName, R), Expression::In(POLICED.name, R)];
+    let other_bridge = || {
+        let kind = Expression::Equal(R, Cow::Borrowed(b"bridge\0\0\0\0\0\0\0\0\0\0"));
+        let mut steps = vec![Expression::Meta(Meta::InputKind, R), kind];
+        steps.extend(not_ours());
+        steps
     };
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.destination(), &GUARDED), ACCEPT);
     let internal = |interface: Meta| {
@@ -165,14 +179,25 @@ fn forward() -> Vec<Steps> {
         internal(Meta::InputName),
         internal(Meta::OutputName),
         known,
-        translated("reach"),
-        closed(Ip::V4, &ISOLATED),
-        closed(Ip::V6, &ISOLATED),
+        translated(Expression::Verdict(Verdict::Jump("reach"))),
+        closed(policed(), Ip::V4, &ISOLATED),
+        closed(policed(), Ip::V6, &ISOLATED),
+        translated(ACCEPT),
         own(Ip::V4),
         own(Ip::V6),
-        closed(Ip::V4, &GUARDED),
-        closed(Ip::V6, &GUARDED),
+        closed(policed(), Ip::V4, &GUARDED),
+        closed(policed(), Ip::V6, &GUARDED),
+        closed(other_bridge(), Ip::V4, &ISOLATED),
+        closed(other_bridge(), Ip::V6, &ISOLATED),
+        closed(other_bridge(), Ip::V4, &GUARDED),
+        closed(other_bridge(), Ip::V6, &GUARDED),
     ]
+}
+
+/// What came in by an interface that we did not make.
+fn not_ours() -> [Expression<'static>; 2] {
+    let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
+    [Expression::Meta(Meta::InputGroup, R), ours]
 }
 
 fn internals() -> Vec<Steps> {
@@ -194,8 +219,7 @@ fn reach() -> Vec<Steps> {
     };
     let local = |ip: Ip| {
         let mut steps = ip.alone(ip.destination(), &LOCAL_ONLY);
-        let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
-        steps.extend([Expression::Meta(Meta::InputGroup, R), ours]);
+        steps.extend(not_ours());
         ending(steps, DROP)
     };
     vec![

@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_3";
+const STAMP: &str = "ruleset_4";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 

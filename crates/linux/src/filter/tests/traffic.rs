@@ -194,6 +194,8 @@ fn the_host_reaches_published_ports() {
     assert_eq!(host.tcp("192.0.2.1", 8080), "first 192.0.2.1");
     assert_eq!(host.tcp("2001:db8:2::1", 8080), "first 2001:db8:2::1");
     assert_eq!(host.tcp("198.51.100.2", 8080), "server 198.51.100.1", "not on this host");
+    let refused = host.run("timeout 5 bash -c 'exec 3<>/dev/tcp/::1/8080' 2>&1 || true");
+    assert!(refused.contains("refused"), "{refused}");
 }
 
 #[test]
@@ -313,7 +315,8 @@ fn bridges_with_a_policy_are_apart() {
     };
     world.attach(2, &published(), guard);
     world.attach(3, &[], guard);
-    assert_eq!(world.other.tcp("10.1.0.2", 80), "first 10.2.0.2", "no policy yet");
+    assert_eq!(world.other.tcp("10.1.0.2", 80), "", "a bridge of somebody else");
+    assert_eq!(world.other.tcp("10.2.0.1", 8080), "first 10.2.0.2", "published");
     let mut other = Elements::new("other".parse().unwrap());
     for address in ["10.2.0.2", "fd00:2::2"] {
         other.ingress(IngressPolicy::SameBridge, &br(2), address.parse().unwrap());
@@ -324,7 +327,9 @@ fn bridges_with_a_policy_are_apart() {
         assert_eq!(world.other.tcp(near, 80), "");
         assert_ne!(world.second.tcp(near, 80), "", "the same bridge");
     }
-    assert_eq!(world.other.tcp("10.2.0.1", 8080), "", "published or not");
+    for host in ["10.2.0.1", "192.0.2.1", "2001:db8:2::1", "fd00:1::1"] {
+        assert!(world.other.tcp(host, 8080).starts_with("first "), "published at {host}");
+    }
     assert_eq!(world.client.tcp("192.0.2.1", 8080), "first 192.0.2.2");
     assert_eq!(world.second.tcp("192.0.2.1", 8080), "first 10.1.0.1");
     assert_eq!(world.first.tcp("198.51.100.2", 80), "server 198.51.100.1");
