@@ -7,6 +7,7 @@
 mod bed;
 mod del;
 mod each;
+mod files;
 mod orphans;
 mod painful;
 mod protocol;

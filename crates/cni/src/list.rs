@@ -36,11 +36,7 @@ pub fn declared(directory: &Path) -> Vec<Declared> {
 
 /// The JSON object in a small file.
 pub(crate) fn read_object(path: &Path) -> Option<Map<String, Value>> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return None;
-    }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&file::read(path, LARGEST).ok()?).ok()
 }
 
 /// Podman's `subnets` and `network_interface`; CNI's `ipam` in each plugin, or of the only one.

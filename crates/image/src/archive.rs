@@ -21,7 +21,7 @@ use table::Table;
 /// When it is none, or has no such image, or not only one.
 pub(crate) fn pull(pull: &Pull<'_>, path: &Path, tag: Option<&str>) -> Result<Pulled> {
     let doing = |error: Error| error.context(path.display());
-    let file = File::open(path).map_err(|error| doing(Error::os("opening it", error)))?;
+    let file = file::open(path).map_err(|error| doing(file::failed("opening it", error)))?;
     take(pull, file, &path.display().to_string(), tag).map_err(doing)
 }
 

@@ -43,8 +43,8 @@ impl Layout<'_> {
     }
 
     fn file(&self, path: &Path) -> Result<File> {
-        File::open(self.path.join(path))
-            .map_err(|error| Error::os(format!("opening its {}", path.display()), error))
+        file::open(&self.path.join(path))
+            .map_err(|error| file::failed(format!("opening its {}", path.display()), error))
     }
 }
 

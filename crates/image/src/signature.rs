@@ -12,8 +12,6 @@ mod public;
 mod said;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 
 use model::{Error, Kind, Result};
@@ -53,9 +51,9 @@ impl Ring {
         let mut ring = Self::default();
         for path in files {
             let at = |error: Error| error.context(format!("key file {}", path.display()));
-            let mut bytes = Vec::new();
-            let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-            read.map_err(|error| Error::os(format!("reading key file {}", path.display()), error))?;
+            let failed =
+                |error| file::failed(format!("reading key file {}", path.display()), error);
+            let bytes = file::read(path, LONGEST).map_err(failed)?;
             ring.add(&bytes, now).map_err(at)?;
         }
         Ok(ring)

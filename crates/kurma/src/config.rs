@@ -6,8 +6,6 @@
 mod grant;
 mod network;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use model::{Error, Kind, Result, text};
@@ -88,18 +86,13 @@ impl PodNetworks {
     /// [`Kind::Invalid`] where it is neither JSON nor YAML, or holds no list of networks where it
     /// should; [`Kind::Denied`] and [`Kind::Kernel`] where it cannot be read.
     pub fn load(path: &Path) -> Result<Self> {
-        let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
-        let file = match File::open(path) {
+        let failed = |cause| file::failed(format!("reading {}", path.display()), cause);
+        let text = match file::text(path, LONGEST) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            file => file.map_err(failed)?,
+            text => text.map_err(failed)?,
         };
-        let mut text = String::new();
-        file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() as u64 > LONGEST {
-            return Err(Error::invalid(format!("{} is larger than 1 MiB", path.display())));
-        }
         Self::read(&text, &path.display().to_string())
     }
 

@@ -182,11 +182,7 @@ fn keep(path: &Path, before: &Before) -> Result<()> {
 
 /// What is no regular file, or too large, or cannot be read restores nothing.
 fn kept(path: &Path) -> Option<Before> {
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return None;
-    }
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&file::read(path, LARGEST).ok()?).ok()
 }
 
 #[cfg(test)]

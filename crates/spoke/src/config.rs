@@ -94,17 +94,12 @@ impl Config {
     /// Reads the file at `path`, or gives the defaults where there is none.
     fn read(path: &std::path::Path) -> Result<Self> {
         let doing = || format!("reading the configuration {}", path.display());
-        match std::fs::metadata(path) {
-            Ok(metadata) if metadata.len() > LARGEST => {
-                return Err(Error::invalid("it is larger than 1 MiB").context(doing()));
-            }
-            Ok(_) => {}
+        let text = match file::text(path, LARGEST) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            Err(error) => return Err(Error::os(doing(), error)),
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| Error::os(doing(), error))?;
+            text => text.map_err(|error| file::failed(doing(), error))?,
+        };
         Self::parse(&text).map_err(|error| error.context(doing()))
     }
 

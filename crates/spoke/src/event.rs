@@ -1,9 +1,9 @@
 //! What happens on this host, as the daemon tells it: one JSON object a line in a file that
 //! everybody who may read it can follow.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -233,7 +233,7 @@ impl EventFile {
         if let Some(parent) = self.path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         }
-        OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)
+        file::append(&self.path, 0o600)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `tuning`: sysctls and attributes of the container's interface, chained behind a main plugin.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -80,16 +79,19 @@ fn sysctl(key: &str, value: String, ifname: &IfName) -> Result<Sysctl> {
     }
 }
 
+/// A longer allowlist is refused, in bytes.
+const LONGEST: u64 = 1 << 20;
+
 /// The reference reads the allowlist as one regular expression per line; without the file
 /// everything is allowed.
 fn refuse_unlisted(wanted: &[(String, String)], allowlist: &Path) -> Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let text = match fs::read_to_string(allowlist) {
+    let text = match file::text(allowlist, LONGEST) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::os(format!("reading {}", allowlist.display()), error)),
+        Err(error) => return Err(file::failed(format!("reading {}", allowlist.display()), error)),
     };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut patterns = Vec::with_capacity(lines.len());

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
@@ -109,16 +109,9 @@ fn files(directory: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// At most so much that it is refused as too long; a pipe is not waited for.
-fn read(file: &Path) -> Result<Vec<u8>> {
-    let failed = |cause| Error::os(format!("error reading {}", file.display()), cause);
-    if !fs::metadata(file).map_err(failed)?.is_file() {
-        return Err(Error::invalid(format!("error reading {}: it is no file", file.display())));
-    }
-    let mut text = Vec::new();
-    let open = fs::File::open(file).map_err(failed)?;
-    open.take(LONGEST + 1).read_to_end(&mut text).map_err(failed)?;
-    Ok(text)
+fn read(path: &Path) -> Result<Vec<u8>> {
+    file::read(path, LONGEST)
+        .map_err(|cause| file::failed(format!("error reading {}", path.display()), cause))
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! A resolver's configuration in a file (resolv.conf(5)), for `resolvConf` of `host-local`.
 
-use std::fs::File;
-use std::io::Read;
+use std::path::Path;
 
-use model::{Dns, Error, Result};
+use model::{Dns, Result};
 
-/// Longer files are cut off here, in bytes.
+/// Longer files are refused, in bytes.
 const LONGEST: u64 = 1 << 16;
 
 /// What the file says.
 pub(super) fn read(path: &str) -> Result<Dns> {
-    let failed = |cause| Error::os(format!("open {path}, the \"ipam.resolvConf\""), cause);
-    let mut text = Vec::new();
-    File::open(path).map_err(failed)?.take(LONGEST).read_to_end(&mut text).map_err(failed)?;
+    let doing = || format!("open {path}, the \"ipam.resolvConf\"");
+    let text =
+        file::read(Path::new(path), LONGEST).map_err(|cause| file::failed(doing(), cause))?;
     Ok(parse(&String::from_utf8_lossy(&text)))
 }
 
@@ -48,6 +47,10 @@ mod tests {
             (vec!["a".into(), "b".into()], vec!["x".into(), "y".into()])
         );
         assert_eq!(dns.domain.as_deref(), Some("d"));
+        for (path, what) in [("/dev/zero", "a device"), ("/", "a directory")] {
+            let refused = read(path).unwrap_err().to_string();
+            assert!(refused.contains(path) && refused.contains(what), "{refused}");
+        }
         assert_eq!(read("/nonexistent").unwrap_err().kind(), model::Kind::Kernel);
     }
 }

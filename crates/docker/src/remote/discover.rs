@@ -1,8 +1,8 @@
 //! Which plugins are installed, and where they serve (moby `pkg/plugins/discovery.go`).
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -164,10 +164,8 @@ impl Installed {
     }
 
     fn describe(&mut self) -> Result<()> {
-        let mut text = String::new();
-        let failed = |error| Error::os("reading the plugin's description", error);
-        let file = File::open(&self.place).map_err(failed)?;
-        file.take(LONGEST).read_to_string(&mut text).map_err(failed)?;
+        let failed = |error| file::failed("reading the plugin's description", error);
+        let text = file::text(&self.place, LONGEST).map_err(failed)?;
         if self.place.extension().is_some_and(|kind| kind == "spec") {
             return self.lead_to(Url::read(&text)?, None);
         }

@@ -132,9 +132,9 @@ fn relative(from: &Path, to: &str) -> Result<String> {
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| reading(path, error))
+    file::open(path).map_err(|error| reading(path, error))
 }
 
 fn reading(path: &Path, error: std::io::Error) -> Error {
-    Error::os(format!("reading {}", path.display()), error)
+    file::failed(format!("reading {}", path.display()), error)
 }

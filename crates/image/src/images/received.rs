@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::{Error, Kind, Result};
@@ -12,8 +11,6 @@ use super::trust::Trust;
 use crate::aci::{self, Manifest, Unpacked};
 use crate::{AppName, Digest, Limits, Locator};
 
-/// `O_NONBLOCK`: a pipe of that name would be waited for.
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// A signed image is checked as a whole in memory: more than this it may not be, in bytes.
 const LONGEST_SIGNED: u64 = 256 << 20;
 
@@ -56,17 +53,10 @@ impl Received<'_> {
 
 /// Opens an image's file, and waits for nobody to write into it.
 pub(super) fn open(path: &Path) -> Result<File> {
-    let named = |what: &str| format!("{what} {}", path.display());
-    let options = File::options().read(true).custom_flags(NONBLOCK).open(path);
-    let file = options.map_err(|error| match error.kind() {
+    file::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("{} is not there", path.display())),
-        _ => Error::os(named("opening"), error),
-    })?;
-    let metadata = file.metadata().map_err(|error| Error::os(named("looking at"), error))?;
-    match metadata.is_file() {
-        true => Ok(file),
-        false => Err(Error::invalid(format!("{} is no file", path.display()))),
-    }
+        _ => file::failed(format!("opening {}", path.display()), error),
+    })
 }
 
 /// All of a file whose signature is to be checked.

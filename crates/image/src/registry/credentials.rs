@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -155,14 +153,7 @@ fn normal(key: &str) -> &str {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
-        .map_err(|error| Error::os("it cannot be opened", error))?;
-    match u64::try_from(text.len()).is_ok_and(|length| length <= LONGEST) {
-        true => Ok(text),
-        false => Err(Error::invalid("it is longer than 1 MiB")),
-    }
+    file::read(path, LONGEST).map_err(|error| file::failed("it cannot be read", error))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Where settings come from: `kuryr.conf`, `clouds.yaml`, the environment, and what is said
 //! otherwise.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
@@ -204,15 +203,12 @@ fn document(path: &Path) -> Result<Option<Value>> {
 
 /// A file's text; none where there is none.
 fn file(path: &Path) -> Result<Option<String>> {
-    let doing = || format!("reading {}", path.display());
-    let mut text = String::new();
-    match std::fs::File::open(path) {
-        Ok(file) => file.take(LARGEST + 1).read_to_string(&mut text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => Err(error),
+    match file::text(path, LARGEST) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        text => text
+            .map(Some)
+            .map_err(|error| file::failed(format!("reading {}", path.display()), error)),
     }
-    .map_err(|error| Error::os(doing(), error))?;
-    Ok(Some(text))
 }
 
 /// Puts `more` over `whole`, mapping by mapping.

@@ -337,10 +337,8 @@ fn why(cause: &ureq::Error) -> String {
 
 fn authorities_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
     let doing = || format!("reading the authorities {}", path.display());
-    let mut pem = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST_AUTHORITIES).read_to_end(&mut pem))
-        .map_err(|error| Error::os(doing(), error))?;
+    let pem =
+        file::read(path, LARGEST_AUTHORITIES).map_err(|error| file::failed(doing(), error))?;
     let found = ureq::tls::parse_pem(&pem).filter_map(|item| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
         _ => None,

@@ -94,7 +94,7 @@ struct Tail {
 
 impl Tail {
     fn open(path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
+        let file = file::open(path)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
         Ok(Self { reader: BufReader::new(file), identity, read: 0 })

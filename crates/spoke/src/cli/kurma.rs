@@ -23,6 +23,9 @@ use args::KurmaCommand;
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";
 
+/// A longer resolver file says nothing, in bytes.
+const LONGEST_RESOLVER: u64 = 1 << 16;
+
 pub(super) fn run(command: &KurmaCommand, output: Output, world: &World) -> Result<Answer> {
     match command {
         KurmaCommand::Validate { file } => validate(file.as_deref(), output, world),
@@ -111,7 +114,7 @@ fn down(plugins: &NetworkingPod, names: &[Name]) -> Result<Answer> {
 
 fn resolv(pods: &Pods<'_>, uuid: &PodId, world: &World) -> Result<Answer> {
     let record = pods.get(uuid)?;
-    let host = std::fs::read_to_string(world.root.join(RESOLVER)).unwrap_or_default();
+    let host = file::text(&world.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
     Ok(Answer::text(metadata::resolv(&record, &host)))
 }
 

@@ -14,6 +14,9 @@ use super::output::render;
 use super::table::Table;
 use super::{Answer, FOUND, World};
 
+/// A larger file is refused, in bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// What belongs together, and the command that installs it.
 pub(super) struct Set<'a> {
     /// `spoke …`, before `install` and `uninstall`.
@@ -209,11 +212,11 @@ impl Unit {
 
     fn state(&self, directory: &Path) -> Result<State> {
         let path = self.path(directory);
-        let there = match fs::read_to_string(&path) {
+        let there = match file::text(&path, LARGEST) {
             Ok(there) => there,
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(State::Missing),
             Err(cause) if cause.kind() == ErrorKind::InvalidData => return Ok(State::Foreign),
-            Err(cause) => return Err(Error::os(format!("reading {}", path.display()), cause)),
+            Err(cause) => return Err(file::failed(format!("reading {}", path.display()), cause)),
         };
         let body = there.strip_prefix(&self.mark).and_then(|rest| rest.split_once('\n'));
         Ok(match body {

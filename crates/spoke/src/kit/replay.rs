@@ -1,6 +1,5 @@
 //! A trace again: as the plugin, for an engine; or as the engine, for a plugin.
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,11 +31,8 @@ pub(crate) struct Difference {
 }
 
 fn read(trace: &Path) -> Result<Vec<Tap>> {
-    let failed = |cause| Error::os(format!("reading {}", trace.display()), cause);
-    if fs::metadata(trace).map_err(failed)?.len() > LARGEST {
-        return Err(Error::invalid(format!("{} is larger than a trace", trace.display())));
-    }
-    let text = fs::read_to_string(trace).map_err(failed)?;
+    let failed = |cause| file::failed(format!("reading {}", trace.display()), cause);
+    let text = file::text(trace, LARGEST).map_err(failed)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let tap = |(number, line): (usize, &str)| {
         serde_json::from_str(line)

@@ -31,6 +31,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Which hosts plugins were told of, below the runtime directory.
 const TOLD: &str = "remote.hosts";
 
+/// A larger file is refused, in bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// What this thread knows.
 struct Keeper<'a> {
     daemon: &'a Daemon,
@@ -208,11 +211,11 @@ impl Keeper<'_> {
     fn remember_hosts(&mut self) {
         let config = self.daemon.worlds.config();
         let path = config.store.runtime.join(TOLD);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match file::text(&path, LARGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             Err(error) => {
-                let error = Error::os(format!("reading {}", path.display()), error);
+                let error = file::failed(format!("reading {}", path.display()), error);
                 self.daemon.journal.failed("remembering hosts", &error);
                 String::new()
             }

@@ -53,12 +53,8 @@ pub(super) fn tls(tcp: &TcpConfig) -> Result<Tls> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let doing = || format!("reading {}", path.display());
-    let file = fs::metadata(path).map_err(|cause| Error::os(doing(), cause))?;
-    if file.len() > LARGEST {
-        return Err(Error::invalid("it is larger than 1 MiB").context(doing()));
-    }
-    fs::read(path).map_err(|cause| Error::os(doing(), cause))
+    file::read(path, LARGEST)
+        .map_err(|cause| file::failed(format!("reading {}", path.display()), cause))
 }
 
 impl Spec {

@@ -1,8 +1,6 @@
 //! Whom we trust, and who we say that we are (moby `pkg/plugins`, go-connections `tlsconfig`).
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,15 +116,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>> {
-    let failed = |error| Error::os(format!("reading {}", path.display()), error);
-    let mut pem = Vec::new();
-    // A pipe would be waited for.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(Error::invalid(format!("{} is no file", path.display())));
-    }
-    let file = File::open(path).map_err(failed)?;
-    file.take(LONGEST_PEM).read_to_end(&mut pem).map_err(failed)?;
-    Ok(pem)
+    file::read(path, LONGEST_PEM)
+        .map_err(|error| file::failed(format!("reading {}", path.display()), error))
 }
 
 fn unusable(path: &Path) -> Error {
@@ -197,6 +188,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(certificates(&path).unwrap_err().to_string().contains("is no file"));
+        assert!(certificates(&path).unwrap_err().to_string().contains("a FIFO"));
     }
 }

@@ -68,8 +68,8 @@ fn refuse_filled(directory: &Path) -> Result<()> {
 /// There is nothing in the plugin's root that could load the program.
 fn refuse_dynamic(program: &Path) -> Result<()> {
     let mut head = Vec::new();
-    let read = fs::File::open(program).and_then(|file| file.take(4096).read_to_end(&mut head));
-    read.map_err(|cause| Error::os(format!("reading {}", program.display()), cause))?;
+    let read = file::open(program).and_then(|file| file.take(4096).read_to_end(&mut head));
+    read.map_err(|cause| file::failed(format!("reading {}", program.display()), cause))?;
     match head.windows(INTERPRETED.len()).any(|window| window == INTERPRETED) {
         false => Ok(()),
         true => Err(Error::unsupported(format!(

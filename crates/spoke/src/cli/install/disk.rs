@@ -97,15 +97,12 @@ impl Directory {
 
     pub(super) fn manifest(&self) -> Result<Option<Manifest>> {
         let path = self.path.join(MANIFEST);
-        match fs::metadata(&path) {
+        let text = match file::read(&path, LARGEST) {
             Err(cause) if is_absent(&cause) => return Ok(None),
-            Err(cause) => return Err(failed("reading", &path, cause)),
-            Ok(there) if there.len() > LARGEST => {
-                return Err(Error::invalid(format!("{} is not ours: too large", path.display())));
-            }
-            Ok(_) => {}
-        }
-        let text = fs::read(&path).map_err(|cause| failed("reading", &path, cause))?;
+            text => text.map_err(|cause| {
+                file::failed(format!("reading {}, which is not ours", path.display()), cause)
+            })?,
+        };
         serde_json::from_slice(&text).map(Some).map_err(|cause| {
             Error::invalid(format!("{} is not what Spoke wrote", path.display())).because(cause)
         })

@@ -27,6 +27,9 @@ const NAME: &str = "50-spoke.conf";
 
 const MARK: &str = "# Written by `spoke podman install`.";
 
+/// A larger file is refused, in bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// What the files of a host say together.
 #[derive(Debug)]
 pub(super) struct ContainersConf {
@@ -94,11 +97,11 @@ impl Said {
 }
 
 fn said(path: &Path) -> Result<Option<Said>> {
-    let text = match fs::read_to_string(path) {
+    let text = match file::text(path, LARGEST) {
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
             return Ok(None);
         }
-        text => text.map_err(|cause| Error::os(format!("reading {}", path.display()), cause))?,
+        text => text.map_err(|cause| file::failed(format!("reading {}", path.display()), cause))?,
     };
     Ok(parse(&text))
 }

@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 use super::super::run::Vars;
 use super::CniWish;
 
+/// A larger file is refused, in bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// What is beside name, type and addresses; `true` for those that only change what another made.
 const TYPES: [(&str, bool, &str); 12] = [
     ("bridge", false, r#""bridge":"kit0","isGateway":true,"ipMasq":true,"ipam":$"#),
@@ -72,8 +75,8 @@ pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
 
 /// Somebody's own configuration, without what the kit says.
 fn given(path: &Path) -> Result<String> {
-    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
-    let text = std::fs::read(path).map_err(failed)?;
+    let failed = |cause| file::failed(format!("reading {}", path.display()), cause);
+    let text = file::read(path, LARGEST).map_err(failed)?;
     let unreadable = || Error::invalid(format!("{} is no JSON object", path.display()));
     let mut map: Map<String, Value> = serde_json::from_slice(&text).map_err(|_| unreadable())?;
     for ours in ["cniVersion", "name", "type", "prevResult"] {
