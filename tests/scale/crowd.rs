@@ -92,6 +92,20 @@ fn sixty_four_at_once() {
     at_once(64);
 }
 
+/// Networks for which Spoke chooses the subnets: who loses one to another chooses again.
+#[test]
+fn a_hundred_networks_at_once() {
+    const ALL: &str = "for n in $(seq 100); do
+        (/opt/cni/bin/spoke network create n$n >/dev/null 2>/run/said.$n || cat /run/said.$n) &
+        done; wait; rm /run/said.*";
+    let world = World::new(&Plugins::subject());
+    assert_eq!(world.sh(ALL), "", "somebody got none");
+    let listed = world.sh("/opt/cni/bin/spoke network ls -o json");
+    let listed: Vec<Value> = serde_json::from_str(&listed).expect("a list");
+    let subnets: BTreeSet<_> = listed.iter().map(|it| it["subnets"].to_string()).collect();
+    assert_eq!(subnets.len(), 100, "{subnets:?}");
+}
+
 /// Some come while others go.
 #[test]
 fn coming_and_going() {

@@ -21,6 +21,9 @@ pub struct Occupancy {
     pub avoided: Vec<IpNet>,
     /// Which unique local IPv6 addresses are this host's (RFC 4193 §3.2, the global id).
     pub site: [u8; 5],
+    /// How many free subnets are left to others that look for one at the same time: whoever lost a
+    /// race for the first does not run for the same one again as everybody else who lost it.
+    pub passed_over: usize,
 }
 
 impl Occupancy {
@@ -41,7 +44,7 @@ impl Occupancy {
         )))
     }
 
-    /// The first free subnet of this size. Fails with `Exhausted` where there is none, and with
+    /// The first free subnet of this size that is not passed over. Fails with `Exhausted` where there is none, and with
     /// `Invalid` where there can be none.
     pub fn choose(&self, family: Family, prefix_len: Option<u8>) -> Result<IpNet> {
         let size = prefix_len.unwrap_or_else(|| usual(family));
@@ -55,7 +58,8 @@ impl Occupancy {
                  from {from} to {to}"
             )));
         }
-        self.free(family, prefix_len).next().ok_or_else(|| {
+        let free = || self.free(family, prefix_len);
+        free().nth(self.passed_over).or_else(|| free().next()).ok_or_else(|| {
             Error::exhausted(format!(
                 "no /{size} of the private addresses is free on this host; give the subnet itself"
             ))
@@ -169,7 +173,7 @@ mod tests {
             .iter()
             .map(|net| Occupied { net: net.parse().unwrap(), by: format!("network of {net}") })
             .collect();
-        Occupancy { refused, avoided: Vec::new(), site: *b"spoke" }
+        Occupancy { refused, avoided: Vec::new(), site: *b"spoke", passed_over: 0 }
     }
 
     fn first(nets: &[&str], family: Family, size: Option<u8>) -> String {

@@ -60,6 +60,18 @@ impl Taken {
     }
 }
 
+/// Refuses a port of a protocol that this kernel does not speak.
+pub(crate) fn refuse_unspoken(map: &PortMap) -> Result<()> {
+    if map.protocol == Protocol::Tcp || probe::has(map.protocol) {
+        return Ok(());
+    }
+    let (port, protocol) = (map.host_port, map.protocol);
+    Err(Error::unsupported(format!(
+        "host port {port}/{protocol}: this kernel has no {protocol}; load its module, or do not \
+         publish the port"
+    )))
+}
+
 /// Refuses a port that a process of this host listens on.
 pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {

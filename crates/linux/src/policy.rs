@@ -30,11 +30,16 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Refuses ports that a process of this host listens on.
+    /// Refuses ports that a process of this host listens on, and those of protocols that the kernel
+    /// does not speak: nobody could answer there. The reference's portmap takes these, so for CNI
+    /// they are taken.
     pub(crate) fn probe(&self, attachment: &Attachment) -> Result<()> {
         let published = attachment.wiring.publish.as_ref();
-        let mut ports = published.map_or(&[][..], |publish| &publish.ports).iter();
-        ports.try_for_each(listener::refuse)
+        let ports = published.map_or(&[][..], |publish| &publish.ports);
+        if !matches!(attachment.runtime, Runtime::Cni | Runtime::Reference) {
+            ports.iter().try_for_each(listener::refuse_unspoken)?;
+        }
+        ports.iter().try_for_each(listener::refuse)
     }
 
     /// Makes the parts that the wiring has.

@@ -38,6 +38,12 @@ pub fn port(protocol: Protocol, address: Option<IpAddr>, port: u16) -> Result<Po
     Ok(Port::Free)
 }
 
+/// Whether this host speaks the protocol at all.
+pub fn has(protocol: Protocol) -> bool {
+    let here = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    !matches!(socket(protocol, here), Err(Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT))
+}
+
 /// Whether this host lacks the protocol, the family or the address.
 pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(

@@ -22,12 +22,14 @@ use super::{World, claims};
 
 pub(super) use remote::plugins as plugins_of;
 
-/// The network that `wanted` describes.
+/// The network that `wanted` describes; where it names no subnet, with the first free one after those
+/// that are passed over.
 pub(super) fn network(
     wanted: &CreateArgs,
     world: &World,
     known: &[Network],
     facts: &HostFacts,
+    passed_over: usize,
 ) -> Result<Network> {
     // What somebody left half made is taken down before it is made again.
     let is_taken =
@@ -42,7 +44,10 @@ pub(super) fn network(
     if let Some(network) = plugins::network(wanted, world)? {
         return Ok(network);
     }
-    let occupied = || taken(world, known, facts);
+    let occupied = || {
+        let taken = taken(world, known, facts)?;
+        Ok(Occupancy { passed_over, ..taken })
+    };
     if let Some(network) = remote::network(wanted, world, known, &occupied)? {
         return Ok(network);
     }

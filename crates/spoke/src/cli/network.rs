@@ -13,7 +13,7 @@ use super::view::NetworkView;
 use super::{Answer, World, claims, draft, exit_code};
 
 /// How often a subnet that somebody else took meanwhile is chosen anew.
-const RACES: usize = 8;
+const RACES: u32 = 100;
 
 pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Result<Answer> {
     match command {
@@ -86,7 +86,7 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
     let mut tries = 0;
     loop {
         let known = engine.networks()?;
-        let network = draft::network(wanted, world, &known, &facts)?;
+        let network = draft::network(wanted, world, &known, &facts, spread(tries))?;
         if wanted.driver == Driver::Neutron {
             // Whoever names what is not there learns it now, and not with the first container.
             engine.status(&network)?;
@@ -108,6 +108,13 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
             }
         }
     }
+}
+
+/// How far from the first free subnet one is taken that was lost so often: many who look at the same
+/// time come apart.
+fn spread(tries: u32) -> usize {
+    const WIDEST: u32 = 7;
+    std::process::id() as usize % (1 << tries.min(WIDEST))
 }
 
 /// What is to know of the Docker plugins that the network needs.
