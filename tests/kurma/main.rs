@@ -19,6 +19,7 @@ mod namespaces;
 mod plugins;
 mod proxy;
 mod registry;
+mod restart;
 mod rootless;
 mod runtimes;
 mod seed;

@@ -34,6 +34,34 @@ pub fn declared(directory: &Path) -> Vec<Declared> {
     paths.iter().filter_map(|path| of(&Object::new("", &read_object(path)?))).collect()
 }
 
+/// The texts that `field` of plugins of this type has in the configuration files of a directory and of
+/// those in it, wherever in a file such a plugin is configured: other plugins have plugins of their own.
+pub fn fields(directory: &Path, plugin: &str, field: &str) -> Vec<String> {
+    let inside = |directory: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let mut found = Vec::new();
+    for path in inside(directory) {
+        let files = if path.is_dir() { inside(&path) } else { vec![path] };
+        let values = files.iter().filter_map(|file| read_object(file)).map(Value::Object);
+        values.for_each(|value| collect(&value, plugin, field, &mut found));
+    }
+    found
+}
+
+fn collect(value: &Value, plugin: &str, field: &str, found: &mut Vec<String>) {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    if text("type") == Some(plugin) {
+        found.extend(text(field).map(str::to_owned));
+    }
+    match value {
+        Value::Object(map) => map.values().for_each(|it| collect(it, plugin, field, found)),
+        Value::Array(list) => list.iter().for_each(|it| collect(it, plugin, field, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// The JSON object in a small file.
 pub(crate) fn read_object(path: &Path) -> Option<Map<String, Value>> {
     serde_json::from_slice(&file::read(path, LARGEST).ok()?).ok()

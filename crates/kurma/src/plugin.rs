@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use container::Engine;
-use image::{Image, Locator};
+use image::{Image, ImageId, Locator};
 use model::Result;
 
 pub use call::Direct;
@@ -47,6 +47,12 @@ pub trait Images: Send + Sync {
     /// Where it is unknown, unreachable, not what it should be, or not signed so.
     fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image>;
 
+    /// The id of the image that a start would take without asking anybody; none where it is not here.
+    ///
+    /// # Errors
+    /// Where what is here cannot be read.
+    fn cached(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Option<ImageId>>;
+
     /// Where they are kept, which no plugin sees; none where they are not kept.
     fn directory(&self) -> Option<&Path>;
 }
@@ -57,6 +63,14 @@ impl Images for image::Images {
             [] => self.get(locator),
             keys => self.requiring(keys).get(locator),
         }
+    }
+
+    fn cached(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Option<ImageId>> {
+        let cached = match keys {
+            [] => self.cached(locator)?,
+            keys => self.requiring(keys).cached(locator)?,
+        };
+        Ok(cached.map(|image| image.id))
     }
 
     fn directory(&self) -> Option<&Path> {

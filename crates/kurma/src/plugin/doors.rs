@@ -8,7 +8,7 @@ use model::{Error, Kind, Result};
 
 use super::ensure::calls;
 use super::state::State;
-use super::{Key, NetworkingPod, Wanted};
+use super::{Key, NetworkingPod, Standing, Wanted};
 use crate::config::{NetworkConfig, PodNetworks};
 use crate::disk::{Lock, Share};
 
@@ -20,6 +20,43 @@ impl NetworkingPod {
     /// Why the image cannot be had or run; [`Kind::TryAgain`] where somebody else is starting it.
     pub fn up(&self, network: &NetworkConfig) -> Result<()> {
         self.renew(&Wanted::network(network), Instant::now() + self.limits.wait)
+    }
+
+    /// Ends a network's plugin, when nobody calls it any more or a call's limit has passed, and starts
+    /// it again, out of the image and with the configuration of now. The new one never runs beside the
+    /// old one, which may hold what only one can have.
+    ///
+    /// # Errors
+    /// Why the image cannot be had, in which case nothing was ended; as of [`NetworkingPod::down`] and
+    /// [`NetworkingPod::up`].
+    pub fn restart(&self, network: &NetworkConfig) -> Result<()> {
+        let wanted = Wanted::network(network);
+        self.images.get(&wanted.image, &wanted.keys)?;
+        self.ended(&wanted.key)?;
+        self.up(network)
+    }
+
+    /// Ends the container of those who call programs out of an image. Their next call starts it again, out
+    /// of the image of then.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] where there is no such container; as of [`NetworkingPod::down`].
+    pub fn renew_with_next_call(&self, key: &Key) -> Result<()> {
+        match self.plugin(key).exists() {
+            true => self.ended(key),
+            false => Err(Error::not_found(format!(
+                "there is no plugin container {key}: \"spoke kurma status\" names them"
+            ))),
+        }
+    }
+
+    /// Ends a container. What it has left behind and could not be removed is the next start's matter.
+    fn ended(&self, key: &Key) -> Result<()> {
+        let ended = self.down(key);
+        match self.status_of(key, &[])?.standing {
+            Standing::Running { .. } => ended,
+            _ => Ok(()),
+        }
     }
 
     /// Stops a plugin container, when nobody calls it any more or a call's limit has passed. It is

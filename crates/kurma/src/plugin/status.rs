@@ -1,5 +1,8 @@
 //! How the plugin containers are.
 
+use std::path::PathBuf;
+
+use image::{ImageId, Locator};
 use model::Result;
 use serde_json::{Value, json};
 
@@ -11,6 +14,9 @@ use crate::disk;
 /// What is said of a container that was started from other namespaces than the host's.
 const ELSEWHERE: &str =
     "it is not in the host's network and mount namespace: its next call starts it anew";
+
+/// How much of an image's id people are shown, in characters.
+const SHORT: usize = 19;
 
 /// A plugin container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +33,10 @@ pub struct Status {
     pub error: Option<String>,
     /// Whether it has other namespaces than the host, and so cannot serve.
     pub is_elsewhere: bool,
+    /// The id of the image that runs, where one does.
+    pub id: Option<String>,
+    /// The id of the image that was fetched since, which the next start takes, where it is another one.
+    pub pulled: Option<String>,
 }
 
 /// Where a plugin container stands.
@@ -61,7 +71,7 @@ impl Standing {
 }
 
 impl Status {
-    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`.
+    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`, `id`, `pulled`.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"name": self.name, "image": self.image,
             "state": self.standing.word(), "restarts": self.restarts});
@@ -71,7 +81,19 @@ impl Status {
         if let Some(error) = &self.error {
             value["error"] = json!(error);
         }
+        for (field, id) in [("id", &self.id), ("pulled", &self.pulled)] {
+            if let Some(id) = id {
+                value[field] = json!(id);
+            }
+        }
         value
+    }
+
+    /// What to say of an image that was fetched since this was started.
+    pub fn outdated(&self) -> Option<String> {
+        let short = |id: &String| id.chars().take(SHORT).collect::<String>();
+        let (running, pulled) = (short(self.id.as_ref()?), short(self.pulled.as_ref()?));
+        Some(format!("running {running}, pulled {pulled}"))
     }
 
     fn refused(refused: &Refused) -> Self {
@@ -82,6 +104,8 @@ impl Status {
             restarts: 0,
             error: Some(refused.error.to_string()),
             is_elsewhere: false,
+            id: None,
+            pulled: None,
         }
     }
 }
@@ -96,13 +120,13 @@ impl NetworkingPod {
         let mut known = Vec::new();
         for network in networks.networks() {
             let key = Key::Network(network.name.clone());
-            let mut status = self.status_of(&key)?;
+            let mut status = self.status_of(&key, &network.keys)?;
             status.image = network.image.to_string();
             known.push(key);
             all.push(status);
         }
         for key in self.keys()? {
-            let status = self.status_of(&key)?;
+            let status = self.status_of(&key, &[])?;
             if !known.contains(&key) && matches!(status.standing, Standing::Running { .. }) {
                 all.push(status);
             }
@@ -117,7 +141,7 @@ impl NetworkingPod {
         Ok(names.iter().filter_map(|name| Key::read(name)).collect())
     }
 
-    fn status_of(&self, key: &Key) -> Result<Status> {
+    pub(super) fn status_of(&self, key: &Key, keys: &[PathBuf]) -> Result<Status> {
         let directory = self.plugin(key);
         let state = State::read(&directory)?;
         let running = match state.should_run() {
@@ -132,6 +156,14 @@ impl NetworkingPod {
             None => Standing::Stopped,
         };
         let is_elsewhere = running.as_ref().is_some_and(|running| self.is_elsewhere(running));
+        let id = running.as_ref().and_then(|_| state.id.parse::<ImageId>().ok());
+        let locator = state.image.parse::<Locator>().ok().filter(|_| id.is_some());
+        let pulled = match locator {
+            Some(locator) => {
+                self.images.cached(&locator, keys)?.filter(|now| Some(now) != id.as_ref())
+            }
+            None => None,
+        };
         let error = match standing {
             Standing::Running { .. } if is_elsewhere => Some(ELSEWHERE.to_owned()),
             Standing::Waiting | Standing::Failed => self.last_words(&directory),
@@ -144,6 +176,8 @@ impl NetworkingPod {
             restarts: state.restarts,
             error,
             is_elsewhere,
+            id: id.map(|id| id.to_string()),
+            pulled: pulled.map(|id| id.to_string()),
         })
     }
 }

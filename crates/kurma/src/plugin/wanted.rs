@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use image::Locator;
+use model::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use crate::Name;
@@ -21,9 +23,26 @@ pub enum Key {
 impl Key {
     /// What [`Key`]'s text stands for; none where it stands for nothing.
     pub(crate) fn read(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl FromStr for Key {
+    type Err = Error;
+
+    /// As `spoke kurma status` shows it.
+    fn from_str(text: &str) -> Result<Self> {
         match text.strip_prefix("image.") {
-            Some(digest) => Some(Self::Image(digest.to_owned())),
-            None => text.parse().ok().map(Self::Network),
+            // It becomes a part of a path.
+            Some(digest)
+                if !digest.is_empty() && digest.bytes().all(|it| it.is_ascii_hexdigit()) =>
+            {
+                Ok(Self::Image(digest.to_owned()))
+            }
+            Some(_) => Err(Error::invalid(format!(
+                "{text:?} is no plugin container: \"spoke kurma status\" names them"
+            ))),
+            None => text.parse().map(Self::Network),
         }
     }
 }
@@ -123,6 +142,8 @@ mod tests {
         let text = one.key.to_string();
         assert_eq!((text.len(), Key::read(&text).unwrap()), (30, one.key));
         assert_eq!(Key::read("my-net").unwrap().to_string(), "my-net");
-        assert_eq!(Key::read(".."), None);
+        for bad in ["..", "image.", "image.../..", "image.0a/b"] {
+            assert_eq!(Key::read(bad), None, "{bad}");
+        }
     }
 }

@@ -50,9 +50,8 @@ struct Unpacked {
 
 impl Images for Unpacked {
     fn get(&self, locator: &Locator, _: &[PathBuf]) -> model::Result<Image> {
-        let digest = Digest::of(Algorithm::Sha256, locator.to_string().as_bytes());
         Ok(Image {
-            id: ImageId::new(digest),
+            id: id(locator),
             name: "krm.test/spy".into(),
             labels: Default::default(),
             app: Some(App { exec: self.exec.clone(), ..App::default() }),
@@ -60,9 +59,17 @@ impl Images for Unpacked {
         })
     }
 
+    fn cached(&self, locator: &Locator, _: &[PathBuf]) -> model::Result<Option<ImageId>> {
+        Ok(Some(id(locator)))
+    }
+
     fn directory(&self) -> Option<&std::path::Path> {
         None
     }
+}
+
+fn id(locator: &Locator) -> ImageId {
+    ImageId::new(Digest::of(Algorithm::Sha256, locator.to_string().as_bytes()))
 }
 
 /// Does `work` with mounts of its own, so that the host's stay as they are.

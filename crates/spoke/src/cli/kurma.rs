@@ -18,10 +18,14 @@ use model::{Error, Result};
 use super::args::Output;
 use super::output::{names, render};
 use super::{Answer, World, exit_code};
+use crate::kurma::TYPE;
 use args::KurmaCommand;
 
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";
+
+/// Where CNI runtimes look for their networks.
+const CNI: &str = "etc/cni/net.d";
 
 /// A longer resolver file says nothing, in bytes.
 const LONGEST_RESOLVER: u64 = 1 << 16;
@@ -69,9 +73,15 @@ fn with(
         KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
         KurmaCommand::Pods => show::pods(&pods.list()?, output),
         KurmaCommand::Up { networks: names } => up(plugins, networks, names),
-        KurmaCommand::Down { networks: names } => down(plugins, names),
+        KurmaCommand::Down { names } => down(plugins, names),
+        KurmaCommand::Restart { names } => restart(plugins, networks, names),
         KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, world),
-        KurmaCommand::Gc => gc(&pods, plugins, (networks, &world.kurma.images()?), output),
+        KurmaCommand::Gc => {
+            let mut named: Vec<Locator> =
+                networks.networks().map(|network| network.image.clone()).collect();
+            named.extend(named_by_cni(world));
+            gc(&pods, plugins, (&named, &world.kurma.images()?), output)
+        }
         KurmaCommand::Validate { .. }
         | KurmaCommand::BuildImage(_)
         | KurmaCommand::Install { .. }
@@ -100,13 +110,22 @@ fn up(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Name]) -> Result
     Ok(answer)
 }
 
-fn down(plugins: &NetworkingPod, names: &[Name]) -> Result<Answer> {
+fn down(plugins: &NetworkingPod, names: &[Key]) -> Result<Answer> {
     match names {
         [] => plugins.down_all()?,
-        names => {
-            for name in names {
-                plugins.down(&Key::Network(name.clone()))?;
+        names => names.iter().try_for_each(|name| plugins.down(name))?,
+    }
+    Ok(Answer::default())
+}
+
+fn restart(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Key]) -> Result<Answer> {
+    for name in names {
+        match name {
+            Key::Network(network) => {
+                let chosen = networks.chosen(std::slice::from_ref(network))?;
+                chosen.into_iter().try_for_each(|network| plugins.restart(network))?;
             }
+            Key::Image(_) => plugins.renew_with_next_call(name)?,
         }
     }
     Ok(Answer::default())
@@ -154,11 +173,17 @@ fn images(output: Output, world: &World) -> Result<Answer> {
     show::images(&images, output)
 }
 
+/// The images that plugins of type `spoke-image` in the host's CNI configurations name.
+fn named_by_cni(world: &World) -> Vec<Locator> {
+    let texts = cni::list::fields(&world.root.join(CNI), TYPE, "image");
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
 /// What is owed is asked for again; then images go that nobody could need.
 fn gc(
     pods: &Pods<'_>,
     plugins: &NetworkingPod,
-    (networks, images): (&PodNetworks, &Images),
+    (named, images): (&[Locator], &Images),
     output: Output,
 ) -> Result<Answer> {
     let mut answer = Answer::default();
@@ -172,10 +197,10 @@ fn gc(
             }
         }
     }
-    // An image that a network names and a pod may ask for next stays.
+    // An image that a network names and a pod may ask for next stays, also where CNI's files name it.
     let mut keep: BTreeSet<ImageId> = plugins.images_in_use()?;
-    for network in networks.networks() {
-        keep.extend(images.cached(&network.image)?.map(|image| image.id));
+    for locator in named {
+        keep.extend(images.cached(locator)?.map(|image| image.id));
     }
     let removed = images.gc(&keep, Duration::ZERO)?;
     done.extend(removed.iter().map(|id| format!("image {id}")));

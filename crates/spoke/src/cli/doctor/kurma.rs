@@ -55,6 +55,7 @@ fn running(world: &World, networks: &PodNetworks) -> Result<Vec<Check>> {
     let plugins = world.kurma.pod()?;
     let status = plugins.status(networks)?;
     let mut checks: Vec<Check> = status.iter().filter_map(of_plugin).collect();
+    checks.extend(status.iter().filter_map(of_image));
     match Pods::new(&plugins, networks).list() {
         Ok(pods) => checks.extend(pods.iter().filter_map(of_pod)),
         Err(error) => checks.push(unreadable(&error)),
@@ -82,6 +83,13 @@ fn of_plugin(plugin: &Status) -> Option<Check> {
         plugin.restarts
     );
     Some(Check::fail(what, format!("spoke kurma up {name}")))
+}
+
+/// An image that was fetched since, and does not run.
+fn of_image(plugin: &Status) -> Option<Check> {
+    let (name, how) = (&plugin.name, plugin.outdated()?);
+    let what = format!("the plugin {name} does not run the image {} of now: {how}", plugin.image);
+    Some(Check::warn(what, format!("spoke kurma restart {name}")))
 }
 
 fn of_pod(pod: &Record) -> Option<Check> {

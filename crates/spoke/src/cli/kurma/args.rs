@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use image::Locator;
+use kurma::plugin::Key;
 use kurma::{Name, PodId};
 
 #[derive(Debug, Subcommand)]
@@ -47,11 +48,22 @@ pub(in crate::cli) enum KurmaCommand {
         #[arg(value_name = "NETWORK")]
         networks: Vec<Name>,
     },
-    /// End plugins; without names, those of all networks. Pods stay connected
+    /// End plugins; without names, all of them. Pods stay connected
     Down {
-        /// The networks
-        #[arg(value_name = "NETWORK")]
-        networks: Vec<Name>,
+        /// Networks, or other containers that `spoke kurma status` shows
+        #[arg(value_name = "NAME")]
+        names: Vec<Key>,
+    },
+    /// End plugins and start them again, out of the images of now. Pods stay connected
+    #[command(
+        after_help = "An image that was fetched since a plugin was started reaches it this way: \
+        `spoke kurma status` and `spoke doctor` tell where that is so. The old container has ended before \
+        the new one is started; calls wait. A container of `spoke-image` is started by its next call."
+    )]
+    Restart {
+        /// Networks, or other containers that `spoke kurma status` shows
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<Key>,
     },
     /// Print the resolv.conf of a pod
     Resolv {

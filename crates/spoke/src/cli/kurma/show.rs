@@ -91,7 +91,7 @@ pub(super) fn status(plugins: &[Status], output: Output) -> Result<Answer> {
                 plugin.standing.word().to_owned(),
                 pid,
                 plugin.restarts.to_string(),
-                plugin.error.clone().unwrap_or_default(),
+                plugin.error.clone().or_else(|| plugin.outdated()).unwrap_or_default(),
             ]);
         }
         table.text()
