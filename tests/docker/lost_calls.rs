@@ -71,9 +71,12 @@ fn wait_for(calls: &Path, mut call: u64, over: &AtomicBool) {
         let slots = (0..4).map(|slot| File::open(calls.join(slot.to_string())));
         slots.map_while(Result::ok).collect()
     };
+    // One whose body is not read yet has the length zero at the end of its slot's head: nobody works
+    // on it, and nobody can know it afterwards.
     let is_busy = |slot: &File| {
-        let mut first = [0];
-        slot.read_at(&mut first, 0).is_ok_and(|read| read == 1 && first != [0])
+        let mut head = [0; 32];
+        let is_whole = slot.read_at(&mut head, 0).is_ok_and(|read| read == head.len());
+        is_whole && head[0] != 0 && head[28..] != [0; 4]
     };
     let (mut was_busy, mut files) = (false, slots(calls));
     while !over.load(Ordering::Relaxed) {

@@ -75,14 +75,21 @@ async fn take(
         return Err(Reply::refused(StatusCode::METHOD_NOT_ALLOWED, why));
     }
     let manner = shared.plugin.manner();
+    let mut arriving = keep(shared, method, &[]);
     let body = body::read(shared, request.into_body()).await;
     let body = body.map_err(|unread| given_up(method, unread))?;
+    if body.is_empty() {
+        // It is known already, if it is a repetition.
+        arriving = None;
+    }
     let (body, kept) = match recall(shared, method, &body).await {
         Some(Recalled::Body(body, flight)) => (body, Some(Arc::new(flight))),
         Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}), &manner)),
         // Even before it is understood: whatever is not kept is lost with this process.
+        None if body.is_empty() => (body, None),
         None => {
             let kept = keep(shared, method, &body);
+            drop(arriving);
             (body, kept)
         }
     };
@@ -108,7 +115,7 @@ async fn recall(shared: &Shared, method: Method, body: &[u8]) -> Option<Recalled
 
 /// Questions have no body to lose.
 fn keep(shared: &Shared, method: Method, body: &[u8]) -> Kept {
-    if body.is_empty() || Question::of(method).is_some() {
+    if Question::of(method).is_some() {
         return None;
     }
     let kept = shared.in_flight.as_ref()?.keep(method, body);

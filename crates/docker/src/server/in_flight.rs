@@ -3,7 +3,9 @@
 //! An engine that loses the connection repeats its call, for up to 15 s, with an empty body: its own
 //! was read (moby `pkg/plugins/client.go`). The life after the one that was killed knows the body,
 //! and carries the call out. That is only done where nothing can be confused: one request was in
-//! flight when the process ended, and one is repeated.
+//! flight when the process ended, and one is repeated. Of all others a mark stays, without a body, for as
+//! long as they are repeated: whichever life loses a call of the same method meanwhile, its repetition
+//! could be one of theirs.
 //!
 //! Calls name their object and can be repeated, with three exceptions:
 //! - RequestPool, RequestAddress: what the dead life took and did not tell stays taken until the
@@ -50,7 +52,7 @@ struct Slots {
     next: usize,
 }
 
-/// A request that a dead life had in flight.
+/// A request that a dead life had in flight, or the mark of one that can be confused.
 struct Lost {
     kept: Kept,
     slot: Slot,
@@ -58,6 +60,19 @@ struct Lost {
     repeated: usize,
     is_done: bool,
     until: Instant,
+}
+
+impl Lost {
+    /// Whether its body is not known any more: it is not carried out, and nothing of its method is.
+    fn is_mark(&self) -> bool {
+        self.kept.body.is_empty()
+    }
+
+    fn forget_body(&mut self) -> io::Result<()> {
+        self.kept.body.clear();
+        self.is_done = false;
+        self.slot.write(self.kept.method, &[], self.kept.lost)
+    }
 }
 
 /// A request that is kept until this is dropped.
@@ -99,8 +114,8 @@ impl InFlight {
         Ok(Self { directory: opened, slots, lost: Mutex::new(lost) })
     }
 
-    /// Keeps a request until it is answered. Where that fails the request is no worse off than it
-    /// would be without.
+    /// Keeps a request until it is answered; without a body, that one of this method came whose body
+    /// is not read yet. Where that fails the request is no worse off than it would be without.
     pub(super) fn keep(self: &Arc<Self>, method: Method, body: &[u8]) -> io::Result<Flight> {
         self.forget(|lost| Instant::now() > lost.until);
         let free = self.slots().free.pop();
@@ -116,10 +131,9 @@ impl InFlight {
     /// [`PAUSE`] which.
     pub(super) fn may_recall(&self, method: Method) -> bool {
         self.forget(|lost| Instant::now() > lost.until);
-        let mut lost = lock(&self.lost);
-        let Some(lost) = lost.iter_mut().find(|lost| lost.kept.method == method) else {
-            return false;
-        };
+        let mut all = lock(&self.lost);
+        let mut same = all.iter_mut().filter(|lost| lost.kept.method == method);
+        let Some(lost) = same.next().filter(|lost| !lost.is_mark()) else { return false };
         lost.repeated += 1;
         lost.repeated == 1
     }
@@ -129,12 +143,17 @@ impl InFlight {
         let lost = {
             let mut all = lock(&self.lost);
             let at = all.iter().position(|lost| lost.kept.method == method)?;
+            if let Some(lost) = all.get_mut(at).filter(|lost| lost.repeated != 1) {
+                // Where that fails a later life knows one that this one does not.
+                let _ = lost.forget_body();
+                return None;
+            }
             all.swap_remove(at)
         };
-        let Lost { kept, mut slot, repeated, is_done, .. } = lost;
-        if is_done || repeated != 1 {
+        let Lost { kept, mut slot, is_done, .. } = lost;
+        if is_done {
             self.give_back(slot);
-            return is_done.then_some(Recalled::Done).filter(|_| repeated == 1);
+            return Some(Recalled::Done);
         }
         // A life after this one, which may be killed too, finds it as one of this life.
         let written = slot.write(kept.method, &kept.body, 0);
@@ -145,13 +164,17 @@ impl InFlight {
     /// Carries out what must not wait for its repetition.
     pub(super) fn settle(&self, carry_out: impl Fn(Method, &[u8]) -> bool) {
         for lost in lock(&self.lost).iter_mut() {
-            if lost.kept.method == Method::ReleaseAddress && !lost.is_done {
-                // To a life after this one it is no longer there: its answer is all that is due.
-                lost.is_done =
-                    carry_out(lost.kept.method, &lost.kept.body) && lost.slot.clear().is_ok();
+            if lost.kept.method != Method::ReleaseAddress || lost.is_done || lost.is_mark() {
+                continue;
+            }
+            // To a life after this one it is a mark: its answer is all that is due.
+            let is_done = carry_out(lost.kept.method, &lost.kept.body);
+            let is_marked = lost.slot.write(lost.kept.method, &[], lost.kept.lost).is_ok();
+            match is_done && is_marked {
+                true => lost.is_done = true,
+                false => lost.kept.body.clear(),
             }
         }
-        self.forget(|lost| lost.kept.method == Method::ReleaseAddress && !lost.is_done);
     }
 
     fn forget(&self, whom: impl Fn(&Lost) -> bool) {
@@ -215,37 +238,38 @@ fn find(directory: &OwnedFd, owner: u32, now: u64) -> io::Result<(Vec<Slot>, Vec
     Ok((free, lost))
 }
 
-/// What may be repeated of what was found, and the slots of all else. That is nothing where the last
-/// life had several in flight, or two lives one of the same method: the repetitions could be
-/// confused.
-fn lost(mut found: Vec<(Kept, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
+/// What may be repeated of what was found, with marks of what can be confused, and the slots of all
+/// else. Nothing may be repeated where the last life had several in flight, and nothing of a method of
+/// which several were lost, in whichever lives.
+fn lost(found: Vec<(Kept, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
     let longest = u64::try_from(REPEATED.as_millis()).unwrap_or(u64::MAX);
-    let age = |kept: &Kept| match kept.lost {
-        0 => Some(0),
-        lost => now.checked_sub(lost).filter(|age| *age < longest),
-    };
-    let mut rest: Vec<Slot> =
-        found.extract_if(.., |(kept, _)| age(kept).is_none()).map(|(_, slot)| slot).collect();
-    let mut methods: Vec<Method> = found.iter().map(|(kept, _)| kept.method).collect();
-    methods.sort_unstable();
-    let is_twice = methods.windows(2).any(|two| two[0] == two[1]);
-    if is_twice || found.iter().filter(|(kept, _)| kept.lost == 0).count() > 1 {
-        rest.extend(found.drain(..).map(|(_, slot)| slot));
-    }
-    let mut lost = Vec::new();
-    for (kept, mut slot) in found {
-        if kept.method == Method::ReleasePool {
+    let is_fresh = |kept: &Kept| kept.lost == 0;
+    let are_several = found.iter().filter(|(kept, _)| is_fresh(kept)).count() > 1;
+    let (mut all, mut rest) = (Vec::new(), Vec::new());
+    for (mut kept, slot) in found {
+        let is_confused = are_several && is_fresh(&kept);
+        if is_fresh(&kept) {
+            kept.lost = now;
+        }
+        let age = now.checked_sub(kept.lost).filter(|age| *age < longest);
+        let Some(age) = age.filter(|_| kept.method != Method::ReleasePool) else {
             rest.push(slot);
             continue;
+        };
+        let until = Instant::now() + REPEATED.saturating_sub(Duration::from_millis(age));
+        if is_confused {
+            kept.body.clear();
         }
-        if kept.lost == 0 {
-            slot.write(kept.method, &kept.body, now)?;
-        }
-        let left = REPEATED.saturating_sub(Duration::from_millis(age(&kept).unwrap_or(longest)));
-        let until = Instant::now() + left;
-        lost.push(Lost { kept, slot, repeated: 0, is_done: false, until });
+        all.push(Lost { kept, slot, repeated: 0, is_done: false, until });
     }
-    Ok((lost, rest))
+    let methods: Vec<Method> = all.iter().map(|lost| lost.kept.method).collect();
+    for lost in &mut all {
+        if methods.iter().filter(|method| **method == lost.kept.method).count() > 1 {
+            lost.kept.body.clear();
+        }
+        lost.slot.write(lost.kept.method, &lost.kept.body, lost.kept.lost)?;
+    }
+    Ok((all, rest))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -108,6 +108,46 @@ fn the_same_call_in_two_lives_can_be_confused() {
     assert!(repeated(&lives.begin(3), JOIN).is_none());
 }
 
+/// Three lives, each killed with the same call of another container: whose repetition comes first is
+/// nobody's to know until all of them have given up.
+#[test]
+fn what_was_confused_stays_so_until_it_is_not_repeated_any_more() {
+    let lives = Lives::new();
+    killed(&lives.begin(1), &[(JOIN, "{\"first\":1}"), (JOIN, "{\"second\":2}")]);
+    killed(&lives.begin(2), &[(JOIN, "{\"third\":3}")]);
+    let life = lives.begin(3);
+    assert!(repeated(&life, JOIN).is_none(), "of which it is");
+    killed(&life, &[(JOIN, "{\"fourth\":4}"), (Method::Leave, "{}")]);
+    let life = lives.begin(4);
+    assert!(repeated(&life, JOIN).is_none());
+    killed(&life, &[(JOIN, "{\"fifth\":5}")]);
+    drop(lives.begin(40));
+    killed(&lives.begin(61), &[(JOIN, "{\"sixth\":6}")]);
+    assert_eq!(repeated(&lives.begin(62), JOIN).unwrap().0, b"{\"sixth\":6}");
+}
+
+/// Two repetitions came for one call: the other's body was lost before anybody read it.
+#[test]
+fn two_repetitions_of_one_leave_a_mark() {
+    let lives = Lives::new();
+    killed(&lives.begin(1), &[(JOIN, "{}")]);
+    let life = lives.begin(2);
+    assert!(life.may_recall(JOIN) && !life.may_recall(JOIN));
+    assert!(life.recall(JOIN).is_none());
+    killed(&life, &[(JOIN, "{\"new\":1}")]);
+    assert!(repeated(&lives.begin(3), JOIN).is_none());
+}
+
+/// A call whose body was not read is repeated, too.
+#[test]
+fn one_that_only_arrived_can_be_confused() {
+    let lives = Lives::new();
+    let life = lives.begin(1);
+    std::mem::forget(life.keep(JOIN, &[]).unwrap());
+    killed(&lives.begin(2), &[(JOIN, "{}")]);
+    assert!(repeated(&lives.begin(3), JOIN).is_none());
+}
+
 #[test]
 fn nobody_repeats_after_so_long() {
     let lives = Lives::new();
