@@ -73,6 +73,30 @@ fn one(extra: Value) -> Value {
     json!({"ipam": ipam})
 }
 
+/// The reference hands these out; no container can reach another by them.
+#[test]
+fn ranges_that_no_container_can_use() {
+    let range = |subnet: &str| json!({"ipam": {"ranges": [[{"subnet": subnet}]]}});
+    let h = Plugin::HostLocal;
+    check_all(vec![
+        (
+            h,
+            "",
+            range("127.1.0.0/24"),
+            7,
+            "invalid range set 0: subnet 127.1.0.0/24 cannot be used",
+        ),
+        (
+            h,
+            "",
+            range("224.0.1.0/24"),
+            7,
+            "invalid range set 0: subnet 224.0.1.0/24 cannot be used",
+        ),
+        (h, "", range("ff05::/64"), 7, "invalid range set 0: subnet ff05::/64 cannot be used"),
+    ]);
+}
+
 #[test]
 fn one_range() {
     let h = Plugin::HostLocal;

@@ -2,6 +2,7 @@
 
 mod remote;
 mod source;
+mod usable;
 
 use std::fmt;
 use std::net::IpAddr;

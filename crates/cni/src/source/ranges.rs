@@ -85,7 +85,7 @@ fn range(object: &Object<'_>) -> Result<Range> {
             "RangeStart {first} not in network {subnet}: it is after RangeEnd {last}"
         )));
     }
-    Range::new(subnet, first, last, gateway)
+    Range::new(subnet, first, last, gateway)?.for_containers()
 }
 
 /// The last address to lease: for IPv4 the one before the broadcast address.

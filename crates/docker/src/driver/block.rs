@@ -102,14 +102,14 @@ pub(crate) fn pools(network: &NetworkName, blocks: &[Block]) -> Result<Vec<Pool>
 /// know ours, so where it has the subnet we begin with the upper half.
 fn ranges(block: &Block) -> Result<Vec<Range>> {
     let Some(subnet) = &block.subnet else {
-        let whole = Range::of_hosts(block.net, None, block.gateway)?;
+        let whole = Range::of_hosts(block.net, None, block.gateway)?.for_containers()?;
         let halves = block.net.subnets(block.net.prefix_len().saturating_add(1));
         let mut halves: Vec<Range> =
             halves.into_iter().flatten().filter_map(|half| whole.clipped(&half)).collect();
         halves.reverse();
         return Ok(if halves.is_empty() { vec![whole] } else { halves });
     };
-    Ok(vec![Range::of_hosts(block.net, subnet.id.part, block.gateway)?])
+    Ok(vec![Range::of_hosts(block.net, subnet.id.part, block.gateway)?.for_containers()?])
 }
 
 #[cfg(test)]

@@ -234,8 +234,8 @@ fn range(wanted: &CreateArgs, subnet: IpNet) -> Result<Range> {
         [..] => return Err(Error::invalid(format!("subnet {subnet} has two gateways"))),
     };
     match parts.as_slice() {
-        [] => Range::of_hosts(subnet, None, Some(gateway)),
-        &[&only] => Range::of_hosts(subnet, Some(only), Some(gateway)),
+        [] => Range::of_hosts(subnet, None, Some(gateway))?.for_containers(),
+        &[&only] => Range::of_hosts(subnet, Some(only), Some(gateway))?.for_containers(),
         [..] => Err(Error::invalid(format!("subnet {subnet} has two IP ranges"))),
     }
 }

@@ -234,7 +234,7 @@ fn book(wanted: &CreateArgs, wishes: &[RemotePool], taken: &Occupancy) -> Result
             (None, Family::V6) => taken.choose(Family::V6, None)?,
         };
         let gateway = wish.gateway.unwrap_or(model::hosts_of(&net).0);
-        let range = Range::of_hosts(net, wish.part, Some(gateway))?;
+        let range = Range::of_hosts(net, wish.part, Some(gateway))?.for_containers()?;
         let mut of_family = pools.iter_mut();
         let same = of_family.find(|pool| pool.ranges.iter().any(|other| is_same(other, &range)));
         match same {
