@@ -1,9 +1,14 @@
-//! Figures over HTTP, for those who may reach the socket: one request at a time, answered and
-//! closed. A scraper comes a few times a minute, so there is nothing here to be fast for.
+//! Figures over HTTP, for those who may reach the socket: one request for each connection, answered and
+//! closed. A scraper comes a few times a minute, so there is nothing here to be fast for; but each has a
+//! thread, so that one that is slow delays nobody else.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use model::Result;
@@ -11,8 +16,14 @@ use model::Result;
 /// A longer request is none of a scraper's.
 const LARGEST: usize = 8 << 10;
 
+/// So many are answered at a time. Of more, the one that has been there longest is cut off.
+const MOST: usize = 32;
+
 /// How long a scraper may take to ask, and to read.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The stack of each thread, in bytes.
+const STACK: usize = 512 << 10;
 
 /// What clients of OpenMetrics expect.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,15 +38,26 @@ pub(super) enum Door {
 }
 
 /// A connection of either kind.
-trait Connection: Read + Write {
+trait Connection: Read + Write + Send {
     /// Bounds both directions.
     fn bound(&self, limit: Duration) -> std::io::Result<()>;
+
+    /// What ends it from elsewhere.
+    fn ending(&self) -> std::io::Result<Ending>;
 }
+
+/// Ends a connection, whoever reads or writes it.
+type Ending = Box<dyn Fn() + Send>;
 
 impl Connection for UnixStream {
     fn bound(&self, limit: Duration) -> std::io::Result<()> {
         self.set_read_timeout(Some(limit))?;
         self.set_write_timeout(Some(limit))
+    }
+
+    fn ending(&self) -> std::io::Result<Ending> {
+        let same = self.try_clone()?;
+        Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
     }
 }
 
@@ -44,30 +66,68 @@ impl Connection for TcpStream {
         self.set_read_timeout(Some(limit))?;
         self.set_write_timeout(Some(limit))
     }
+
+    fn ending(&self) -> std::io::Result<Ending> {
+        let same = self.try_clone()?;
+        Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
+    }
+}
+
+/// A connection that is being answered.
+struct Open {
+    end: Ending,
+    is_done: Arc<AtomicBool>,
 }
 
 impl Door {
     /// Answers scrapers with what `figures` says, for ever.
-    pub(super) fn serve(&self, figures: &dyn Fn() -> Result<String>) {
-        loop {
-            let connection: std::io::Result<Box<dyn Connection>> = match self {
-                Door::Unix(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as _),
-                Door::Tcp(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as _),
-            };
-            match connection {
-                // A scraper that went away is its own business.
-                Ok(mut connection) => drop(answer(&mut *connection, figures)),
+    pub(super) fn serve(&self, figures: &Figures<'_>) {
+        std::thread::scope(|scope| {
+            let mut open = VecDeque::new();
+            loop {
                 // Out of files: those that are open close some time.
-                Err(_) => std::thread::sleep(PATIENCE),
+                if self.accept(scope, &mut open, figures).is_err() {
+                    std::thread::sleep(PATIENCE);
+                }
             }
+        });
+    }
+
+    /// Has the next connection answered, on a thread of its own.
+    fn accept<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        open: &mut VecDeque<Open>,
+        figures: &'scope Figures<'scope>,
+    ) -> std::io::Result<()> {
+        let mut connection: Box<dyn Connection> = match self {
+            Door::Unix(listener) => Box::new(listener.accept()?.0),
+            Door::Tcp(listener) => Box::new(listener.accept()?.0),
+        };
+        open.retain(|one| !one.is_done.load(Ordering::Acquire));
+        while open.len() >= MOST
+            && let Some(oldest) = open.pop_front()
+        {
+            (oldest.end)();
         }
+        let (end, done) = (connection.ending()?, connection.ending()?);
+        let is_done = Arc::new(AtomicBool::new(false));
+        open.push_back(Open { end, is_done: Arc::clone(&is_done) });
+        let work = move || {
+            // A scraper that went away is its own business.
+            drop(answer(&mut *connection, figures));
+            // What could end it has it open still.
+            done();
+            is_done.store(true, Ordering::Release);
+        };
+        std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).map(drop)
     }
 }
 
-fn answer(
-    connection: &mut dyn Connection,
-    figures: &dyn Fn() -> Result<String>,
-) -> std::io::Result<()> {
+/// What is asked for.
+type Figures<'a> = dyn Fn() -> Result<String> + Sync + 'a;
+
+fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Result<()> {
     connection.bound(PATIENCE)?;
     let Some(head) = head(connection)? else { return Ok(()) };
     let reply = reply(&head, figures);
@@ -92,7 +152,7 @@ fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
     Ok(None)
 }
 
-fn reply(head: &str, figures: &dyn Fn() -> Result<String>) -> String {
+fn reply(head: &str, figures: &Figures<'_>) -> String {
     let mut words = head.split(' ');
     let (verb, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split('?').next().unwrap_or_default();
@@ -144,6 +204,28 @@ mod tests {
         assert!(ask("\r\n\r\n").contains("405"));
         let sick = reply("GET /health HTTP/1.1\r\n\r\n", &|| Err(Error::try_again("busy")));
         assert!(sick.contains("503") && sick.ends_with("busy\n"));
+    }
+
+    /// More of them than are answered at a time: each sends nothing, or a byte now and then.
+    #[test]
+    fn who_is_slow_delays_nobody() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        // Ends with this process.
+        std::thread::spawn(move || Door::Unix(listener).serve(&|| Ok("figures".to_owned())));
+        let mut slow: Vec<_> = (0..2 * MOST).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        // Those that were cut off for others cannot be written to.
+        slow.iter_mut().for_each(|one| drop(one.write_all(b"G")));
+        let begun = Instant::now();
+        let mut ours = UnixStream::connect(&path).unwrap();
+        ours.bound(10 * PATIENCE).unwrap();
+        ours.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = String::new();
+        ours.read_to_string(&mut said).unwrap();
+        assert!(said.ends_with("ok\n"), "{said}");
+        // One after the other would have been that for each of them.
+        assert!(begun.elapsed() < PATIENCE * 10, "{:?}", begun.elapsed());
     }
 
     #[test]
