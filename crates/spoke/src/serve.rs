@@ -18,6 +18,7 @@ pub(crate) mod neutron;
 mod notify;
 mod observe;
 mod ports;
+mod rate;
 mod reconcile;
 mod remote;
 pub(crate) mod sockets;
@@ -276,6 +277,7 @@ impl Daemon {
             observe: Arc::new(observe::Calls {
                 journal: Arc::clone(&self.journal),
                 frontend: name,
+                rate: rate::Rate::default(),
             }),
             limits: Limits::default(),
             in_flight: self.in_flight(calls),

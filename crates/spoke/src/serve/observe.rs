@@ -1,11 +1,13 @@
 //! Each call of a Docker Engine, as the log and the figures show it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use docker::server::{Answered, Observe, Outcome};
 use model::Kind;
 
 use super::journal::Journal;
+use super::rate::Rate;
 use crate::config::Level;
 
 /// Tells the journal.
@@ -13,6 +15,8 @@ pub(super) struct Calls {
     pub(super) journal: Arc<Journal>,
     /// Which plugin is called.
     pub(super) frontend: &'static str,
+    /// Of lines of what was refused.
+    pub(super) rate: Rate,
 }
 
 impl Observe for Calls {
@@ -32,11 +36,26 @@ impl Observe for Calls {
         fields.extend(request.subject.map(|subject| (about(operation), subject.to_owned())));
         fields.push(("result", result));
         fields.push(("ms", format!("{:.2}", request.took.as_secs_f64() * 1000.0)));
-        self.journal.log.say(level, request.error.unwrap_or("answered"), &fields);
+        let what = request.error.unwrap_or("answered");
+        match request.outcome {
+            Outcome::Refused(_) => self.refused(what, fields),
+            Outcome::Done | Outcome::Failed(_) => self.journal.log.say(level, what, &fields),
+        }
     }
 
     fn trouble(&self, what: &str) {
-        self.journal.log.say(Level::Warn, what, &[("frontend", self.frontend.to_owned())]);
+        self.refused(what, vec![("frontend", self.frontend.to_owned())]);
+    }
+}
+
+impl Calls {
+    /// A line of what was refused without any work, which anybody at the socket can cause.
+    fn refused(&self, what: &str, mut fields: Vec<(&'static str, String)>) {
+        let Some(left_out) = self.rate.admits(Instant::now()) else { return };
+        if left_out > 0 {
+            fields.push(("left_out", left_out.to_string()));
+        }
+        self.journal.log.say(Level::Warn, what, &fields);
     }
 }
 
