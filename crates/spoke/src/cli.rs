@@ -143,7 +143,7 @@ pub(crate) fn run(
 }
 
 /// What an error quotes of somebody else must not steer the terminal.
-fn sentence(text: &impl std::fmt::Display) -> String {
+pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
 

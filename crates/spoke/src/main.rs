@@ -81,7 +81,7 @@ fn command(args: Vec<OsString>) -> u8 {
     let config = match Config::of_this_host() {
         Ok(config) => config,
         Err(error) => {
-            let _ = writeln!(err, "spoke: {error}");
+            let _ = writeln!(err, "spoke: {}", cli::sentence(&error));
             return cli::exit_code(error.kind());
         }
     };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{Listing, Output};
-use super::table::Table;
+use super::table::{Table, clean};
 use super::{template, yaml};
 
 /// A result as a table, JSON or YAML.
@@ -23,7 +23,7 @@ pub(super) fn render(
 
 /// What was made, changed or removed: one name on each line.
 pub(super) fn names(output: Output, names: &[String]) -> Result<String> {
-    render(output, &names, || names.iter().map(|name| format!("{name}\n")).collect())
+    render(output, &names, || names.iter().map(|name| clean(name) + "\n").collect())
 }
 
 /// Rows as Docker's listings print them: names only, by a template, or as [`render`] does.
@@ -34,7 +34,7 @@ pub(super) fn list<T: Serialize>(
     shown: Shown<'_, T>,
 ) -> Result<String> {
     if listing.quiet {
-        return Ok(rows.iter().map(|row| (shown.name)(row) + "\n").collect());
+        return Ok(rows.iter().map(|row| clean(&(shown.name)(row)) + "\n").collect());
     }
     match listing.format.as_deref() {
         None => render(output, &rows, || (shown.table)(rows).text()),
@@ -74,12 +74,26 @@ pub(super) fn templated<T: Serialize>(format: &str, rows: &[T]) -> Result<String
 /// As pretty JSON, in the order of the fields.
 pub(super) fn json(view: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(view).map_err(unwritable)?;
-    Ok(text + "\n")
+    Ok(escaped(&text) + "\n")
 }
 
 /// As JSON on one line.
 pub(super) fn line(view: &impl Serialize) -> Result<String> {
-    serde_json::to_string(view).map_err(unwritable)
+    serde_json::to_string(view).map(|text| escaped(&text)).map_err(unwritable)
+}
+
+/// JSON leaves DEL and the control characters from U+0080 to U+009F as they are, of which some steer a
+/// terminal as an escape does. They stand in strings only.
+fn escaped(json: &str) -> String {
+    let steers = |c: char| c.is_control() && !c.is_ascii_control() || c == '\u{7f}';
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match steers(c) {
+            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => text.push(c),
+        }
+    }
+    text
 }
 
 fn value(view: &impl Serialize) -> Result<Value> {
@@ -88,4 +102,42 @@ fn value(view: &impl Serialize) -> Result<Value> {
 
 fn unwritable(cause: serde_json::Error) -> Error {
     Error::bug("writing a result as JSON").because(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_steer_the_terminal() {
+        let bad = ["a\u{1b}[2J\u{9b}2J\u{7f}\u{85}ü".to_owned()];
+        let listing = |quiet, format: Option<&str>| {
+            let listing = Listing { quiet, format: format.map(str::to_owned), no_trunc: false };
+            let table = |rows: &[String]| {
+                let mut table = Table::headless();
+                rows.iter().for_each(|row| table.row([row.clone()]));
+                table
+            };
+            let shown = Shown { name: &|row: &String| row.clone(), table: &table };
+            list(Output::Table, &listing, &bad, shown).unwrap()
+        };
+        let whole = |output| render(output, &bad, String::new).unwrap();
+        for text in [
+            names(Output::Table, &bad).unwrap(),
+            listing(true, None),
+            listing(false, None),
+            listing(false, Some("table")),
+            listing(false, Some("{{.}}")),
+            listing(false, Some("json")),
+            whole(Output::Json),
+            whole(Output::Yaml),
+        ] {
+            let steers = |c: char| c.is_control() && c != '\n';
+            assert!(text.contains('ü') && !text.contains(steers), "{text:?}");
+        }
+        for json in [listing(false, Some("json")), whole(Output::Json)] {
+            let read: Value = serde_json::from_str(&json).unwrap();
+            assert!(read == bad[0].as_str() || read[0] == bad[0].as_str());
+        }
+    }
 }
