@@ -25,6 +25,8 @@ fn swarm(release: Release) {
     let Some(managed) = Managed::new(release, CONFIG) else { return };
     managed
         .sh("ip link add up0 type bridge; ip address add 192.0.2.1/24 dev up0; ip link set up0 up");
+    let said = managed.engine.log();
+    assert!(said.contains("containers of different nodes do not reach each other"), "{said}");
     managed.docker("swarm init --advertise-addr 192.0.2.1 --task-history-limit 0");
     managed.docker(&format!("{CREATE} --attachable --subnet 10.86.0.0/24 front"));
     // The manager does it after it has answered.

@@ -31,6 +31,11 @@ fn the_reason_is_told(podman: &Podman5) {
         let said = podman.run_refused(options);
         assert!(said.contains(sentence), "{options}: {said}");
     }
+    // A user's Podman is root in a user namespace, and says so.
+    let rootless = "echo '{}' | _CONTAINERS_ROOTLESS_UID=1000 unshare -Ur bash -c \
+        'exec -a spoke /opt/cni/bin/spoke create'";
+    let said = podman.world.try_sh(rootless);
+    assert!(said.status != 0 && said.stdout.contains("root's Podman"), "{said:?}");
     podman.podman("rm -f -t 0 web");
     podman.podman("network rm front");
     podman.is_empty();

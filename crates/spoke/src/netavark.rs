@@ -5,8 +5,9 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use engine::Mode;
-use model::Result;
+use model::{Error, Result};
 use podman::{Context, DRIVER, Declared, Output, Verb};
+use rustix::process::geteuid;
 
 use crate::config::Config;
 use crate::host;
@@ -39,6 +40,12 @@ pub(crate) fn run(verb: &Verb) -> u8 {
 }
 
 fn answer(verb: &Verb) -> Result<Output> {
+    if is_rootless() {
+        return Err(Error::unsupported(
+            "Spoke connects containers of root's Podman: it changes this host's network, which a \
+             rootless one may not; use Podman's own networks there, or run podman as root",
+        ));
+    }
     let config = match Config::of_this_host() {
         // A mistake in it is no reason to keep a container's network alive.
         Err(_) if matches!(verb, Verb::Teardown(_)) => Config::default(),
@@ -61,6 +68,13 @@ fn answer(verb: &Verb) -> Result<Output> {
         networks: &networks,
     };
     Ok(podman::run(verb, &mut *input(), &context))
+}
+
+/// Whether a user's Podman calls, which is root in a user namespace of its own: it says so to its
+/// children.
+fn is_rootless() -> bool {
+    const ROOTLESS: &str = "_CONTAINERS_ROOTLESS_UID";
+    !geteuid().is_root() || std::env::var_os(ROOTLESS).is_some_and(|uid| uid != "0")
 }
 
 /// The networks that Podman has below `root`, and those that CNI has.

@@ -40,7 +40,7 @@ use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::{Config, Level, Listen};
+use crate::config::{Config, Level, Listen, Scope};
 use crate::event::{Event, What};
 use crate::world::World;
 use crate::worlds::Worlds;
@@ -244,6 +244,11 @@ impl Daemon {
         ];
         let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
         self.journal.tell(&Event::new(What::Started, host::now(), message));
+        if self.worlds.config().docker.scope == Scope::Global {
+            let what = "[docker] scope = \"global\": swarm makes its networks on every node, and each \
+                node's bridge is its own: containers of different nodes do not reach each other";
+            self.journal.warn(what);
+        }
         notify::notify("READY=1");
         let result = wait(&end);
         notify::notify("STOPPING=1");

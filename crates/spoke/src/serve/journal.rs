@@ -45,6 +45,11 @@ impl Journal {
         }
     }
 
+    /// What an operator may expect otherwise.
+    pub(crate) fn warn(&self, what: &str) {
+        self.log.say(Level::Warn, what, &[]);
+    }
+
     /// Something did not work, and the daemon goes on.
     pub(crate) fn failed(&self, doing: &str, error: &Error) {
         self.tell(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
