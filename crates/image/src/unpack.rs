@@ -29,16 +29,24 @@ use crate::Limits;
 pub(crate) struct Budget {
     bytes: u64,
     entries: usize,
+    /// How many directories more may be made that only paths name.
+    implied: usize,
     depth: usize,
     paths: usize,
     following: Duration,
 }
+
+/// Directories that only paths name, of which an archive may have so many, and so many more for each of its
+/// entries: a path costs an archive next to nothing, and each directory an inode.
+const IMPLIED: usize = 1024;
+const IMPLIED_EACH: usize = 16;
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             bytes: limits.unpacked,
             entries: limits.entries,
+            implied: IMPLIED,
             depth: limits.depth,
             paths: limits.paths,
             following: limits.following,
@@ -48,12 +56,19 @@ impl Budget {
     /// Takes one entry with so many bytes of content off.
     pub(crate) fn take(&mut self, entry: &Entry) -> Result<()> {
         self.entry()?;
+        self.implied = self.implied.saturating_add(IMPLIED_EACH);
         self.bytes = self.bytes.checked_sub(entry.size).ok_or_else(|| too_much("bytes"))?;
         Ok(())
     }
 
-    /// Takes one entry off, such as a directory that the archive only implies.
-    pub(crate) fn entry(&mut self) -> Result<()> {
+    /// Takes a directory off that only a path names.
+    pub(crate) fn imply(&mut self) -> Result<()> {
+        let left = self.implied.checked_sub(1);
+        self.implied = left.ok_or_else(|| too_much("directories that only paths name"))?;
+        self.entry()
+    }
+
+    fn entry(&mut self) -> Result<()> {
         self.entries = self.entries.checked_sub(1).ok_or_else(|| too_much("entries"))?;
         Ok(())
     }

@@ -271,7 +271,7 @@ impl<'b> Tree<'b> {
             whole.push(part);
             let made = rustix::fs::mkdirat(&parent, part, Mode::from_raw_mode(0o755));
             match made {
-                Ok(()) => self.budget.entry()?,
+                Ok(()) => self.budget.imply()?,
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(os("making", &whole, errno)),
             }
