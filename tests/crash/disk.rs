@@ -1,7 +1,7 @@
 //! A store that takes nothing more: full, or read-only.
 
-use serde_json::Value;
-use tests::World;
+use serde_json::{Value, json};
+use tests::{Cni, Plugins, World};
 
 use crate::bed::{Bed, chain, whole, world};
 
@@ -32,6 +32,35 @@ fn a_store_that_is_read_only_and_a_chain() {
     each(chain(), SHUT, OPEN);
 }
 
+/// The directories of `host-local`, which Spoke shares with others. The reference says that it gave an
+/// address back that stays taken for ever; ours is to be called again.
+#[test]
+fn a_directory_of_addresses_that_is_read_only() {
+    for plugins in [Plugins::reference(), Plugins::subject()] {
+        let world = World::new(&plugins);
+        world.sh("mkdir -p /data; mount -t tmpfs own /data");
+        let config = json!({"cniVersion": "1.0.0", "name": "full", "type": "host-local",
+            "ipam": {"type": "host-local", "dataDir": "/data", "subnet": "10.94.0.0/24"}});
+        let (cni, config) = (Cni::new(&world), config.to_string());
+        let held = || world.sh("ls /data/full | grep -c ^10 || true").trim().to_owned();
+        assert!(cni.execute("host-local", "ADD", &config).ok());
+        world.sh("mount -o remount,ro /data");
+        for _ in 0..2 {
+            let answer = cni.execute("host-local", "DEL", &config);
+            assert_eq!((answer.ok(), held()), (!plugins.are_ours(), "1".to_owned()), "{answer:?}");
+            if plugins.are_ours() {
+                let error = answer.json().expect("an error object");
+                let told =
+                    error["msg"].as_str().is_some_and(|msg| msg.contains("/data/full/10.94"));
+                assert!(error["code"] == 11 && told, "{answer:?}");
+            }
+        }
+        world.sh("mount -o remount,rw /data");
+        let answer = cni.execute("host-local", "DEL", &config);
+        assert!(answer.ok() && held() == "0", "{answer:?}");
+    }
+}
+
 fn each(list: Value, shut: &str, open: &str) {
     let world = world();
     world.sh(OWN_DISK);
@@ -54,7 +83,8 @@ fn refused(world: &World, bed: &Bed<'_>, shut: &str, open: &str) {
     bed.is_clean("ADD where nothing can be written");
 }
 
-/// DEL succeeds and cleans the kernel; the record goes with the next `spoke gc`.
+/// DEL succeeds and cleans the kernel, so that the container can go. The record stays, and with it the
+/// address; both go with the next `spoke gc`, so that nothing is lost.
 fn removed(world: &World, bed: &Bed<'_>, shut: &str, open: &str) {
     bed.add(bed.len());
     world.sh(shut);

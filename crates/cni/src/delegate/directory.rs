@@ -259,7 +259,7 @@ impl Directory<'_> {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    failed.get_or_insert(Error::os(format!("removing {}", file.display()), error));
+                    failed.get_or_insert(unremoved(&file, error));
                 }
             }
         }
@@ -293,4 +293,15 @@ fn create(file: &Path, owner: &str) -> io::Result<()> {
 /// Whether the file dates from before this boot.
 fn is_stale(file: &Path, boot: Boot) -> bool {
     modified(file).is_some_and(|modified| boot.outdates(modified))
+}
+/// The reference takes no notice, and the address stays taken for ever. A runtime repeats a failed DEL.
+fn unremoved(file: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => Error::try_again(format!(
+            "the address in {} stays taken: mount its directory writable and repeat",
+            file.display()
+        ))
+        .because(error),
+        _ => Error::os(format!("removing {}", file.display()), error),
+    }
 }
