@@ -27,6 +27,7 @@ impl Driver for Nothing {
                 None => Vec::new(),
             },
             keeps_in: false,
+            prefix: None,
         })
     }
 
