@@ -8,6 +8,7 @@ mod bed;
 mod del;
 mod each;
 mod files;
+mod loopback;
 mod orphans;
 mod painful;
 mod protocol;

@@ -87,6 +87,8 @@ impl Policy {
             && attachment.first(Family::V4).is_some()
             && let Some(behind) = behind(attachment)?
         {
+            // Whoever publishes: without its guard the host's loopback would be open to containers.
+            self.if_there(filter::ensure)?;
             route_loopback(&behind)?;
         }
         match (publish.reach, publish.backend) {
