@@ -8,10 +8,10 @@ use crate::neighbours::{GET, NEIGHBOURS, NO_NEIGHBOURS};
 /// A page at port 80, and another that is not published at port 81.
 const PAGES: &str = "sh -c 'httpd -p 80 -h /www; httpd -p 81 -h /www; exec sleep 3600'";
 
-/// Whether a container is answered at a port.
+/// Whether a container is answered with a page.
 fn gets(bed: &Bed, from: &str, host: &str, port: u16) -> bool {
     let ask = format!("{GET} | timeout 2 nc {host} {port}");
-    bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("HTTP/1")
+    bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("200 OK")
 }
 
 /// Waits until a container serves both pages.

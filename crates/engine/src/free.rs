@@ -44,8 +44,8 @@ impl Occupancy {
         )))
     }
 
-    /// The first free subnet of this size that is not passed over. Fails with `Exhausted` where there is none, and with
-    /// `Invalid` where there can be none.
+    /// The first free subnet of this size that is not passed over. Fails with `Exhausted` where there is
+    /// none, and with `Invalid` where there can be none.
     pub fn choose(&self, family: Family, prefix_len: Option<u8>) -> Result<IpNet> {
         let size = prefix_len.unwrap_or_else(|| usual(family));
         if blocks(family, size, self.site).is_empty() {

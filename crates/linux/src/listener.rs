@@ -60,9 +60,9 @@ impl Taken {
     }
 }
 
-/// Refuses a port of a protocol that this kernel does not speak.
+/// Refuses a port of a protocol that this kernel does not speak: it may have been made without SCTP.
 pub(crate) fn refuse_unspoken(map: &PortMap) -> Result<()> {
-    if map.protocol == Protocol::Tcp || probe::has(map.protocol) {
+    if map.protocol != Protocol::Sctp || probe::has(map.protocol) {
         return Ok(());
     }
     let (port, protocol) = (map.host_port, map.protocol);

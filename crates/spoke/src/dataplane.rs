@@ -42,8 +42,6 @@ enum Maker {
     Plugins,
     Cloud,
     Remote,
-    /// Of ports beside a link of a Docker plugin's.
-    RemotePorts,
 }
 
 impl Dataplane {
@@ -77,8 +75,7 @@ impl Maker {
     fn of(attachment: &Attachment) -> Self {
         match Self::of_link(attachment.wiring.link.as_ref()) {
             Self::Cloud if !cloud::is_port(attachment) => Self::Kernel,
-            Self::Remote if remote::is_ports(attachment) => Self::RemotePorts,
-            Self::Remote if !remote::is_link(attachment) => Self::Kernel,
+            Self::Remote if !remote::is_part(attachment) => Self::Kernel,
             maker => maker,
         }
     }
@@ -96,7 +93,7 @@ impl Maker {
 /// The attachment as the kernel's dataplane is to see it, where that makes the link.
 fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     let link = attachment.wiring.link.as_ref();
-    match cloud::is_neutron(link) || remote::is_remote(link) {
+    match cloud::is_neutron(link) || attachment.wiring.is_remote() {
         true => Cow::Owned(rest(attachment)),
         false => Cow::Borrowed(attachment),
     }
@@ -115,7 +112,6 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.attach(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
             Maker::Remote => self.remote.attach(&self.linux, attachment),
-            Maker::RemotePorts => self.remote.publish(&self.linux, attachment),
             Maker::Plugins => {
                 let attached = self.chain.join(attachment)?;
                 self.linux.attach(&rest(attachment)).map(|_| attached)
@@ -131,7 +127,7 @@ impl Driver for Dataplane {
         match Maker::of(attachment) {
             Maker::Cloud => self.cloud.offer(attachment),
             Maker::Remote => self.remote.offer(attachment),
-            Maker::Plugins | Maker::Kernel | Maker::RemotePorts => self.chain.offer(attachment),
+            Maker::Plugins | Maker::Kernel => self.chain.offer(attachment),
         }
     }
 
@@ -140,7 +136,6 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.complete(&plain(attachment)),
             Maker::Cloud => self.cloud.attach(&self.linux, attachment),
             Maker::Remote => self.remote.attach(&self.linux, attachment),
-            Maker::RemotePorts => self.remote.publish(&self.linux, attachment),
             Maker::Plugins => {
                 self.linux.attach(&rest(attachment))?;
                 self.chain.complete(attachment)
@@ -157,7 +152,6 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.withdraw(&plain(attachment)),
             Maker::Cloud => self.cloud.withdraw(&self.linux, attachment),
             Maker::Remote => self.remote.withdraw(&self.linux, attachment),
-            Maker::RemotePorts => self.remote.unpublish(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 undone.and(self.chain.withdraw(attachment))
@@ -170,7 +164,6 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.detach(&plain(attachment)),
             Maker::Cloud => self.cloud.detach(&self.linux, attachment),
             Maker::Remote => self.remote.detach(&self.linux, attachment),
-            Maker::RemotePorts => self.remote.unpublish(&self.linux, attachment),
             Maker::Plugins => {
                 let undone = self.linux.detach(&rest(attachment));
                 // Both are tried, whatever the first one says.
@@ -185,10 +178,6 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.check(&plain(attachment), attached),
             Maker::Cloud => self.cloud.check(&self.linux, attachment, attached),
             Maker::Remote => self.remote.check(&self.linux, attachment, attached),
-            Maker::RemotePorts => match self.remote.publishes(attachment)? {
-                true => Ok(()),
-                false => self.linux.check(&plain(attachment), attached),
-            },
             Maker::Plugins => {
                 self.chain.check(attachment)?;
                 self.linux.check(&rest(attachment), attached)
@@ -198,7 +187,7 @@ impl Driver for Dataplane {
 
     fn presence(&self, attachment: &Attachment) -> Presence {
         match Maker::of(attachment) {
-            Maker::Kernel | Maker::RemotePorts => self.linux.presence(&plain(attachment)),
+            Maker::Kernel => self.linux.presence(&plain(attachment)),
             Maker::Plugins => self.chain.presence(attachment),
             Maker::Cloud => match cloud::on_host(attachment) {
                 Ok(made) => self.linux.presence(&made),
@@ -213,14 +202,13 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.restore(&plain(attachment)),
             Maker::Plugins => self.linux.restore(&rest(attachment)),
             Maker::Cloud => self.linux.restore(&cloud::on_host(attachment)?),
-            Maker::Remote => self.linux.restore(&self.remote.on_host(attachment)?),
-            Maker::RemotePorts => self.remote.publish_again(&self.linux, attachment),
+            Maker::Remote => self.remote.restore(&self.linux, attachment),
         }
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
         match Maker::of(attachment) {
-            Maker::Kernel | Maker::RemotePorts => self.linux.hardware_address(&plain(attachment)),
+            Maker::Kernel => self.linux.hardware_address(&plain(attachment)),
             Maker::Plugins => self.chain.hardware_address(attachment),
             Maker::Cloud => neutron::port::hardware_address(attachment),
             Maker::Remote => self.remote.hardware_address(attachment),
@@ -232,14 +220,14 @@ impl Driver for Dataplane {
             Maker::Kernel => self.linux.status(network),
             Maker::Plugins => self.chain.status(network),
             Maker::Cloud => self.cloud.status(network),
-            Maker::Remote | Maker::RemotePorts => self.remote.status(network),
+            Maker::Remote => self.remote.status(network),
         }
     }
 
     fn create(&self, network: &Network) -> Result<()> {
         match Maker::of_link(network.wiring.link.as_ref()) {
             Maker::Plugins | Maker::Cloud | Maker::Kernel => Ok(()),
-            Maker::Remote | Maker::RemotePorts => self.remote.create(network),
+            Maker::Remote => self.remote.create(network),
         }
     }
 
@@ -261,9 +249,7 @@ impl Driver for Dataplane {
 
     fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         match Maker::of(attachment) {
-            Maker::Kernel | Maker::Plugins | Maker::RemotePorts => {
-                self.linux.lead(&plain(attachment), families)
-            }
+            Maker::Kernel | Maker::Plugins => self.linux.lead(&plain(attachment), families),
             Maker::Cloud => self.linux.lead(&cloud::on_host(attachment)?, families),
             Maker::Remote => self.remote.lead(&self.linux, attachment, families),
         }
@@ -272,7 +258,7 @@ impl Driver for Dataplane {
     fn up(&self, network: &Network) -> Result<()> {
         // Others make what their attachments share when the first of them comes.
         match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud | Maker::Remote | Maker::RemotePorts => Ok(()),
+            Maker::Plugins | Maker::Cloud | Maker::Remote => Ok(()),
             Maker::Kernel => self.linux.up(network),
         }
     }
@@ -280,7 +266,7 @@ impl Driver for Dataplane {
     fn remove(&self, network: &Network) -> Result<()> {
         match Maker::of_link(network.wiring.link.as_ref()) {
             Maker::Plugins | Maker::Cloud => Ok(()),
-            Maker::Remote | Maker::RemotePorts => self.remote.remove(network),
+            Maker::Remote => self.remote.remove(network),
             Maker::Kernel => self.linux.remove(network),
         }
     }

@@ -294,6 +294,7 @@ fn create(file: &Path, owner: &str) -> io::Result<()> {
 fn is_stale(file: &Path, boot: Boot) -> bool {
     modified(file).is_some_and(|modified| boot.outdates(modified))
 }
+
 /// The reference takes no notice, and the address stays taken for ever. A runtime repeats a failed DEL.
 fn unremoved(file: &Path, error: io::Error) -> Error {
     match error.kind() {

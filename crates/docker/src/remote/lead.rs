@@ -18,16 +18,14 @@ impl Remote {
 
     /// Whether ProgramExternalConnectivity was called, and is not to be revoked.
     pub fn is_leading(&self, attachment: &Attachment) -> Result<bool> {
-        let link = remote_link(attachment.wiring.link.as_ref())?;
-        let undo = Undo::Revoke(link.driver.clone(), at(attachment, link));
+        let undo = revocation(attachment)?;
         let page = self.ledger.find(&subject(attachment).key())?;
         Ok(page.is_some_and(|page| page.holds(|held| *held == undo)))
     }
 
     /// RevokeExternalConnectivity, where it is to be called; as [`Remote::leave`].
     pub fn revoke(&self, attachment: &Attachment) -> Result<()> {
-        let link = remote_link(attachment.wiring.link.as_ref())?;
-        let undo = Undo::Revoke(link.driver.clone(), at(attachment, link));
+        let undo = revocation(attachment)?;
         self.announce(&subject(attachment), |held| *held == undo)
     }
 
@@ -49,14 +47,13 @@ impl Remote {
         };
         let gateways = page.record.joined.as_ref().map(super::ledger::Kept::gateways);
         let gateways = gateways.unwrap_or_default();
-        let at = at(attachment, link);
-        let undo = Undo::Revoke(link.driver.clone(), at.clone());
+        let undo = revocation(attachment)?;
         if !gateways.iter().any(|family| families.contains(family)) {
             return self.announce_on(&mut page, |held| *held == undo);
         }
         let leads = |family| families.contains(&family);
         let call = Call::ProgramConnectivity(ProgramConnectivity {
-            at: at.wire()?,
+            at: at(attachment, link).wire()?,
             ports: ports(attachment, link)?,
             // Somebody else is the gateway that this one could be.
             no_proxy_6to4: gateways.contains(&Family::V6) && !leads(Family::V6),
@@ -78,4 +75,9 @@ impl Remote {
             Err(failed.into())
         })
     }
+}
+
+fn revocation(attachment: &Attachment) -> Result<Undo> {
+    let link = remote_link(attachment.wiring.link.as_ref())?;
+    Ok(Undo::Revoke(link.driver.clone(), at(attachment, link)))
 }

@@ -9,9 +9,7 @@ use docker::remote::plugins::Plugins as Carrier;
 use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
-use model::{
-    Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result, Route, Runtime,
-};
+use model::{Attached, Attachment, Error, Family, Layer, Mac, Network, Result, Route, Runtime};
 
 use super::{Opened, rest};
 use crate::config::Config;
@@ -81,6 +79,9 @@ impl Plugins {
     /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
     /// before, or afterwards ([`Self::lead`]).
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        if is_ports(attachment) {
+            return self.publish(linux, attachment);
+        }
         let remote = &self.foreign()?.remote;
         let joined = remote.join(attachment)?;
         let ways = ways_out(&joined.kernel);
@@ -104,44 +105,6 @@ impl Plugins {
             Self::lead_by_itself(remote, attachment, &joined.gateways)?;
         }
         Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
-    }
-
-    /// Ports of an attachment that is there: the plugin's to publish where it named a gateway, as in
-    /// libnetwork, and the kernel's otherwise.
-    pub(super) fn publish(&self, linux: &Linux, ports: &Attachment) -> Result<Attached> {
-        let remote = &self.foreign()?.remote;
-        let joined = link_of(ports);
-        let gateways = remote.gateways(&joined)?;
-        if gateways.is_empty() {
-            return linux.attach(&rest(ports));
-        }
-        remote.lead(&joined, &gateways)?;
-        let made = remote.leading(&joined, &gateways)?;
-        let routes = made.as_ref().map(ways_out).unwrap_or_default();
-        Ok(Attached { addresses: ports.addresses.clone(), routes, ..Attached::default() })
-    }
-
-    /// The same where it may be so already.
-    pub(super) fn publish_again(&self, linux: &Linux, ports: &Attachment) -> Result<bool> {
-        let remote = &self.foreign()?.remote;
-        let joined = link_of(ports);
-        let gateways = remote.gateways(&joined)?;
-        match gateways.is_empty() {
-            true => linux.restore(&rest(ports)),
-            false if remote.is_leading(&joined)? => Ok(false),
-            false => remote.lead(&joined, &gateways).map(|()| true),
-        }
-    }
-
-    /// Whoever publishes them, and whether it still knows: all of it is tried.
-    pub(super) fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
-        let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
-        linux.detach(&rest(ports)).and(revoked)
-    }
-
-    /// Whether the plugin publishes these ports.
-    pub(super) fn publishes(&self, ports: &Attachment) -> Result<bool> {
-        Ok(!self.foreign()?.remote.gateways(&link_of(ports))?.is_empty())
     }
 
     /// Nobody chooses among several: the plugin's own way out is the sandbox's.
@@ -172,11 +135,17 @@ impl Plugins {
 
     /// As it was before it joined.
     pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        if is_ports(attachment) {
+            return self.unpublish(linux, attachment);
+        }
         self.part(attachment, |made| linux.withdraw(made))
     }
 
     /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
     pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        if is_ports(attachment) {
+            return self.unpublish(linux, attachment);
+        }
         let parted = self.part(attachment, |made| linux.detach(made));
         let ended = self.foreign().and_then(|foreign| foreign.remote.end(attachment));
         parted.and(ended)
@@ -203,6 +172,12 @@ impl Plugins {
         attachment: &Attachment,
         attached: &Attached,
     ) -> Result<()> {
+        if is_ports(attachment) {
+            return match attachment.is_published_by_plugin() {
+                true => Ok(()),
+                false => linux.check(&rest(attachment), attached),
+            };
+        }
         let made = self.foreign()?.remote.made(attachment)?.ok_or_else(|| {
             let id = &attachment.id;
             Error::not_found(format!("{id}: nothing says any more that its plugin connected it"))
@@ -211,14 +186,24 @@ impl Plugins {
     }
 
     pub(super) fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+        if is_ports(attachment) {
+            return linux.presence(&rest(attachment));
+        }
         match self.foreign().and_then(|foreign| foreign.remote.made(attachment)) {
             Ok(Some(made)) => linux.presence(&within(made)),
             Ok(None) | Err(_) => Presence::Doubtful,
         }
     }
 
+    pub(super) fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        match is_ports(attachment) {
+            true => self.publish_again(linux, attachment),
+            false => linux.restore(&self.on_host(attachment)?),
+        }
+    }
+
     /// What of the attachment the kernel knows.
-    pub(super) fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
+    fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;
         Ok(within(made.unwrap_or_else(|| rest(attachment))))
     }
@@ -237,6 +222,41 @@ impl Plugins {
 
     pub(super) fn remove(&self, network: &Network) -> Result<()> {
         self.foreign()?.remote.remove(network)
+    }
+}
+
+/// Ports that are published for a link which is there already: the plugin's to publish where it named a
+/// gateway, as in libnetwork, and the kernel's otherwise.
+impl Plugins {
+    fn publish(&self, linux: &Linux, ports: &Attachment) -> Result<Attached> {
+        let remote = &self.foreign()?.remote;
+        let joined = link_of(ports);
+        let gateways = remote.gateways(&joined)?;
+        if gateways.is_empty() {
+            return linux.attach(&rest(ports));
+        }
+        remote.lead(&joined, &gateways)?;
+        let made = remote.leading(&joined, &gateways)?;
+        let routes = made.as_ref().map(ways_out).unwrap_or_default();
+        Ok(Attached { addresses: ports.addresses.clone(), routes, ..Attached::default() })
+    }
+
+    /// The same where it may be so already.
+    fn publish_again(&self, linux: &Linux, ports: &Attachment) -> Result<bool> {
+        let remote = &self.foreign()?.remote;
+        let joined = link_of(ports);
+        let gateways = remote.gateways(&joined)?;
+        match gateways.is_empty() {
+            true => linux.restore(&rest(ports)),
+            false if remote.is_leading(&joined)? => Ok(false),
+            false => remote.lead(&joined, &gateways).map(|()| true),
+        }
+    }
+
+    /// Whoever publishes them, and whether it still knows: all of it is tried.
+    fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
+        let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
+        linux.detach(&rest(ports)).and(revoked)
     }
 }
 
@@ -288,15 +308,11 @@ fn link_of(ports: &Attachment) -> Attachment {
 }
 
 /// Whether the record is that of ports which are published for a link of such a network.
-pub(super) fn is_ports(attachment: &Attachment) -> bool {
-    attachment.layer == Layer::Publish && is_remote(attachment.wiring.link.as_ref())
+fn is_ports(attachment: &Attachment) -> bool {
+    attachment.layer == Layer::Publish
 }
 
-/// Whether the record is that of such a network's link.
-pub(super) fn is_link(attachment: &Attachment) -> bool {
-    attachment.layer == Layer::Link && is_remote(attachment.wiring.link.as_ref())
-}
-
-pub(super) fn is_remote(link: Option<&model::Link>) -> bool {
-    matches!(link.map(|link| &link.kind), Some(LinkKind::Remote(_)))
+/// Whether the record is that of such a network's link, or of ports that are published for one.
+pub(super) fn is_part(attachment: &Attachment) -> bool {
+    matches!(attachment.layer, Layer::Link | Layer::Publish) && attachment.wiring.is_remote()
 }

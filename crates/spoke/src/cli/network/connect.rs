@@ -81,9 +81,7 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
 fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
     let records = engine.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
-        let link = record.wiring.link.as_ref();
-        matches!(record.phase, Phase::Attached(_))
-            && link.is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
+        matches!(record.phase, Phase::Attached(_)) && record.wiring.is_remote()
     };
     for record in records.iter().filter(is_remote) {
         if let Ok(foreign) = (world.foreign)() {
