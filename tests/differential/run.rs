@@ -22,6 +22,10 @@ const EVERYWHERE: &[Differs] = &[
         lines: &[" group "],
     },
     Differs {
+        why: "where we make the host forward, it forwards for nobody else",
+        lines: &["host nft table inet spoke_transit", "/conf/lo/forwarding = "],
+    },
+    Differs {
         why: "the host's end has no link-local address: no solicitation, no duplicate detection",
         lines: &[") inet6_addr_gen_mode ", "ipv6/conf/PEER("],
     },

@@ -64,7 +64,7 @@ fn every_driver() {
     let choice = DeviceChoice::Name("eth9".parse().unwrap());
     assert_eq!(kind(&device), LinkKind::Device(Device { choice }));
     assert_eq!(kind(&json!({"driver": "dummy"})), LinkKind::Dummy);
-    assert_eq!(kind(&json!({"driver": "ptp"})), LinkKind::Ptp(Ptp {}));
+    assert_eq!(kind(&json!({"driver": "ptp"})), LinkKind::Ptp(Ptp::default()));
     let tap = json!({"driver": "tap", "owner": 5, "multiQueue": true});
     let expected = Tap { multi_queue: true, owner: Some(5), ..Tap::default() };
     assert_eq!(kind(&tap), LinkKind::Tap(expected));

@@ -16,6 +16,7 @@
 //! | `network` | the network to join or make, by its name in Spoke | named after its subnet |
 //! | `gateway` | the bridge is the `default` route, only has the `address`, or `none` | `default`; `address` with `--internal` |
 //! | `masquerade` (`….bridge.enable_ip_masquerade`) | `true`, `false` | `true` if it is the default route |
+//! | `direct` | others reach containers by routes, without published ports, though this host forwards because of Spoke: `true`, `false` (`….bridge.gateway_mode_ipv4=nat-unprotected`) | `false` |
 //! | `hairpin`, `promiscuous` | `true`, `false` | `true`, `false` |
 //! | `driver` | `bridge`, `macvlan`, `ipvlan` | what the other keys imply |
 //! | `parent`, `vlan` | the device below, or one VLAN of it (`eth0.100`) | the default route's device |
@@ -27,8 +28,8 @@
 //! `interfaces=spoke` whose containers are on Docker's own networks too, give them another
 //! `com.docker.network.container_iface_prefix` than Docker's `eth`.
 //!
-//! Of Docker's own there are also `….bridge.gateway_mode_ipv4` and `_ipv6` (`nat`, `routed`,
-//! `isolated`), `….bridge.inhibit_ipv4`, `….bridge.host_binding_ipv4` and
+//! Of Docker's own there are also `….bridge.gateway_mode_ipv4` and `_ipv6` (`nat`, `nat-unprotected`,
+//! `routed`, `isolated`), `….bridge.inhibit_ipv4`, `….bridge.host_binding_ipv4` and
 //! `com.docker.network.container_iface_prefix`.
 //!
 //! `--ipam-opt`: `network` (whose subnet to share, or under which name to make one), `sticky` (`mac`,

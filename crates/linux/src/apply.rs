@@ -101,6 +101,10 @@ impl<'a> Hands<'a> {
                 self.drop_route(&netlink::Route::new(*dst, Some(*via), None));
                 Ok(())
             }
+            Step::Forward(family) => {
+                self.flush()?;
+                crate::forwarding::turn_on(*family, self.socket)
+            }
             Step::Sysctl { path, value, optional } => {
                 self.flush()?;
                 match netlink::sysctl::ensure(path, value) {

@@ -3,7 +3,7 @@
 use netlink::Event;
 use netlink::nft::{Family, News, Object};
 
-use crate::filter::{FORWARDING_CHAINS, TABLE, spoof};
+use crate::filter::{FORWARDING_CHAINS, TABLE, spoof, transit};
 
 /// What of ours may be wrong by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,9 +27,9 @@ impl Concern {
     }
 }
 
-/// Of `inet spoke`, or of `bridge spoke`.
+/// Of `inet spoke`, `inet spoke_transit` or `bridge spoke`.
 fn is_ours(news: &News) -> bool {
-    let tables = [TABLE, spoof::TABLE];
+    let tables = [TABLE, transit::TABLE, spoof::TABLE];
     tables.iter().any(|table| (news.family, news.table.as_str()) == (table.family, table.name))
 }
 

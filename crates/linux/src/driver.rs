@@ -193,7 +193,13 @@ impl Driver for Linux {
         let kind = network.wiring.link.as_ref().map(|link| &link.kind);
         let bridge = match kind {
             Some(LinkKind::Bridge(bridge)) => bridge,
-            Some(kind) => return shared::remove(&network.name, kind, &|links| self.reap(links)),
+            Some(kind) => {
+                shared::remove(&network.name, kind, &|links| self.reap(links))?;
+                return match is_bridged(None, &mut Socket::route()?)? {
+                    true => Ok(()),
+                    false => self.policy.forget_unowned(),
+                };
+            }
             None => return Ok(()),
         };
         let mut socket = Socket::route()?;
@@ -286,8 +292,7 @@ impl Linux {
 
     /// The packet filter's table goes with our last bridge.
     fn forget_bridge(&self, name: &IfName, socket: &mut Socket) -> Result<()> {
-        let bridges = socket.links(Links { kind: Some("bridge"), master: None })?;
-        let is_last = !bridges.iter().any(|other| other.group == GROUP && other.name != *name);
+        let is_last = !is_bridged(Some(name), socket)?;
         self.policy.forget_bridge(name, is_last)
     }
 
@@ -324,6 +329,12 @@ impl Drop for Linux {
             false => announced.iter().for_each(Announcement::tell_once),
         }
     }
+}
+
+/// Whether there is a bridge of ours, but this one.
+fn is_bridged(but: Option<&IfName>, socket: &mut Socket) -> Result<bool> {
+    let bridges = socket.links(Links { kind: Some("bridge"), master: None })?;
+    Ok(bridges.iter().any(|other| other.group == GROUP && but != Some(&other.name)))
 }
 
 /// Makes what the network's attachments share.

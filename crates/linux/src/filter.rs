@@ -1,4 +1,4 @@
-//! The packet filter: two tables, and per container nothing but elements in their sets.
+//! The packet filter: three tables, and per container nothing but elements in their sets.
 //!
 //! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` and `filter/rules.rs` build the same.
 
@@ -11,6 +11,7 @@ mod rules;
 mod ruleset;
 mod shared;
 pub(crate) mod spoof;
+pub(crate) mod transit;
 
 pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;

@@ -6,6 +6,7 @@ mod device;
 mod driver;
 mod facts;
 pub mod filter;
+mod forwarding;
 mod home;
 pub mod identity;
 pub mod iptables;

@@ -247,19 +247,10 @@ fn refuse_router_advertisements(device: &IfName) -> Step {
     improve(format!("net/ipv6/conf/{device}/accept_ra"), "0")
 }
 
-/// Let the host forward packets of the families that the addresses have.
-fn forwarding(addresses: &[IpNet]) -> Vec<Step> {
-    let has = |family| addresses.iter().any(|net| Family::of(net) == family);
-    let mut steps = Vec::new();
-    if has(Family::V4) {
-        let path = "net/ipv4/ip_forward".to_owned();
-        steps.push(Step::Sysctl { path, value: "1", optional: false });
-    }
-    if has(Family::V6) {
-        let path = "net/ipv6/conf/all/forwarding".to_owned();
-        steps.push(Step::Sysctl { path, value: "1", optional: false });
-    }
-    steps
+/// Makes the host forward packets of the families that the addresses have.
+fn forwarding(addresses: &[IpNet]) -> impl Iterator<Item = Step> {
+    let has = |family: &Family| addresses.iter().any(|net| Family::of(net) == *family);
+    [Family::V4, Family::V6].into_iter().filter(has).map(Step::Forward)
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 mod flows;
 mod lead;
+mod transit;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
 
 use model::{
     Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, Kind, Layer, Link,
-    Publish, Reach, Result, Runtime, Wiring,
+    LinkKind, Publish, Reach, Result, Runtime, Wiring,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -18,7 +19,7 @@ use self::wanted::{Wanted, behind, is_told, owner};
 use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
-use crate::{listener, reference, subnets};
+use crate::{forwarding, listener, reference, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]
@@ -79,6 +80,7 @@ impl Policy {
             self.prepare_ports(attachment, publish)?;
         }
         isolate(attachment)?;
+        transit::tell(attachment)?;
         Iptables::new(Variant::Host).install(attachment)
     }
 
@@ -106,11 +108,12 @@ impl Policy {
         let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
             return Ok(());
         };
+        let direct = attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_direct());
         let forwarding = self.with(|socket| {
             if let Some(bridge) = wanted::switching(attachment) {
-                filter::allow_forwarding(socket, bridge)?;
+                filter::allow_forwarding(socket, bridge, direct)?;
             }
-            filter::allow_forwarding(socket, behind)
+            filter::allow_forwarding(socket, behind, direct)
         })?;
         if forwarding.legacy.is_empty() {
             return Ok(());
@@ -133,7 +136,8 @@ impl Policy {
     /// Makes our table's chains what they should be. Whether they were not.
     pub(crate) fn mend(&self) -> Result<bool> {
         let frames = self.if_there(filter::spoof::mend)?;
-        Ok(self.if_there(filter::mend)? || frames)
+        let transit = self.if_there(forwarding::mend)?;
+        Ok(self.if_there(filter::mend)? || frames || transit)
     }
 
     /// Lets the subnets that the host is connected to now reach the ports for the LAN.
@@ -169,7 +173,19 @@ impl Policy {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),
         };
-        rules.and(elements).and(self.uncheck(attachment)).and(flows)
+        let direct = self.forget_direct(attachment);
+        rules.and(elements).and(self.uncheck(attachment)).and(flows).and(direct)
+    }
+
+    /// What leads to a bridge stays as long as that; what leads to one container goes with it.
+    fn forget_direct(&self, attachment: &Attachment) -> Result<()> {
+        match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+            Some(LinkKind::Ptp(ptp)) if ptp.direct => {
+                let end = Identity::of(&attachment.id).host_link()?;
+                self.if_there(|socket| filter::transit::forget(socket, &end))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Lets the container's port send as whoever it likes.
@@ -255,14 +271,16 @@ impl Policy {
     pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
         let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
+            filter::transit::forget(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
-            if !is_last {
-                return Ok(());
-            }
-            filter::spoof::unload_unowned(socket)?;
-            filter::unload_unowned(socket)
+            if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
         });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
+    }
+
+    /// As [`Policy::forget_bridge`] does with our last bridge, where there was none.
+    pub(crate) fn forget_unowned(&self) -> Result<()> {
+        self.if_there(|socket| forget_unowned(socket, None))
     }
 
     /// The marks of everybody who has elements.
@@ -303,6 +321,13 @@ impl Policy {
             None => work(socket.insert(Socket::netfilter()?)),
         }
     }
+}
+
+/// Removes what nobody has, where there is no bridge of ours but the one that is `leaving`.
+fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
+    filter::spoof::unload_unowned(socket)?;
+    filter::unload_unowned(socket)?;
+    forwarding::turn_off(leaving, socket)
 }
 
 /// Lets packets from this host's loopback addresses reach the container. Where that can neither be

@@ -165,7 +165,7 @@ fn ptp_reaches_the_host_and_nothing_is_left() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let one = Container::new();
-        let ptp = attachment("one", LinkKind::Ptp(Ptp {}), "10.88.0.2/24", &one.sandbox);
+        let ptp = attachment("one", LinkKind::Ptp(Ptp::default()), "10.88.0.2/24", &one.sandbox);
         let became = linux.attach(&ptp).unwrap();
         linux.check(&ptp, &became).unwrap();
         one.run("ping", &["-c1", "-W2", "10.88.0.1"]);

@@ -184,7 +184,7 @@ fn only_ports_of_bridges_are_handed_over() {
     isolated(|| {
         let linux = Linux::new(Life::Long);
         let one = Container::new();
-        for kind in [LinkKind::Ptp(Ptp {}), LinkKind::Loopback] {
+        for kind in [LinkKind::Ptp(Ptp::default()), LinkKind::Loopback] {
             let mut first = attachment("one", kind, "10.88.0.2/24", &one.sandbox);
             first.handoff = Handoff::Caller;
             assert_eq!(linux.attach(&first).unwrap_err().kind(), Kind::Unsupported);
@@ -317,6 +317,7 @@ fn all_that_others_flushed_is_restored() {
         assert!(!client.reaches("192.0.2.1", 8080));
         assert!(linux.restore(&first).unwrap());
         assert!(client.reaches("192.0.2.1", 8080));
+        assert!(linux.mend().unwrap(), "the guard of a host that forwards because of us");
         assert!(!linux.mend().unwrap());
         let sorted = |text: &str| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

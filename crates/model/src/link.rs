@@ -95,6 +95,16 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// Whether others may reach the container by a route through this host, which forwards because
+    /// of us, without a published port.
+    pub fn is_direct(&self) -> bool {
+        match self {
+            LinkKind::Bridge(bridge) => bridge.port.direct,
+            LinkKind::Ptp(ptp) => ptp.direct,
+            _ => false,
+        }
+    }
+
     /// The bridge, where it is one's port.
     pub fn bridge(&self) -> Option<&Bridge> {
         match self {
@@ -155,8 +165,13 @@ impl LinkKind {
 }
 
 /// A pair of devices with routes at both ends and no shared segment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ptp {}
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ptp {
+    /// Others may reach the container by a route through this host, which forwards because of us,
+    /// without a published port.
+    #[serde(default)]
+    pub direct: bool,
+}
 
 /// What a network's bridge is called where nobody says: `sp-` and the network's name, or a hash of
 /// it where that is too long for a device.

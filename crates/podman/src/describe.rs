@@ -65,7 +65,7 @@ fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result
 
 fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
     Ok(match &wish.shape {
-        Shape::Bridge { name, vlan, hairpin, unmanaged } => LinkKind::Bridge(Bridge {
+        Shape::Bridge { name, vlan, hairpin, direct, unmanaged } => LinkKind::Bridge(Bridge {
             name: name.clone().map_or_else(|| model::bridge_name(&config.name), Ok)?,
             gateway: match (*unmanaged || wish.source != Source::Book, wish.default_route) {
                 (true, _) => Gateway::None,
@@ -77,6 +77,7 @@ fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
             promiscuous: false,
             port: BridgePort {
                 vlans: Vlans { untagged: *vlan, ..Vlans::default() },
+                direct: *direct,
                 ..BridgePort::default()
             },
         }),

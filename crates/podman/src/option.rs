@@ -18,6 +18,7 @@ use crate::wire::NetworkConfig;
 
 const BRIDGE: &str = "bridge";
 const CLOUD: &str = "driver";
+const DIRECT: &str = "direct";
 const HAIRPIN: &str = "hairpin";
 const HOST_ACCESS: &str = "host_access";
 const ISOLATE: &str = "isolate";
@@ -34,7 +35,7 @@ const STICKY: &str = "sticky";
 const VLAN: &str = "vlan";
 
 /// Every key, in the order in which an error names them.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -47,6 +48,7 @@ const KEYS: [&str; 16] = [
     PUBLISH,
     MASQUERADE,
     HAIRPIN,
+    DIRECT,
     NO_DEFAULT_ROUTE,
     METRIC,
     STICKY,
@@ -54,10 +56,10 @@ const KEYS: [&str; 16] = [
 ];
 
 /// What describes a network's bridge, and no network on a parent.
-const OF_BRIDGES: [&str; 5] = [BRIDGE, ISOLATE, HAIRPIN, MASQUERADE, PUBLISH];
+const OF_BRIDGES: [&str; 6] = [BRIDGE, ISOLATE, HAIRPIN, DIRECT, MASQUERADE, PUBLISH];
 
 /// What Neutron says of its networks, and options do not.
-const NOT_OF_NEUTRON: [&str; 12] = [
+const NOT_OF_NEUTRON: [&str; 13] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -68,6 +70,7 @@ const NOT_OF_NEUTRON: [&str; 12] = [
     PROBE,
     MASQUERADE,
     HAIRPIN,
+    DIRECT,
     NO_DEFAULT_ROUTE,
     STICKY,
 ];
@@ -107,6 +110,8 @@ pub(crate) enum Shape {
         /// The VLAN of the containers' ports.
         vlan: Option<VlanId>,
         hairpin: bool,
+        /// Whether others reach its containers by routes.
+        direct: bool,
         /// Whether the bridge is only a switch, and somebody else's to configure.
         unmanaged: bool,
     },
@@ -265,6 +270,7 @@ fn bridge(config: &NetworkConfig, texts: &Texts<'_>, unmanaged: bool) -> Result<
         name: device(config, texts, BRIDGE)?,
         vlan: vlan(texts)?,
         hairpin: texts.flag(HAIRPIN)?.unwrap_or(true),
+        direct: texts.flag(DIRECT)?.unwrap_or(false),
         unmanaged,
     })
 }

@@ -71,6 +71,7 @@ fn port(root: &Object<'_>) -> Result<BridgePort> {
         spoof_check: root.flag("macspoofchk")?,
         isolated: root.flag("portIsolation")?,
         duplicate_detection: root.flag("enabledad")?,
+        direct: root.flag("direct")?,
         left_down: root.flag("disableContainerInterface")?,
     })
 }

@@ -106,5 +106,5 @@ pub(super) fn require_addresses(call: &Call<'_>, source: &Source, sentence: &str
 /// An interface of whatever kind, and masquerading if it may have been asked for.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
     let masquerade = masquerade(call, &call.config.root(), false).ok().flatten();
-    Wiring { masquerade, ..alone(LinkKind::Ptp(Ptp {}), None) }
+    Wiring { masquerade, ..alone(LinkKind::Ptp(Ptp::default()), None) }
 }

@@ -7,9 +7,10 @@ use crate::source;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
+    let ptp = Ptp { direct: root.flag("direct")? };
     let template = Wiring {
         masquerade: link::masquerade(call, &root, false)?,
-        ..link::alone(LinkKind::Ptp(Ptp {}), link::mtu(&root)?)
+        ..link::alone(LinkKind::Ptp(ptp), link::mtu(&root)?)
     };
     let mut source = source::load(call, Space::Host)?;
     link::require_addresses(call, &source, "no plugin name provided")?;

@@ -138,6 +138,9 @@ fn first_difference(
         let there = if masquerades { "masquerading" } else { "no masquerading" };
         return Some(("-o masquerade", there.to_owned()));
     }
+    if wish.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
+        return Some(("-o direct", format!("direct {}", bridge.port.direct)));
+    }
     if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
     }

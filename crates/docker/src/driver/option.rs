@@ -25,6 +25,7 @@ const PORTS: &[&str] = &["ports"];
 const INTERFACES: &[&str] = &["interfaces"];
 const NETWORK: &[&str] = &["network"];
 const GATEWAY: &[&str] = &["gateway"];
+const DIRECT: &[&str] = &["direct"];
 const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
 const PROMISCUOUS: &[&str] = &["promiscuous"];
 const HAIRPIN: &[&str] = &["hairpin"];
@@ -45,6 +46,7 @@ const KEYS: &[&[&str]] = &[
     INTERFACES,
     NETWORK,
     GATEWAY,
+    DIRECT,
     MASQUERADE,
     PROMISCUOUS,
     HAIRPIN,
@@ -71,6 +73,7 @@ const OF_BRIDGES: &[&[&str]] = &[
     BRIDGE,
     ISOLATION,
     PUBLISH,
+    DIRECT,
     MASQUERADE,
     PROMISCUOUS,
     HAIRPIN,
@@ -99,6 +102,7 @@ pub(crate) struct NetworkWish {
     pub(crate) handoff: Option<Handoff>,
     pub(crate) network: Option<NetworkName>,
     pub(crate) route: Option<DefaultRoute>,
+    pub(crate) direct: Option<bool>,
     pub(crate) masquerade: Option<bool>,
     pub(crate) promiscuous: Option<bool>,
     pub(crate) hairpin: Option<bool>,
@@ -123,6 +127,8 @@ pub(crate) enum DefaultRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Nat,
+    /// The same, and others reach containers by routes too.
+    Unprotected,
     Routed,
     Isolated,
 }
@@ -135,6 +141,8 @@ impl NetworkWish {
         let said = kind::read(&texts, OF_BRIDGES)?;
         said.refuse_mtu(&texts)?;
         let mode = mode(&texts, options)?;
+        let direct = direct(&texts, mode)?;
+        let mode = if mode == Mode::Unprotected { Mode::Nat } else { mode };
         let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
         if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
             // Docker would call its own interface in the container as we call ours.
@@ -162,6 +170,7 @@ impl NetworkWish {
             publisher,
             handoff,
             network: texts.parsed(NETWORK)?,
+            direct,
             masquerade: masquerade(&texts, mode)?,
             promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
             hairpin: texts.one(HAIRPIN, "true or false", truth)?,
@@ -187,6 +196,7 @@ impl NetworkWish {
         self.bridge.is_some()
             || self.ingress.is_some()
             || self.reach.is_some()
+            || self.direct.is_some()
             || self.masquerade.is_some()
             || self.promiscuous.is_some()
             || self.hairpin.is_some()
@@ -250,7 +260,7 @@ fn publisher(texts: &Texts<'_>, mode: Mode, kind: &Said) -> Result<Option<Publis
     match (mode, said) {
         (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
         (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+        (Mode::Nat | Mode::Unprotected | Mode::Isolated, said) => Ok(said),
     }
 }
 
@@ -259,13 +269,24 @@ fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
     texts.one(INTERFACES, "docker or spoke", choice(&words))
 }
 
+/// Whether others reach containers by routes. What is routed is reached in no other way.
+fn direct(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
+    match (mode, texts.one(DIRECT, "true or false", truth)?) {
+        (Mode::Routed | Mode::Unprotected, None | Some(true)) => Ok(Some(true)),
+        (Mode::Routed | Mode::Unprotected, Some(false)) => {
+            Err(texts.contradiction(DIRECT[0], mode_key(texts)))
+        }
+        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+    }
+}
+
 fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
     match (mode, texts.one(MASQUERADE, "true or false", truth)?) {
         (Mode::Routed, None | Some(false)) => Ok(Some(false)),
         (Mode::Routed, Some(true)) => {
             Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
         }
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+        (Mode::Nat | Mode::Unprotected | Mode::Isolated, said) => Ok(said),
     }
 }
 
@@ -295,16 +316,20 @@ fn route(
             Err(texts.contradiction(GATEWAY[0], mode_key(texts)))
         }
         (Mode::Isolated, false, _) => Ok(Some(DefaultRoute::Segment)),
-        (Mode::Nat | Mode::Routed, true, None) if egress == EgressPolicy::Internal => {
+        (Mode::Nat | Mode::Unprotected | Mode::Routed, true, None)
+            if egress == EgressPolicy::Internal =>
+        {
             Ok(Some(DefaultRoute::Segment))
         }
-        (Mode::Nat | Mode::Routed, true, None) => Ok(Some(DefaultRoute::Router)),
-        (Mode::Nat | Mode::Routed, false, Some(DefaultRoute::Bridge))
+        (Mode::Nat | Mode::Unprotected | Mode::Routed, true, None) => {
+            Ok(Some(DefaultRoute::Router))
+        }
+        (Mode::Nat | Mode::Unprotected | Mode::Routed, false, Some(DefaultRoute::Bridge))
             if egress == EgressPolicy::Internal =>
         {
             Err(no_way_out())
         }
-        (Mode::Nat | Mode::Routed, false, said) => Ok(said),
+        (Mode::Nat | Mode::Unprotected | Mode::Routed, false, said) => Ok(said),
     }
 }
 
@@ -347,8 +372,13 @@ fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
 
 /// One mode for the whole network: both families go the same way here.
 fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Mode> {
-    let modes = [("nat", Mode::Nat), ("routed", Mode::Routed), ("isolated", Mode::Isolated)];
-    let of = |keys| texts.one(keys, "nat, routed or isolated", choice(&modes));
+    let modes = [
+        ("nat", Mode::Nat),
+        ("nat-unprotected", Mode::Unprotected),
+        ("routed", Mode::Routed),
+        ("isolated", Mode::Isolated),
+    ];
+    let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&modes));
     let (v4, v6) = (of(MODE_V4)?, of(MODE_V6)?);
     let mode = match (options.ipv4.unwrap_or(true), options.ipv6) {
         (true, true) if v4.unwrap_or(Mode::Nat) != v6.unwrap_or(Mode::Nat) => {

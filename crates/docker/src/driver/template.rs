@@ -110,7 +110,7 @@ fn through_bridge(
                 force_address: false,
                 hairpin: wish.hairpin.unwrap_or(true),
                 promiscuous: wish.promiscuous.unwrap_or(false),
-                port: BridgePort::default(),
+                port: BridgePort { direct: wish.direct.unwrap_or(false), ..BridgePort::default() },
             }),
             name: None,
             mac: None,

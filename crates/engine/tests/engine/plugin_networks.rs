@@ -25,7 +25,7 @@ pub(crate) fn remote(name: &str) -> Network {
 /// A network of the kernel's, with addresses of a plugin's.
 pub(crate) fn mixed(name: &str) -> Network {
     let mut mixed = network(name, remote_ipam());
-    let kind = LinkKind::Ptp(Ptp {});
+    let kind = LinkKind::Ptp(Ptp::default());
     mixed.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
     mixed
 }

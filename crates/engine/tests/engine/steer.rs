@@ -27,7 +27,7 @@ pub(crate) fn world(ways: &[(&str, &[Family])]) -> World {
         };
         made.runtime = Runtime::Spoke;
         if place % 2 == 1 {
-            let kind = LinkKind::Ptp(Ptp {});
+            let kind = LinkKind::Ptp(Ptp::default());
             made.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
         }
         world.engine().create_network(&made).unwrap();

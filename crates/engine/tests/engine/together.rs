@@ -86,7 +86,7 @@ fn a_renamed_network_is_left_all_the_same() {
     let link = |name: &str, subnet: &str| {
         let pools = vec![pool(name, subnet, Order::NextAfterLast)];
         let mut network = network(name, Ipam::Book { pools });
-        let kind = LinkKind::Ptp(Ptp {});
+        let kind = LinkKind::Ptp(Ptp::default());
         network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
         request(&network, "a")
     };

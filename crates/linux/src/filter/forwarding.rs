@@ -50,16 +50,16 @@ pub struct Forwarding {
 
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
 /// sent: answers, and connections to published ports. What Docker or the administrator's rules in
-/// Docker's chain drop stays dropped.
+/// Docker's chain drop stays dropped. What is `direct` is sent everything.
 ///
 /// # Errors
 /// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
 /// the ruleset.
-pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<Forwarding> {
+pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName, direct: bool) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            edit(socket, table, |socket, change| allow(socket, table, change, bridge))?;
+            edit(socket, table, |socket, change| allow(socket, table, change, (bridge, direct)))?;
             found.accepted.push(family);
         }
     }
@@ -173,7 +173,7 @@ fn allow(
     socket: &mut Socket,
     table: Table<'_>,
     change: &mut Transaction,
-    bridge: &IfName,
+    (bridge, direct): (&IfName, bool),
 ) -> Result<()> {
     let forward = nft::rules(socket, table, FORWARD)?;
     remove_former(socket, table, &forward, change, bridge)?;
@@ -189,7 +189,7 @@ fn allow(
     replace(change, (table, SENT), &Vec::from_iter(&there), &sent);
     let there = nft::rules(socket, table, OURS)?;
     let about = there.iter().filter(|rule| is_about(rule, bridge)).collect::<Vec<_>>();
-    replace(change, (table, OURS), &about, &rules(bridge));
+    replace(change, (table, OURS), &about, &rules(bridge, direct));
     let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule, bridge)).collect();
     lead_to_ours(change, table, &others);
     Ok(())
@@ -311,10 +311,11 @@ fn is_about(rule: &nft::Rule, bridge: &IfName) -> bool {
 }
 
 /// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
-/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`.
-fn rules(bridge: &IfName) -> Vec<Vec<Expression<'static>>> {
+/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`; to what is direct without a state.
+fn rules(bridge: &IfName, direct: bool) -> Vec<Vec<Expression<'static>>> {
     let own = terminated(bridge);
-    let to = [interface(Meta::OutputName, &own), vec![known_or_published()]].concat();
+    let states = (!direct).then(known_or_published);
+    let to = interface(Meta::OutputName, &own).into_iter().chain(states).collect();
     let from = interface(Meta::InputName, &own);
     vec![rule(to, Verdict::Accept), rule(from, Verdict::Jump(SENT))]
 }

@@ -121,7 +121,7 @@ fn postrouting() -> Vec<Steps> {
 }
 
 /// What was sent to a published port.
-fn translated(then: Expression<'static>) -> Steps {
+pub(super) fn translated(then: Expression<'static>) -> Steps {
     vec![
         Expression::Conntrack(Conntrack::Status, R),
         Expression::Mask(R, Cow::Owned(IPS_DST_NAT.to_ne_bytes().to_vec())),
@@ -151,13 +151,17 @@ fn published() -> Vec<Steps> {
     rules.into_iter().map(|steps| ending(steps, Expression::Masquerade)).collect()
 }
 
-fn forward() -> Vec<Steps> {
-    let known = vec![
+/// Answers, and what belongs to a connection that is known.
+pub(super) fn known() -> Steps {
+    vec![
         Expression::Conntrack(Conntrack::State, R),
         Expression::Mask(R, Cow::Owned(ESTABLISHED_RELATED.to_ne_bytes().to_vec())),
         Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
         ACCEPT,
-    ];
+    ]
+}
+
+fn forward() -> Vec<Steps> {
     let closed = |from: Steps, ip: Ip, sets: &[Set<'static>; 2]| {
         let mut steps = from;
         steps.extend(ip.behind(Meta::OutputName, ip.destination(), sets));
@@ -178,7 +182,7 @@ fn forward() -> Vec<Steps> {
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
-        known,
+        known(),
         translated(Expression::Verdict(Verdict::Jump("reach"))),
         closed(policed(), Ip::V4, &ISOLATED),
         closed(policed(), Ip::V6, &ISOLATED),
@@ -236,14 +240,14 @@ fn reach() -> Vec<Steps> {
 const ESTABLISHED_RELATED: u32 = 2 | 4;
 
 /// Where every rule begins.
-const R: Register = Register::FIRST;
+pub(super) const R: Register = Register::FIRST;
 /// Words of an interface's name.
 const NAME_WORDS: u8 = 4;
-const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
-const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
+pub(super) const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
+pub(super) const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
 const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);
 
-fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
+pub(super) fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
     steps.push(last);
     steps
 }

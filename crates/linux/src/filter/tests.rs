@@ -7,3 +7,4 @@ mod life;
 mod space;
 mod table;
 mod traffic;
+mod transit;

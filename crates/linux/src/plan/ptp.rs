@@ -1,8 +1,8 @@
 //! The host itself at the other end: no shared segment, everything is routed.
 
 use model::{
-    Attached, Attachment, IfName, Interface, InterfaceAddress, IpNet, Link, Place, Result, Route,
-    host_net,
+    Attached, Attachment, Family, IfName, Interface, InterfaceAddress, IpNet, Ipv6Net, Link, Mac,
+    Place, Result, Route, host_net,
 };
 
 use super::{Facts, Plan, Seat, Step, Veth};
@@ -41,14 +41,16 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         Place::Sandbox => inside(attachment, link, &veth.peer, &addresses),
         Place::Host => Vec::new(),
     };
-    let mut after = Vec::new();
+    let has_v6 = addresses.iter().any(|held| Family::of(&held.address) == Family::V6);
+    let own = has_v6.then(|| Step::Address(veth.host.clone(), link_local(identity.host_mac())));
+    let mut after = Vec::from_iter(own);
     for held in &addresses {
         after.extend(host_side(&veth.host, held));
     }
     let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
-    let mut host = super::forwarding(&held);
     let end = veth.host.clone();
-    host.extend(super::pair(veth, &seat, attachment, facts)?);
+    let mut host = Vec::from_iter(super::pair(veth, &seat, attachment, facts)?);
+    host.extend(super::forwarding(&held));
     host.push(super::refuse_router_advertisements(&end));
     let attached = Attached {
         interfaces,
@@ -73,6 +75,15 @@ fn inside(
     }
     steps.extend(super::route::steps(device, &attachment.routes, addresses));
     steps
+}
+
+/// The address of the host's end on its link (RFC 4291, appendix A). Without one the kernel asks for
+/// no neighbour when it forwards what others sent.
+fn link_local(mac: Mac) -> IpNet {
+    let [a, b, c, d, e, f] = mac.octets();
+    let interface = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    let prefix = 0xfe80_u128 << 112;
+    IpNet::V6(Ipv6Net::new_assert((prefix | u128::from(u64::from_be_bytes(interface))).into(), 64))
 }
 
 fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{IfName, IpNet, Mac, Mtu, Route};
+use model::{Family, IfName, IpNet, Mac, Mtu, Route};
 
 use super::{Port, Single, VlanGateway};
 
@@ -94,6 +94,8 @@ pub enum Step {
     DropRoute(IfName, IpNet),
     /// Removes a route through this next hop.
     DropRouteAnywhere(IpNet, IpAddr),
+    /// Makes the host forward packets of this family.
+    Forward(Family),
     /// Writes a kernel parameter, given below `/proc/sys`, unless it has the value already. One
     /// that the kernel lacks or that cannot be written is passed over where it only improves
     /// things.

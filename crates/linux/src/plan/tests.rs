@@ -140,6 +140,7 @@ fn show(step: &Step) -> String {
         ),
         Step::DropRoute(name, net) => format!("drop route {net} on {name}"),
         Step::Sysctl { path, value, .. } => format!("sysctl {path} = {value}"),
+        Step::Forward(family) => format!("forward {family:?}"),
     }
 }
 
@@ -173,8 +174,8 @@ fn the_first_container_of_a_gateway_bridge() {
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: address 10.1.0.1/24 on cni0
     host: address fd00:1::1/64 on cni0
-    host: sysctl net/ipv4/ip_forward = 1
-    host: sysctl net/ipv6/conf/all/forwarding = 1
+    host: forward V4
+    host: forward V6
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
     sandbox: sysctl net/ipv6/conf/lo/disable_ipv6 = 0
     sandbox: sysctl net/ipv6/conf/eth0/disable_ipv6 = 0
@@ -196,7 +197,7 @@ fn a_later_container_changes_nothing_shared() {
     let plan = attach(&attachment(bridge(Gateway::Address), addresses), &facts);
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 f6:9d:1d:c9:76:92
     sandbox: address 10.1.0.3/24 on eth0
     sandbox: up eth0
@@ -232,10 +233,10 @@ fn a_device_that_is_no_bridge_is_refused() {
 #[test]
 fn ptp_routes_everything_through_the_host() {
     let addresses = vec![address("10.1.0.2/24", None)];
-    let plan = attach(&attachment(LinkKind::Ptp(Ptp {}), addresses), &Facts::default());
+    let plan = attach(&attachment(LinkKind::Ptp(Ptp::default()), addresses), &Facts::default());
     insta::assert_snapshot!(lines(&plan.unwrap()), @r"
-    host: sysctl net/ipv4/ip_forward = 1
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master - peer eth0 46:5f:0a:1d:26:9f
+    host: forward V4
     host: sysctl net/ipv6/conf/vethc636e6306dc/accept_ra = 0
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: up eth0
@@ -256,7 +257,7 @@ fn what_the_runtime_completes_has_no_steps_in_the_sandbox() {
     let plan = attach(&handed, &there(&["10.1.0.1/24"])).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer vetcc636e6306dc f6:9d:1d:c9:76:92
     ");
     assert!(plan.attached.routes.is_empty());
@@ -274,7 +275,7 @@ fn docker_chooses_the_default_route() {
     let plan = attach(&ours, &there(&["10.9.0.1/24", "10.1.0.1/24"])).unwrap();
     insta::assert_snapshot!(lines(&plan), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer web7 f6:9d:1d:c9:76:92
     sandbox: address 10.1.0.3/24 on web7
     sandbox: up web7
@@ -319,12 +320,12 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: gateway 10.1.0.1/24 on cni0
     host: gateway 10.2.0.0/31 on cni0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     ");
     insta::assert_snapshot!(plan(&front, &there(&["10.1.0.1/24", "10.9.0.1/24"])), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: gateway 10.2.0.0/31 on cni0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     ");
     let switch = network_of(Ipam::Book { pools }, Gateway::None);
     insta::assert_snapshot!(

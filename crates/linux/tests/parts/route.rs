@@ -16,7 +16,7 @@ fn kinds() -> Vec<LinkKind> {
         host_access: false,
         probe: false,
     };
-    vec![bridge(), LinkKind::Ptp(Ptp {}), LinkKind::Macvlan(macvlan)]
+    vec![bridge(), LinkKind::Ptp(Ptp::default()), LinkKind::Macvlan(macvlan)]
 }
 
 #[test]

@@ -40,6 +40,10 @@ pub struct BridgePort {
     /// Leave duplicate address detection of IPv6 switched on, and wait until it is over.
     #[serde(default)]
     pub duplicate_detection: bool,
+    /// Others may reach it by a route through this host, which forwards because of us, without a
+    /// published port.
+    #[serde(default)]
+    pub direct: bool,
     /// Leave the container's interface down.
     #[serde(default)]
     pub left_down: bool,

@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use model::{Error, IfName, Mac, Result};
 
-use super::abi;
+use super::{Family, abi};
 use crate::wire::{Attributes, Request};
 
 /// A part of a set's key or of a map's value (`datatypes` of nft(8)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
+    /// `nf_proto`.
+    Family,
     /// `ipv4_addr`.
     Ipv4,
     /// `ipv6_addr`.
@@ -28,6 +30,7 @@ pub enum Field {
 impl Field {
     const fn code(self) -> u32 {
         match self {
+            Field::Family => 2,
             Field::Ipv4 => 7,
             Field::Ipv6 => 8,
             Field::Protocol => 12,
@@ -40,7 +43,7 @@ impl Field {
     /// In bytes, as it stands in a tuple.
     const fn size(self) -> usize {
         match self {
-            Field::Ipv4 | Field::Protocol | Field::Service => 4,
+            Field::Family | Field::Ipv4 | Field::Protocol | Field::Service => 4,
             Field::Ethernet => 8,
             Field::Ipv6 | Field::Interface => 16,
         }
@@ -49,7 +52,7 @@ impl Field {
     /// In bytes, as it stands alone.
     const fn alone(self) -> usize {
         match self {
-            Field::Protocol => 1,
+            Field::Family | Field::Protocol => 1,
             Field::Service => 2,
             Field::Ethernet => 6,
             Field::Ipv4 | Field::Ipv6 | Field::Interface => self.size(),
@@ -133,6 +136,11 @@ impl Tuple {
             IpAddr::V4(v4) => self.push(&v4.octets()),
             IpAddr::V6(v6) => self.push(&v6.octets()),
         }
+    }
+
+    /// A family of packets alone: [`Field::Family`], which is not padded then.
+    pub fn family(family: Family) -> Self {
+        Self(vec![family.number()])
     }
 
     /// Appends the number of a transport protocol: [`Field::Protocol`].

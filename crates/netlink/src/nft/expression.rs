@@ -46,6 +46,8 @@ pub enum Meta {
     Protocol,
     /// The group of the interface that it came in through, 4 bytes.
     InputGroup,
+    /// The group of the interface that it goes out through, 4 bytes.
+    OutputGroup,
     /// The kind of the interface that it came in by, as the kernel names it: `bridge`, `vlan`, ….
     InputKind,
 }
@@ -58,6 +60,7 @@ impl Meta {
             Meta::Family => 15,
             Meta::Protocol => 16,
             Meta::InputGroup => 21,
+            Meta::OutputGroup => 22,
             Meta::InputKind => 26,
         }
     }

@@ -39,6 +39,7 @@ fn each_option_is_understood() {
                 name: Some("br7".parse().unwrap()),
                 vlan: VlanId::new(7),
                 hairpin: false,
+                direct: false,
                 unmanaged: false,
             },
             source: Source::Book,

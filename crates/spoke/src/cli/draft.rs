@@ -127,7 +127,7 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
             | Driver::Neutron
             | Driver::Plugin(_),
             None,
-        ) => Ok(LinkKind::Ptp(Ptp {})),
+        ) => Ok(LinkKind::Ptp(Ptp { direct: wanted.direct })),
         (
             Driver::Ptp
             | Driver::Macvlan
@@ -147,7 +147,7 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
                 force_address: false,
                 hairpin: true,
                 promiscuous: false,
-                port: BridgePort::default(),
+                port: BridgePort { direct: wanted.direct, ..BridgePort::default() },
             }))
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct NetworkView {
     pub(super) state: &'static str,
     /// What a Docker plugin of somebody else knows of it.
     pub(super) remote: Option<remote::RemoteView>,
+    /// Whether others reach containers by routes though this host forwards because of Spoke.
+    pub(super) direct: bool,
     pub(super) masquerade: bool,
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
@@ -122,6 +124,7 @@ impl NetworkView {
             state: remote::stage(network.stage),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
+            direct: wiring.link.as_ref().is_some_and(|link| link.kind.is_direct()),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
             internal: wiring

@@ -128,7 +128,7 @@ impl Driver {
                 let name = model::bridge_name(call.config.name())?;
                 LinkKind::Bridge(bridge::bridge(root, name.as_str())?)
             }
-            Driver::Ptp => LinkKind::Ptp(Ptp {}),
+            Driver::Ptp => LinkKind::Ptp(Ptp { direct: root.flag("direct")? }),
             Driver::Macvlan => LinkKind::Macvlan(macvlan(root)?),
             Driver::Ipvlan => LinkKind::Ipvlan(Ipvlan {
                 parent: parent_of(root, vlan(root)?)?,

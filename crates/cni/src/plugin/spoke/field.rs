@@ -28,11 +28,12 @@ const fn field(name: &'static str, of: &'static [Driver]) -> Field {
 }
 
 /// Sorted by name.
-const DESCRIBING: [Field; 47] = [
+const DESCRIBING: [Field; 48] = [
     field("backend", PUBLISHING),
     field("bcqueuelen", &[Macvlan]),
     field("bridge", &[Bridge, Tap]),
     field("device", &[Device]),
+    field("direct", PAIRS),
     field("disableContainerInterface", &[Bridge]),
     field("dns", Driver::ALL),
     field("driver", Driver::ALL),

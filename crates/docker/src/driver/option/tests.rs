@@ -158,7 +158,7 @@ fn names_what_is_wrong() {
         (vec![("ports", "docker"), (&mode, "routed")], vec!["ports=docker", "=routed"]),
         (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
         (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
-        (vec![(&mode, "nat-unprotected")], vec!["nat-unprotected", "nat, routed or isolated"]),
+        (vec![(&mode, "bridged")], vec!["bridged", "nat, nat-unprotected, routed or isolated"]),
     ] as [(Vec<(&str, &str)>, Vec<&str>); 21]
     {
         let error = read(&texts).unwrap_err().to_string();

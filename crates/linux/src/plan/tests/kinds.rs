@@ -229,7 +229,7 @@ fn nothing_made_on_the_host_takes_router_advertisements() {
     let table = [
         (bridge(Gateway::Address), Facts::default()),
         (on_bridge(port), Facts::default()),
-        (LinkKind::Ptp(model::Ptp {}), Facts::default()),
+        (LinkKind::Ptp(model::Ptp::default()), Facts::default()),
         (LinkKind::Macvlan(Macvlan { host_access: true, ..macvlan(on_vlan()) }), with_vlan()),
         (LinkKind::Ipvlan(Ipvlan { parent: on_vlan(), mode: IpvlanMode::L2 }), with_vlan()),
         (LinkKind::Vlan(Vlan { parent: on_vlan(), id: vlan.unwrap() }), with_vlan()),

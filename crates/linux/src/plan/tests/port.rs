@@ -24,7 +24,7 @@ fn a_vlans_gateway_is_a_device_of_its_own() {
     host: gateway cni0.10 02:b3:db:13:73:79 port vlan03b3db13737 of cni0 untagged 10
     host: sysctl net/ipv6/conf/cni0.10/accept_ra = 0
     host: address 10.1.0.1/24 on cni0.10
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
     host: port vethc636e6306dc isolated untagged 10
     sandbox: address 10.1.0.2/24 on eth0
@@ -37,7 +37,7 @@ fn a_vlans_gateway_is_a_device_of_its_own() {
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: filter VLANs of cni0
     host: sysctl net/ipv6/conf/cni0.10/accept_ra = 0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
     host: port vethc636e6306dc isolated untagged 10
     sandbox: address 10.1.0.2/24 on eth0
@@ -59,7 +59,7 @@ fn a_trunks_gateway_is_the_bridge() {
     insta::assert_snapshot!(lines(&plan), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: filter VLANs of cni0
-    host: sysctl net/ipv4/ip_forward = 1
+    host: forward V4
     host: veth vethc636e6306dc 82:bf:cf:2e:ab:5e master cni0 peer eth0 46:5f:0a:1d:26:9f
     host: port vethc636e6306dc isolated tagged 20-29 tagged 7-7 besides the default
     sandbox: address 10.1.0.2/24 on eth0

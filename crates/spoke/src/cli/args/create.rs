@@ -54,6 +54,10 @@ pub(in crate::cli) struct CreateArgs {
     /// Containers reach only each other and this host, and nobody else reaches them
     #[arg(long)]
     pub(in crate::cli) internal: bool,
+    /// Let others reach containers by routes, without published ports, where this host forwards because
+    /// of Spoke
+    #[arg(long)]
+    pub(in crate::cli) direct: bool,
     /// Let packets leave with the container's own address
     #[arg(long)]
     pub(in crate::cli) no_masquerade: bool,

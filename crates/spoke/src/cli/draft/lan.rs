@@ -32,6 +32,7 @@ pub(super) fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
         ("--bridge", wanted.bridge.is_some()),
         ("--internal", wanted.internal),
         ("--no-masquerade", wanted.no_masquerade),
+        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--publish", wanted.publish != PublishTo::Any),
     ];

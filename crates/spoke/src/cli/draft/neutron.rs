@@ -92,6 +92,7 @@ fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
         ("--mtu", wanted.mtu.is_some()),
         ("--internal", wanted.internal),
         ("--no-masquerade", wanted.no_masquerade),
+        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--sticky", wanted.sticky),
         ("--conflist", wanted.conflist.is_some()),

@@ -54,6 +54,7 @@ fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
         ("--mtu", wanted.mtu.is_some()),
         ("--internal", wanted.internal),
         ("--no-masquerade", wanted.no_masquerade),
+        ("--direct", wanted.direct),
         ("--sticky", wanted.sticky),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)

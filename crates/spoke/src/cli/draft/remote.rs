@@ -315,6 +315,7 @@ fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
         ("--bridge", wanted.bridge.is_some()),
         ("--mtu", wanted.mtu.is_some()),
         ("--no-masquerade", wanted.no_masquerade),
+        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--publish", wanted.publish != PublishTo::Any),
         ("--conflist", wanted.conflist.is_some()),

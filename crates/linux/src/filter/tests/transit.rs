@@ -1,0 +1,52 @@
+use super::space::Space;
+use crate::filter::transit::{self, Entry, ensure, forget, has};
+
+const TRUTH: &str = include_str!("../transit.nft");
+const LIST: &str = "nft list table inet spoke_transit";
+
+#[test]
+fn is_what_the_file_says() {
+    let space = Space::new();
+    space.run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));
+    let truth = space.run(LIST);
+    let statements = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.filter(|line| !line.trim_start().starts_with('#')).map(str::to_owned).collect()
+    };
+    assert_eq!(statements(&truth), statements(TRUTH), "nft would write the file otherwise");
+    let space = Space::new();
+    ensure(&mut space.socket(), &[]).unwrap();
+    assert_eq!(space.run(LIST), truth);
+}
+
+#[test]
+fn what_is_told_is_known_until_it_is_forgotten() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let br = "br0".parse().unwrap();
+    let entries = [
+        Entry::Family(model::Family::V4),
+        Entry::Family(model::Family::V6),
+        Entry::Before("eth0".parse().unwrap()),
+        Entry::Bridge("br0".parse().unwrap()),
+        Entry::Direct("br0".parse().unwrap()),
+    ];
+    for _ in 0..2 {
+        ensure(&mut socket, &entries).unwrap();
+    }
+    let listed = space.run(LIST);
+    for told in ["{ ipv4, ipv6 }", "{ \"eth0\" }", "{ \"br0\" }"] {
+        assert!(listed.contains(told), "{told}: {listed}");
+    }
+    for _ in 0..2 {
+        forget(&mut socket, &br).unwrap();
+    }
+    let known: Vec<bool> =
+        entries[2..].iter().map(|entry| has(&mut socket, entry).unwrap()).collect();
+    assert_eq!(known, [true, false, false]);
+    for _ in 0..2 {
+        transit::unload(&mut socket).unwrap();
+    }
+    forget(&mut socket, &br).unwrap();
+    assert!(!transit::is_there(&mut socket).unwrap());
+}

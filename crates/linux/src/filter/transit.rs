@@ -1,0 +1,153 @@
+//! What passes through a host that forwards because of us: a table of its own, because it stays as
+//! long as the host forwards, whoever has containers.
+//!
+//! `transit.nft` is what is to be read.
+
+use model::{Error, Family, IfName, Result};
+use netlink::nft::{
+    self, Base, ChainKind, Element, Expression, Field, Hook, Lookup, Meta, Policy, Set, Table,
+    Transaction, Tuple,
+};
+use netlink::{Errno, Socket};
+
+use super::rules::{ACCEPT, DROP, R, Steps, ending, known, translated};
+use super::ruleset::{Ruleset, settled};
+use crate::identity::{GROUP, VLAN_GATEWAY};
+
+/// The table.
+pub(crate) const TABLE: Table<'static> = Table { family: nft::Family::Inet, name: "spoke_transit" };
+/// The version, as in `inet spoke`.
+const STAMP: &str = "transit_1";
+const CHAIN: &str = "forward";
+const FAMILIES: Set<'static> = set("families", &[Field::Family]);
+const BEFORE: Set<'static> = set("before", &[Field::Interface]);
+const BRIDGES: Set<'static> = set("bridges", &[Field::Interface]);
+const DIRECT: Set<'static> = set("direct", &[Field::Interface]);
+const ATTEMPTS: usize = 16;
+
+const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
+    Set { name, key, data: &[], lookup: Lookup::Exact }
+}
+
+/// What the table knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Spoke made the host forward these packets.
+    Family(Family),
+    /// The interface was there before that.
+    Before(IfName),
+    /// A bridge of somebody else is the gateway of containers.
+    Bridge(IfName),
+    /// What is behind the interface is reached by routes.
+    Direct(IfName),
+}
+
+impl Entry {
+    fn element(&self) -> (&'static str, Element) {
+        let interface = |name| Tuple::new().interface(name);
+        let (set, key) = match self {
+            Entry::Family(Family::V4) => (FAMILIES, Tuple::family(nft::Family::Ipv4)),
+            Entry::Family(Family::V6) => (FAMILIES, Tuple::family(nft::Family::Ipv6)),
+            Entry::Before(name) => (BEFORE, interface(name)),
+            Entry::Bridge(name) => (BRIDGES, interface(name)),
+            Entry::Direct(name) => (DIRECT, interface(name)),
+        };
+        (set.name, Element { key, data: None, comment: None })
+    }
+
+    fn about(&self, doing: &str) -> String {
+        format!("{doing} {self:?} ({TABLE})")
+    }
+}
+
+/// Makes the table, and adds what it does not know yet.
+pub(crate) fn ensure(socket: &mut Socket, entries: &[Entry]) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        if !is_there(socket)? {
+            ruleset().ensure(socket)?;
+        }
+        let mut transaction = Transaction::new();
+        for entry in entries {
+            let (set, element) = entry.element();
+            transaction.ensure_element(TABLE, set, &element, entry.about("adding"));
+        }
+        // The table is gone again.
+        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(format!("others keep removing {TABLE}")))
+}
+
+/// Whether the table is there.
+pub(crate) fn is_there(socket: &mut Socket) -> Result<bool> {
+    nft::chain_exists(socket, TABLE, STAMP)
+}
+
+/// Whether it knows this.
+pub(crate) fn has(socket: &mut Socket, entry: &Entry) -> Result<bool> {
+    let (set, element) = entry.element();
+    Ok(!nft::find(socket, TABLE, &[(set, &element)])?.is_empty())
+}
+
+/// Forgets what it knows of an interface that leads to containers.
+pub(crate) fn forget(socket: &mut Socket, name: &IfName) -> Result<()> {
+    for entry in [Entry::Bridge(name.clone()), Entry::Direct(name.clone())] {
+        if !has(socket, &entry)? {
+            continue;
+        }
+        let (set, element) = entry.element();
+        let mut transaction = Transaction::new();
+        transaction.delete_element(TABLE, set, &element, entry.about("removing"));
+        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+    }
+    Ok(())
+}
+
+/// Makes the chains what they should be, where there is the table. Whether they were not.
+pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
+    ruleset().mend(socket)
+}
+
+/// Removes the table with everything in it. A missing table is done.
+pub(crate) fn unload(socket: &mut Socket) -> Result<()> {
+    let mut transaction = Transaction::new();
+    transaction.delete_table(TABLE);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+}
+
+fn ruleset() -> Ruleset {
+    let base =
+        Base { kind: ChainKind::Filter, hook: Hook::Forward, priority: -9, policy: Policy::Accept };
+    Ruleset {
+        table: TABLE,
+        stamp: STAMP,
+        sets: vec![FAMILIES, BEFORE, BRIDGES, DIRECT],
+        chains: vec![(STAMP, None), (CHAIN, Some(base))],
+        rules: rules().into_iter().map(|rule| (CHAIN, rule)).collect(),
+    }
+}
+
+fn rules() -> Vec<Steps> {
+    let group = |which: Meta, group: u32| {
+        vec![Expression::Meta(which, R), Expression::Equal(R, group.to_ne_bytes().to_vec().into())]
+    };
+    let of = |which: Meta, set: Set<'static>| {
+        vec![Expression::Meta(which, R), Expression::In(set.name, R)]
+    };
+    let others = vec![Expression::Meta(Meta::Family, R), Expression::NotIn(FAMILIES.name, R)];
+    let between = [of(Meta::InputName, BEFORE), of(Meta::OutputName, BEFORE)].concat();
+    vec![
+        ending(others, ACCEPT),
+        known(),
+        translated(ACCEPT),
+        ending(group(Meta::InputGroup, GROUP), ACCEPT),
+        ending(group(Meta::InputGroup, VLAN_GATEWAY), ACCEPT),
+        ending(of(Meta::InputName, BRIDGES), ACCEPT),
+        ending(of(Meta::OutputName, DIRECT), ACCEPT),
+        ending(group(Meta::OutputGroup, GROUP), DROP),
+        ending(group(Meta::OutputGroup, VLAN_GATEWAY), DROP),
+        ending(of(Meta::OutputName, BRIDGES), DROP),
+        ending(between, DROP),
+    ]
+}
