@@ -9,6 +9,7 @@ mod del;
 mod each;
 mod files;
 mod loopback;
+mod moved;
 mod open_router;
 mod orphans;
 mod painful;

@@ -14,6 +14,7 @@ use crate::apply::Hands;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, PROTOCOL};
 use crate::link::{self, Before};
+use crate::moved::Moved;
 use crate::policy::Policy;
 use crate::strays::Made;
 use crate::{
@@ -117,6 +118,9 @@ impl Driver for Linux {
         // One wait for all.
         let delete = |links: &[IfName]| self.reap(&[&devices, links].concat());
         let unlinked = link::remove(attachment, sandbox.as_ref(), &delete);
+        if let Some(moved) = Moved::by_going(attachment) {
+            moved.tell(self.life != Life::Long);
+        }
         filtered.and(tuned).and(undone).and(found).and(unlinked)
     }
 
@@ -281,6 +285,10 @@ impl Linux {
             }
             (Some(announcement), Life::Long) => announcement.tell_from_thread(),
             (None, _) => {}
+        }
+        let addresses = attached.addresses.iter().map(|held| held.address.addr()).collect();
+        if let Some(moved) = Moved::by_coming(attachment, addresses) {
+            moved.tell(self.life != Life::Long);
         }
     }
 

@@ -13,6 +13,7 @@ pub mod iptables;
 mod lead;
 mod link;
 mod listener;
+mod moved;
 mod parts;
 pub mod plan;
 mod policy;

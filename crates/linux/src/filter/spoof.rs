@@ -1,9 +1,12 @@
-//! Ports of bridges whose containers may send from their own hardware address only: a table of its
-//! own, because only the family of bridges sees frames. A container is one element of each set.
+//! Ports of bridges whose containers may send from their own hardware address only, and take nobody's
+//! IPv4 address: a table of its own, because only the family of bridges sees frames. A container is
+//! one element of the first sets, and one for each address of the others.
 //!
 //! `spoof.nft` is what is to be read.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use model::{Error, IfName, Mac, Result};
 use netlink::nft::{
@@ -19,8 +22,9 @@ use super::ruleset::{Ruleset, settled};
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_1";
+const STAMP: &str = "spoof_2";
 const CHAIN: &str = "prerouting";
+const CHECK: &str = "check";
 const CHECKED: Set<'static> =
     Set { name: "checked", key: &[Field::Interface], data: &[], lookup: Lookup::Exact };
 const SENDERS: Set<'static> = Set {
@@ -29,23 +33,51 @@ const SENDERS: Set<'static> = Set {
     data: &[],
     lookup: Lookup::Exact,
 };
+const HOLDERS: Set<'static> = Set {
+    name: "holders",
+    key: &[Field::Interface, Field::Ipv4],
+    data: &[],
+    lookup: Lookup::Exact,
+};
+const HELD: Set<'static> =
+    Set { name: "held", key: &[Field::Ipv4], data: &[], lookup: Lookup::Exact };
+/// Those whose elements have owners.
+const OWNED: [Set<'static>; 4] = [CHECKED, SENDERS, HOLDERS, HELD];
 const ATTEMPTS: usize = 16;
 
-/// A container's port, and from which address it may send.
+/// A container's port, and from which addresses it may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) owner: Owner,
     pub(crate) port: IfName,
     pub(crate) mac: Mac,
+    /// The container's addresses.
+    pub(crate) addresses: Vec<Ipv4Addr>,
+    /// The host's addresses there.
+    pub(crate) gateways: Vec<Ipv4Addr>,
 }
 
 impl Sender {
-    fn elements(&self) -> Result<[(&'static str, Element); 2]> {
+    /// What is the container's.
+    fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
         let port = Tuple::new().interface(&self.port);
         let comment: Comment = self.owner.as_str().parse()?;
         let element = |key| Element { key, data: None, comment: Some(comment.clone()) };
         let sender = element(port.clone().mac(self.mac));
-        Ok([(CHECKED.name, element(port)), (SENDERS.name, sender)])
+        let mut elements = vec![(CHECKED.name, element(port.clone())), (SENDERS.name, sender)];
+        for address in &self.addresses {
+            let address = IpAddr::V4(*address);
+            elements.push((HOLDERS.name, element(port.clone().address(address))));
+            elements.push((HELD.name, element(Tuple::new().address(address))));
+        }
+        Ok(elements)
+    }
+
+    /// What is everybody's on the bridge: it stays as long as the table.
+    fn shared(&self) -> impl Iterator<Item = (&'static str, Element)> {
+        let element = |key| Element { key, data: None, comment: None };
+        let gateways = self.gateways.iter().map(|gateway| IpAddr::V4(*gateway));
+        gateways.map(move |gateway| (HELD.name, element(Tuple::new().address(gateway))))
     }
 
     fn about(&self, doing: &str) -> String {
@@ -55,7 +87,7 @@ impl Sender {
 
 /// Drops what the port sends from another address. What is there is left.
 pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
-    let wanted = sender.elements()?;
+    let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, STAMP)? {
             ruleset().ensure(socket)?;
@@ -90,7 +122,7 @@ pub(crate) fn verify(socket: &mut Socket, sender: &Sender) -> Result<()> {
 }
 
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
-    let wanted = sender.elements()?;
+    let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     let keys: Vec<_> = wanted.iter().map(|(set, element)| (*set, element)).collect();
     Ok(nft::find(socket, TABLE, &keys)?.len() < wanted.len())
 }
@@ -118,7 +150,7 @@ pub(crate) fn remove(socket: &mut Socket, sender: &Sender) -> Result<()> {
 /// Everybody who has elements. It reads the whole table.
 pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
     let mut owners = BTreeSet::new();
-    for set in [CHECKED, SENDERS] {
+    for set in OWNED {
         let elements = nft::elements(socket, TABLE, set.name)?;
         let comments = elements.into_iter().filter_map(|element| element.comment);
         owners.extend(comments.map(|comment| comment.as_str().to_owned()));
@@ -130,7 +162,7 @@ pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
 pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::new();
-        for set in [CHECKED, SENDERS] {
+        for set in OWNED {
             for element in nft::elements(socket, TABLE, set.name)? {
                 let by = element.comment.as_ref().map(Comment::as_str);
                 if by == Some(owner.as_str()) {
@@ -175,21 +207,50 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: vec![CHECKED, SENDERS],
-        chains: vec![(STAMP, None), (CHAIN, Some(base))],
-        rules: vec![(CHAIN, rule())],
+        sets: OWNED.to_vec(),
+        chains: vec![(STAMP, None), (CHAIN, Some(base)), (CHECK, None)],
+        rules: vec![
+            (CHAIN, checked()),
+            (CHECK, frames()),
+            (CHECK, news_of_others()),
+            (CHECK, news_of_held()),
+        ],
     }
 }
 
-fn rule() -> Steps {
-    let first = Register::FIRST;
-    vec![
-        Expression::Meta(Meta::InputName, first),
-        Expression::In(CHECKED.name, first),
-        Expression::Meta(Meta::InputName, first),
-        // Behind the sixteen bytes of the name.
-        Expression::EthernetSource(first.behind(4)),
-        Expression::NotIn(SENDERS.name, first),
-        Expression::Verdict(Verdict::Drop),
-    ]
+const R: Register = Register::FIRST;
+/// Behind the sixteen bytes of an interface's name.
+const BEHIND: Register = R.behind(4);
+/// `ETH_P_ARP`, where the Ethernet header has it.
+const ARP: [Expression<'static>; 2] =
+    [Expression::EtherType(R), Expression::Equal(R, Cow::Borrowed(&[8, 6]))];
+/// Where an ARP packet has its sender (RFC 826): the hardware address, and the IPv4 address.
+const SENDER: u32 = 8;
+const SENDER_IP: u32 = 14;
+
+fn checked() -> Steps {
+    let check = Expression::Verdict(Verdict::Jump(CHECK));
+    vec![Expression::Meta(Meta::InputName, R), Expression::In(CHECKED.name, R), check]
 }
+
+fn frames() -> Steps {
+    let source = Expression::EthernetSource(BEHIND);
+    vec![Expression::Meta(Meta::InputName, R), source, NO_SENDER, DROP]
+}
+
+fn news_of_others() -> Steps {
+    let sender = Expression::Network { offset: SENDER, length: 6, into: BEHIND };
+    let port = Expression::Meta(Meta::InputName, R);
+    ARP.into_iter().chain([port, sender, NO_SENDER, DROP]).collect()
+}
+
+fn news_of_held() -> Steps {
+    let address = |into| Expression::Network { offset: SENDER_IP, length: 4, into };
+    let held = [address(R), Expression::In(HELD.name, R)];
+    let port = Expression::Meta(Meta::InputName, R);
+    let no_holder = Expression::NotIn(HOLDERS.name, R);
+    ARP.into_iter().chain(held).chain([port, address(BEHIND), no_holder, DROP]).collect()
+}
+
+const NO_SENDER: Expression<'static> = Expression::NotIn(SENDERS.name, R);
+const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);

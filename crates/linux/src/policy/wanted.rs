@@ -1,9 +1,10 @@
 //! What of an attachment stands in our table.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use model::{
-    Attachment, Backend, EgressPolicy, Family, IfName, Layer, Lead, LinkKind, Publish, Result,
+    Attachment, Backend, EgressPolicy, Family, Gateway, IfName, InterfaceAddress, Layer, Lead,
+    LinkKind, Publish, Result,
 };
 use netlink::{At, Socket};
 
@@ -106,16 +107,29 @@ pub(super) fn leading(attachment: &Attachment, families: &[Family]) -> Attachmen
 /// Who may send through the container's port, where that is checked.
 pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    if !link.kind.bridge().is_some_and(|bridge| bridge.port.spoof_check) {
+    let Some(bridge) = link.kind.bridge().filter(|bridge| bridge.port.spoof_check) else {
         return Ok(None);
-    }
+    };
     let identity = Identity::of(&attachment.id);
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
+    let has_gateway = bridge.gateway != Gateway::None;
+    let own = |held: &InterfaceAddress| model::first_host(&held.address).filter(|_| has_gateway);
+    let held = || attachment.addresses.iter();
     Ok(Some(Sender {
         owner: identity.mark(attachment.layer).parse()?,
         port: identity.host_link()?,
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
+        addresses: v4(held().map(|held| held.address.addr())),
+        gateways: v4(held().filter_map(|held| held.gateway.or_else(|| own(held)))),
     }))
+}
+
+fn v4(addresses: impl Iterator<Item = IpAddr>) -> Vec<Ipv4Addr> {
+    let v4 = |address| match address {
+        IpAddr::V4(v4) => Some(v4),
+        IpAddr::V6(_) => None,
+    };
+    addresses.filter_map(v4).collect()
 }
 
 /// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.

@@ -55,6 +55,8 @@ fn checked() -> LinkKind {
     with_port(BridgePort { spoof_check: true, ..BridgePort::default() })
 }
 
+/// What the gateway holds stays as long as the table.
+const OWNED: &str = "nft list table bridge spoke | grep -v '{ 10.88.0.1 }'";
 const FORGED: &str = "ip link set eth0 address 02:00:00:00:00:99";
 
 #[test]
@@ -91,10 +93,62 @@ fn spoofed_frames_are_dropped_until_the_container_goes() {
         assert!(linux.check(&first, &became).is_err());
         assert!(linux.restore(&first).unwrap());
         linux.detach(&first).unwrap();
-        assert!(!run("nft list table bridge spoke").contains("elements"));
+        assert!(!run(OWNED).contains("elements"));
         linux.detach(&second).unwrap();
         linux.remove(&network(checked())).unwrap();
         assert!(!run("nft list ruleset").contains("table bridge"));
+    });
+}
+
+/// An announcement of `sender` at `address`, to everybody.
+fn announce(from: &Container, sender: &str, address: &str) {
+    from.run(&format!(
+        r#"python3 - <<'END'
+import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+own = s.getsockname()[4]
+sender = bytes.fromhex("{sender}".replace(":", "")) or own
+ip = socket.inet_aton("{address}")
+arp = bytes.fromhex("0001080006040001") + sender + ip + bytes(6) + ip
+s.send(b"\xff" * 6 + own + b"\x08\x06" + arp)
+END"#
+    ));
+}
+
+/// Its frames are its own: what they tell others of the gateway or a neighbour is not.
+#[test]
+fn nobody_takes_the_address_of_another() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let (one, two) = (Container::new(), Container::new());
+        let first = attachment("one", checked(), "10.88.0.2/24", &one.sandbox);
+        let second = attachment("two", checked(), "10.88.0.3/24", &two.sandbox);
+        let macs = [&first, &second].map(|each| {
+            let became = linux.attach(each).unwrap();
+            became.interfaces[2].mac.unwrap().to_string()
+        });
+        assert!(pings(&two, "10.88.0.1") && pings(&two, "10.88.0.2") && pings(&one, "10.88.0.3"));
+        let known = |who: &Container| who.run("ip -4 neigh show dev eth0 | cut -d' ' -f1-3 | sort");
+        let before = (known(&two), run("ip -4 neigh show dev br0 | cut -d' ' -f1-3 | sort"));
+        for (sender, address) in [
+            ("", "10.88.0.1"),
+            ("", "10.88.0.3"),
+            (macs[1].as_str(), "10.88.0.2"),
+            ("02:00:00:00:00:99", "10.88.0.2"),
+        ] {
+            announce(&one, sender, address);
+        }
+        // What it may tell comes last, and arrives.
+        announce(&one, "", "10.88.0.77");
+        two.run("sysctl -qw net.ipv4.conf.eth0.arp_accept=1");
+        announce(&one, "", "10.88.0.78");
+        two.run("until ip -4 neigh show dev eth0 | grep -q 10.88.0.78; do :; done");
+        two.run("ip -4 neigh del 10.88.0.78 dev eth0; ip -4 neigh del 10.88.0.77 dev eth0 || true");
+        let after = (known(&two), run("ip -4 neigh show dev br0 | cut -d' ' -f1-3 | sort"));
+        assert_eq!(after, before);
+        linux.detach(&first).unwrap();
+        linux.detach(&second).unwrap();
     });
 }
 
@@ -112,7 +166,7 @@ fn a_check_without_a_record_is_a_stray() {
             panic!("{strays:?}")
         };
         linux.remove_stray(stray).unwrap();
-        assert!(!run("nft list table bridge spoke").contains("elements"));
+        assert!(!run(OWNED).contains("elements"));
     });
 }
 
@@ -125,7 +179,7 @@ fn the_table_is_what_the_file_says() {
         let first = attachment("one", checked(), "10.88.0.2/24", &one.sandbox);
         linux.attach(&first).unwrap();
         linux.detach(&first).unwrap();
-        let list = "nft list table bridge spoke";
+        let list = "nft flush set bridge spoke held; nft list table bridge spoke";
         let ours = run(list);
         run("nft delete table bridge spoke");
         run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));

@@ -113,6 +113,8 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads the type of the Ethernet header, 2 bytes.
+    EtherType(Register),
     /// Loads the source address of the Ethernet header, 6 bytes.
     EthernetSource(Register),
     /// Loads the destination port from the transport header.
@@ -172,9 +174,10 @@ pub enum Expression<'a> {
 const PORT_OFFSET: u32 = 2;
 /// `NFT_PAYLOAD_NETWORK_HEADER`.
 const NETWORK: u32 = 1;
-/// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
+/// `NFT_PAYLOAD_LL_HEADER`, and where the source and the type are in an Ethernet header.
 const LINK: u32 = 0;
 const SOURCE_OFFSET: u32 = 6;
+const TYPE_OFFSET: u32 = 12;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -183,6 +186,7 @@ impl Expression<'_> {
         match self {
             Expression::Meta(..) => "meta",
             Expression::Network { .. }
+            | Expression::EtherType(_)
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) => "ct",
@@ -215,6 +219,7 @@ impl Expression<'_> {
             Expression::Network { offset, length, into } => {
                 payload(to, NETWORK, [*offset, *length], *into);
             }
+            Expression::EtherType(into) => payload(to, LINK, [TYPE_OFFSET, 2], *into),
             Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {

@@ -34,9 +34,22 @@ pub(super) fn forwarding(
         }
     }
     if checks.is_empty() {
-        checks.push(Check::ok("packets are forwarded where networks need it"));
+        checks.push(Check::ok(match FORWARDING.iter().any(|(.., path)| is_ours(root, path)) {
+            true => "packets are forwarded where networks need it, and for nobody else",
+            false => "packets are forwarded where networks need it",
+        }));
     }
     checks
+}
+
+/// Whether Spoke switched it on.
+fn is_ours(root: &Path, path: &str) -> bool {
+    let loopback = match path.contains("ipv4") {
+        true => "proc/sys/net/ipv4/conf/lo/forwarding",
+        false => "proc/sys/net/ipv6/conf/lo/forwarding",
+    };
+    let is = |path, value| parameter(root, path).as_deref() == Some(value);
+    is(path, "1") && is(loopback, "0")
 }
 
 /// What switches forwarding, and where it is read.
