@@ -105,14 +105,16 @@ impl<'a> Hands<'a> {
                 self.flush()?;
                 crate::forwarding::turn_on(*family, self.socket)
             }
-            Step::Sysctl { path, value, optional } => {
-                self.flush()?;
-                match netlink::sysctl::ensure(path, value) {
-                    // The kernel may lack it, and `/proc/sys` may be read-only or masked.
-                    Err(_) if *optional => Ok(()),
-                    written => written,
-                }
-            }
+            Step::Sysctl { path, value, optional } => self.sysctl(path, value, *optional),
+        }
+    }
+
+    fn sysctl(&mut self, path: &str, value: &str, optional: bool) -> Result<()> {
+        self.flush()?;
+        match netlink::sysctl::ensure(path, value) {
+            // The kernel may lack it, and `/proc/sys` may be read-only or masked.
+            Err(_) if optional => Ok(()),
+            written => written,
         }
     }
 
