@@ -17,13 +17,22 @@ impl Stage {
             "run -d --name {name} --cgroup-parent /{cgroup} {options} {IMAGE} {command}"
         ));
     }
+
+    /// A container that serves a page on port 80, once it does.
+    #[track_caller]
+    fn serve(&self, name: &str, options: &str) {
+        self.start(name, options, "/bin/httpd -f -h /www");
+        let said = self.podman(&format!("inspect --format {{{{.State.Pid}}}} {name}"));
+        let listens = format!("nsenter -t {} -n ss -Hltn sport = :80 | grep -q .", said.trim());
+        self.world.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+    }
 }
 
 #[test]
 fn serves_pings_and_leaves_nothing() {
     let stage = Stage::new();
     stage.podman("network create --subnet 10.89.7.0/24 podnet");
-    stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+    stage.serve("web", "--network podnet -p 18080:80");
     stage.start("other", "--network podnet", "/bin/sleep 3600");
 
     for host in ["127.0.0.1", "10.89.7.1"] {
@@ -45,7 +54,7 @@ fn publishes_beside_the_daemon() {
     let serve = Serve::start(&stage.world, &[]);
     stage.podman("network create --subnet 10.89.7.0/24 podnet");
     for round in 0..2 {
-        stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+        stage.serve("web", "--network podnet -p 18080:80");
         let page = stage.world.sh("curl -sS --max-time 5 http://127.0.0.1:18080/");
         assert_eq!(page, "a page\n", "round {round}");
         stage.podman("restart -t 0 web");
@@ -60,7 +69,7 @@ fn publishes_beside_the_daemon() {
 fn dual_stack() {
     let stage = Stage::new();
     stage.podman("network create --ipv6 --subnet 10.89.7.0/24 --subnet fd89:7::/64 podnet");
-    stage.start("web", "--network podnet -p 18080:80", "/bin/httpd -f -h /www");
+    stage.serve("web", "--network podnet -p 18080:80");
     let address = stage.podman(
         "inspect web --format '{{(index .NetworkSettings.Networks \"podnet\").GlobalIPv6Address}}'",
     );
@@ -101,7 +110,7 @@ fn ports_are_served_through_one_network() {
     let stage = Stage::new();
     stage.podman("network create --subnet 10.89.7.0/24 front");
     stage.podman("network create --subnet 10.89.8.0/24 back");
-    stage.start("web", "--network front --network back -p 18080:80", "/bin/httpd -f -h /www");
+    stage.serve("web", "--network front --network back -p 18080:80");
     let serves = |host: &str| {
         let page = stage.world.sh(&format!("curl -sS --max-time 5 http://{host}:18080/"));
         assert_eq!(page, "a page\n", "through {host}");
@@ -123,7 +132,7 @@ fn a_reload_keeps_the_network() {
     let stage = Stage::new();
     stage.podman("network create --subnet 10.89.7.0/24 podnet");
     let options = "--network podnet --ip 10.89.7.77 -p 18080:80";
-    stage.start("web", options, "/bin/httpd -f -h /www");
+    stage.serve("web", options);
     stage.podman("network reload web");
     let page = stage.world.sh("curl -sS --max-time 5 http://10.89.7.1:18080/");
     assert_eq!(page, "a page\n");

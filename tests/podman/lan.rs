@@ -21,7 +21,7 @@ fn with_addresses_of_the_book(podman: &Podman5) {
     );
     // Somebody on the segment has the first address already.
     podman.world.sh("ip -n lan address add 192.0.2.65/32 dev lan0");
-    podman.run("one", "--network lan", "/bin/httpd -f -h /www");
+    podman.serve("one", "--network lan");
     podman.run("two", "--network lan:ip=192.0.2.9,mac=c2:11:22:33:44:55", "");
     assert_eq!(address(podman, "one"), "192.0.2.66");
     assert_eq!(podman.endpoint("two", "lan")["MacAddress"], "c2:11:22:33:44:55");

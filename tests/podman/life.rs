@@ -12,11 +12,10 @@ fn serves_and_leaves_nothing(podman: &Podman5) {
         "network create -d spoke --subnet 10.89.7.0/24 --ip-range 10.89.7.128/25 -o mtu=1400 \
          --route 10.9.0.0/24,10.89.7.9 front",
     );
-    podman.run(
+    podman.serve(
         "web",
         "--network front:ip=10.89.7.77,mac=c2:11:22:33:44:55,interface_name=lan0 \
          -p 18080-18081:80-81 -p 127.0.0.1:15353:53/udp",
-        "/bin/httpd -f -h /www",
     );
     podman.run("other", "--network front", "");
 
@@ -97,7 +96,7 @@ fn one_network_for_all(podman: &Podman5) {
     assert!(refused.contains("overlaps 10.89.9.0/24 (spoke network front)"), "{refused}");
 
     podman.podman("network create -d spoke -o network=front common");
-    podman.run("web", "--network common", "/bin/httpd -f -h /www");
+    podman.serve("web", "--network common");
     let list = json!({"name": "front", "cniVersion": "1.0.0", "plugins": [{"type": "spoke"}]});
     let mut cni = tests::Cni::container(&podman.world, "pod");
     assert!(cni.add(&list).iter().all(tests::Answer::ok));
@@ -121,7 +120,7 @@ fn publishes_beside_the_daemon(podman: &Podman5) {
     let serve = Serve::start(&podman.world, &[]);
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     for round in 0..2 {
-        podman.run("web", "--network front -p 18080:80", "/bin/httpd -f -h /www");
+        podman.serve("web", "--network front -p 18080:80");
         assert_eq!(page(podman, "127.0.0.1:18080"), "a page\n", "round {round}");
         podman.podman("restart -t 0 web");
         podman.podman("rm -f -t 0 web");

@@ -61,7 +61,7 @@ fn ports_are_served_through_one_network(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     podman.podman("network create -d spoke --subnet 10.89.8.0/24 back");
     let both = "--network front --network back -p 18080:80";
-    podman.run("web", both, "/bin/httpd -f -h /www");
+    podman.serve("web", both);
     serves(podman, "127.0.0.1");
     serves(podman, "10.89.7.1");
     let said = podman.run_refused("--network back -p 18080:80");
@@ -80,7 +80,7 @@ fn ports_are_served_through_one_network(podman: &Podman5) {
 fn a_reload_keeps_the_address(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     let options = "--network front --ip 10.89.7.77 -p 18080:80";
-    podman.run("web", options, "/bin/httpd -f -h /www");
+    podman.serve("web", options);
     podman.run("other", "--network front", "");
     podman.podman("network reload --all");
     serves(podman, "10.89.7.1");

@@ -94,6 +94,15 @@ impl Podman5 {
         ));
     }
 
+    /// Starts a container that serves a page on port 80, and waits until it does.
+    #[track_caller]
+    pub fn serve(&self, name: &str, options: &str) {
+        self.run(name, options, "/bin/httpd -f -h /www");
+        let said = self.podman(&format!("inspect --format {{{{.State.Pid}}}} {name}"));
+        let listens = format!("nsenter -t {} -n ss -Hltn sport = :80 | grep -q .", said.trim());
+        self.world.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+    }
+
     /// What starting a container says when it fails. The container is removed.
     #[track_caller]
     pub fn run_refused(&self, options: &str) -> String {
