@@ -165,6 +165,26 @@ fn what_comes_later_forwards() {
     });
 }
 
+/// What a bridge of others passes from port to port was never forwarded, though br_netfilter shows it
+/// as if it were.
+#[test]
+fn a_bridge_of_others_goes_on_switching() {
+    ours(|world| {
+        world.sh(NEIGHBOURS);
+        world.sh("ip link add br8 type bridge; ip link set br8 up
+             for n in 5 6; do
+                 ip netns add n$n; ip link add port$n type veth peer name eth0 netns n$n
+                 ip link set port$n master br8 up
+                 ip -n n$n addr add 10.8.0.$n/24 dev eth0; ip -n n$n link set eth0 up
+             done
+             sysctl -qw net.bridge.bridge-nf-call-iptables=1
+             ip netns exec n6 busybox httpd -p 80 -h /etc");
+        let (_cni, _list) = container(world, &bridge(&json!({"ipMasq": true, "ipam": ipam()})));
+        reaches(world, "ip netns exec n5", "http://10.8.0.6");
+        Vec::new()
+    });
+}
+
 /// The network says that it is reached by routes; what is known of it goes with the container, or with
 /// the bridge.
 fn is_reached(plugin: &str, left: usize) {

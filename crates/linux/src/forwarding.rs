@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use model::{Family, IfName, Result};
-use netlink::{Links, Netns, PATIENCE, Socket, Turn, nft, sysctl};
+use netlink::{Link, Links, Netns, PATIENCE, Socket, Turn, nft, sysctl};
 
 use crate::filter::transit::{self, Entry};
 use crate::identity::{GROUP, VLAN_GATEWAY};
@@ -61,11 +61,11 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
         opened => opened?,
     };
     let last = if is_ours_at_all() { last() } else { remember_last(route)? };
-    let mut names = before(last, route)?;
+    let mut links = before(last, route)?;
     // What forwards by itself is meant to.
     let forwards = |name: &IfName| sysctl::read(parameter(family, name.as_str()));
-    names.retain(|name| forwards(name).is_ok_and(|forwards| forwards == "0"));
-    let mut entries: Vec<_> = names.into_iter().map(Entry::Before).collect();
+    links.retain(|link| forwards(&link.name).is_ok_and(|forwards| forwards == "0"));
+    let mut entries = entries(&links);
     entries.push(Entry::Family(family));
     match transit::ensure(&mut filter, &entries) {
         Err(_) if !nft::is_supported() => Ok(false),
@@ -102,13 +102,13 @@ pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<
 
 fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) -> Result<bool> {
     let last = last();
-    let needs = |link: &netlink::Link| link.index > last || is_link_of_ours(link);
+    let needs = |link: &Link| link.index > last || is_link_of_ours(link);
     let links = route.links(Links::default())?;
     if links.iter().any(|link| leaving != Some(&link.name) && needs(link)) {
         return Ok(true);
     }
-    for name in before(last, route)? {
-        if !transit::has(filter, &Entry::Before(name))? {
+    for link in before(last, route)? {
+        if !transit::has(filter, &Entry::Before(link.name))? {
             return Ok(true);
         }
     }
@@ -127,24 +127,29 @@ pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
 }
 
 fn restore(filter: &mut Socket, route: &mut Socket) -> Result<()> {
-    let mut entries: Vec<_> = before(last(), route)?.into_iter().map(Entry::Before).collect();
+    let mut entries = entries(&before(last(), route)?);
     entries.extend(FAMILIES.into_iter().filter(|family| is_ours(*family)).map(Entry::Family));
     transit::ensure(filter, &entries)
 }
 
 /// The host's interfaces up to this index, as far as anything is forwarded through them.
-fn before(last: u32, route: &mut Socket) -> Result<Vec<IfName>> {
-    let is_meant = |link: &netlink::Link| {
-        link.index <= last
-            && link.master.is_none()
-            && link.name.as_str() != "lo"
-            && !is_link_of_ours(link)
-    };
-    let links = route.links(Links::default())?;
-    Ok(links.into_iter().filter(is_meant).map(|link| link.name).collect())
+fn before(last: u32, route: &mut Socket) -> Result<Vec<Link>> {
+    let mut links = route.links(Links::default())?;
+    links.retain(|link| {
+        let is_loopback = link.name.as_str() == "lo";
+        link.index <= last && link.port.is_none() && !is_loopback && !is_link_of_ours(link)
+    });
+    Ok(links)
 }
 
-fn is_link_of_ours(link: &netlink::Link) -> bool {
+/// Where br_netfilter is on, what a bridge switches is seen as forwarded.
+fn entries(links: &[Link]) -> Vec<Entry> {
+    let bridges = links.iter().filter(|link| link.kind.as_deref() == Some("bridge"));
+    let switched = bridges.map(|bridge| Entry::Switched(bridge.name.clone()));
+    links.iter().map(|link| Entry::Before(link.name.clone())).chain(switched).collect()
+}
+
+fn is_link_of_ours(link: &Link) -> bool {
     [GROUP, VLAN_GATEWAY].contains(&link.group)
 }
 

@@ -242,7 +242,7 @@ const ESTABLISHED_RELATED: u32 = 2 | 4;
 /// Where every rule begins.
 pub(super) const R: Register = Register::FIRST;
 /// Words of an interface's name.
-const NAME_WORDS: u8 = 4;
+pub(super) const NAME_WORDS: u8 = 4;
 pub(super) const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
 pub(super) const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
 const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);

@@ -10,7 +10,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
-use super::rules::{ACCEPT, DROP, R, Steps, ending, known, translated};
+use super::rules::{ACCEPT, DROP, NAME_WORDS, R, Steps, ending, known, translated};
 use super::ruleset::{Ruleset, settled};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
@@ -21,6 +21,7 @@ const STAMP: &str = "transit_1";
 const CHAIN: &str = "forward";
 const FAMILIES: Set<'static> = set("families", &[Field::Family]);
 const BEFORE: Set<'static> = set("before", &[Field::Interface]);
+const SWITCHED: Set<'static> = set("switched", &[Field::Interface, Field::Interface]);
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface]);
 const DIRECT: Set<'static> = set("direct", &[Field::Interface]);
 const ATTEMPTS: usize = 16;
@@ -36,6 +37,8 @@ pub(crate) enum Entry {
     Family(Family),
     /// The interface was there before that.
     Before(IfName),
+    /// It is a bridge, and passes frames from one of its ports to another.
+    Switched(IfName),
     /// A bridge of somebody else is the gateway of containers.
     Bridge(IfName),
     /// What is behind the interface is reached by routes.
@@ -49,6 +52,7 @@ impl Entry {
             Entry::Family(Family::V4) => (FAMILIES, Tuple::family(nft::Family::Ipv4)),
             Entry::Family(Family::V6) => (FAMILIES, Tuple::family(nft::Family::Ipv6)),
             Entry::Before(name) => (BEFORE, interface(name)),
+            Entry::Switched(name) => (SWITCHED, interface(name).interface(name)),
             Entry::Bridge(name) => (BRIDGES, interface(name)),
             Entry::Direct(name) => (DIRECT, interface(name)),
         };
@@ -122,11 +126,14 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: vec![FAMILIES, BEFORE, BRIDGES, DIRECT],
+        sets: vec![FAMILIES, BEFORE, SWITCHED, BRIDGES, DIRECT],
         chains: vec![(STAMP, None), (CHAIN, Some(base))],
         rules: rules().into_iter().map(|rule| (CHAIN, rule)).collect(),
     }
 }
+
+/// `RTN_MULTICAST` (`linux/rtnetlink.h`).
+const RTN_MULTICAST: u32 = 5;
 
 fn rules() -> Vec<Steps> {
     let group = |which: Meta, group: u32| {
@@ -136,6 +143,15 @@ fn rules() -> Vec<Steps> {
         vec![Expression::Meta(which, R), Expression::In(set.name, R)]
     };
     let others = vec![Expression::Meta(Meta::Family, R), Expression::NotIn(FAMILIES.name, R)];
+    let multicast = vec![
+        Expression::DestinationType(R),
+        Expression::Equal(R, RTN_MULTICAST.to_ne_bytes().to_vec().into()),
+    ];
+    let switched = vec![
+        Expression::Meta(Meta::InputName, R),
+        Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
+        Expression::In(SWITCHED.name, R),
+    ];
     let between = [of(Meta::InputName, BEFORE), of(Meta::OutputName, BEFORE)].concat();
     vec![
         ending(others, ACCEPT),
@@ -145,6 +161,8 @@ fn rules() -> Vec<Steps> {
         ending(group(Meta::InputGroup, VLAN_GATEWAY), ACCEPT),
         ending(of(Meta::InputName, BRIDGES), ACCEPT),
         ending(of(Meta::OutputName, DIRECT), ACCEPT),
+        ending(switched, ACCEPT),
+        ending(multicast, ACCEPT),
         ending(group(Meta::OutputGroup, GROUP), DROP),
         ending(group(Meta::OutputGroup, VLAN_GATEWAY), DROP),
         ending(of(Meta::OutputName, BRIDGES), DROP),
