@@ -230,7 +230,9 @@ fn forwarding_ends_with_the_last_network() {
              {connect} one c; {connect} two c; nft list table inet spoke_transit
              spoke network disconnect one both; spoke network rm one
              nft list table inet spoke_transit
-             spoke network disconnect two both; spoke network rm two; ip netns del c"
+             spoke network disconnect two both
+             while ip -o link show group 1936748395 | grep -q .; do :; done
+             spoke network rm two; ip netns del c"
         ));
         let after = look();
         after.lines().filter(|line| !before.contains(line)).map(str::to_owned).collect()

@@ -199,7 +199,7 @@ impl Driver for Linux {
             Some(LinkKind::Bridge(bridge)) => bridge,
             Some(kind) => {
                 shared::remove(&network.name, kind, &|links| self.reap(links))?;
-                return match is_bridged(None, &mut Socket::route()?)? {
+                return match has_links(&mut Socket::route()?)? {
                     true => Ok(()),
                     false => self.policy.forget_unowned(),
                 };
@@ -300,7 +300,8 @@ impl Linux {
 
     /// The packet filter's table goes with our last bridge.
     fn forget_bridge(&self, name: &IfName, socket: &mut Socket) -> Result<()> {
-        let is_last = !is_bridged(Some(name), socket)?;
+        let bridges = socket.links(Links { kind: Some("bridge"), master: None })?;
+        let is_last = !bridges.iter().any(|other| other.group == GROUP && other.name != *name);
         self.policy.forget_bridge(name, is_last)
     }
 
@@ -339,10 +340,10 @@ impl Drop for Linux {
     }
 }
 
-/// Whether there is a bridge of ours, but this one.
-fn is_bridged(but: Option<&IfName>, socket: &mut Socket) -> Result<bool> {
-    let bridges = socket.links(Links { kind: Some("bridge"), master: None })?;
-    Ok(bridges.iter().any(|other| other.group == GROUP && but != Some(&other.name)))
+/// Whether anybody has an interface of ours: the guard of the loopback is for those without elements,
+/// too.
+fn has_links(socket: &mut Socket) -> Result<bool> {
+    Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
 }
 
 /// Makes what the network's attachments share.

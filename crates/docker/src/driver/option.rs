@@ -127,8 +127,6 @@ pub(crate) enum DefaultRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Nat,
-    /// The same, and others reach containers by routes too.
-    Unprotected,
     Routed,
     Isolated,
 }
@@ -140,9 +138,8 @@ impl NetworkWish {
         texts.refuse_unknown(KEYS)?;
         let said = kind::read(&texts, OF_BRIDGES)?;
         said.refuse_mtu(&texts)?;
-        let mode = mode(&texts, options)?;
-        let direct = direct(&texts, mode)?;
-        let mode = if mode == Mode::Unprotected { Mode::Nat } else { mode };
+        let (mode, is_open) = mode(&texts, options)?;
+        let direct = direct(&texts, is_open)?;
         let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
         if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
             // Docker would call its own interface in the container as we call ours.
@@ -260,7 +257,7 @@ fn publisher(texts: &Texts<'_>, mode: Mode, kind: &Said) -> Result<Option<Publis
     match (mode, said) {
         (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
         (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
-        (Mode::Nat | Mode::Unprotected | Mode::Isolated, said) => Ok(said),
+        (Mode::Nat | Mode::Isolated, said) => Ok(said),
     }
 }
 
@@ -269,14 +266,12 @@ fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
     texts.one(INTERFACES, "docker or spoke", choice(&words))
 }
 
-/// Whether others reach containers by routes. What is routed is reached in no other way.
-fn direct(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
-    match (mode, texts.one(DIRECT, "true or false", truth)?) {
-        (Mode::Routed | Mode::Unprotected, None | Some(true)) => Ok(Some(true)),
-        (Mode::Routed | Mode::Unprotected, Some(false)) => {
-            Err(texts.contradiction(DIRECT[0], mode_key(texts)))
-        }
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+/// Whether others reach containers by routes. In an open mode they do.
+fn direct(texts: &Texts<'_>, is_open: bool) -> Result<Option<bool>> {
+    match (is_open, texts.one(DIRECT, "true or false", truth)?) {
+        (true, None | Some(true)) => Ok(Some(true)),
+        (true, Some(false)) => Err(texts.contradiction(DIRECT[0], mode_key(texts))),
+        (false, said) => Ok(said),
     }
 }
 
@@ -286,7 +281,7 @@ fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
         (Mode::Routed, Some(true)) => {
             Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
         }
-        (Mode::Nat | Mode::Unprotected | Mode::Isolated, said) => Ok(said),
+        (Mode::Nat | Mode::Isolated, said) => Ok(said),
     }
 }
 
@@ -316,20 +311,16 @@ fn route(
             Err(texts.contradiction(GATEWAY[0], mode_key(texts)))
         }
         (Mode::Isolated, false, _) => Ok(Some(DefaultRoute::Segment)),
-        (Mode::Nat | Mode::Unprotected | Mode::Routed, true, None)
-            if egress == EgressPolicy::Internal =>
-        {
+        (Mode::Nat | Mode::Routed, true, None) if egress == EgressPolicy::Internal => {
             Ok(Some(DefaultRoute::Segment))
         }
-        (Mode::Nat | Mode::Unprotected | Mode::Routed, true, None) => {
-            Ok(Some(DefaultRoute::Router))
-        }
-        (Mode::Nat | Mode::Unprotected | Mode::Routed, false, Some(DefaultRoute::Bridge))
+        (Mode::Nat | Mode::Routed, true, None) => Ok(Some(DefaultRoute::Router)),
+        (Mode::Nat | Mode::Routed, false, Some(DefaultRoute::Bridge))
             if egress == EgressPolicy::Internal =>
         {
             Err(no_way_out())
         }
-        (Mode::Nat | Mode::Unprotected | Mode::Routed, false, said) => Ok(said),
+        (Mode::Nat | Mode::Routed, false, said) => Ok(said),
     }
 }
 
@@ -370,18 +361,20 @@ fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
     Ok(said.filter(|address| !address.is_unspecified()).map(IpAddr::V4))
 }
 
-/// One mode for the whole network: both families go the same way here.
-fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Mode> {
+/// One mode for the whole network, both families go the same way here; and whether others reach its
+/// containers by routes.
+fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<(Mode, bool)> {
+    const NAT: (Mode, bool) = (Mode::Nat, false);
     let modes = [
-        ("nat", Mode::Nat),
-        ("nat-unprotected", Mode::Unprotected),
-        ("routed", Mode::Routed),
-        ("isolated", Mode::Isolated),
+        ("nat", NAT),
+        ("nat-unprotected", (Mode::Nat, true)),
+        ("routed", (Mode::Routed, true)),
+        ("isolated", (Mode::Isolated, false)),
     ];
     let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&modes));
     let (v4, v6) = (of(MODE_V4)?, of(MODE_V6)?);
     let mode = match (options.ipv4.unwrap_or(true), options.ipv6) {
-        (true, true) if v4.unwrap_or(Mode::Nat) != v6.unwrap_or(Mode::Nat) => {
+        (true, true) if v4.unwrap_or(NAT) != v6.unwrap_or(NAT) => {
             return Err(Error::unsupported(format!(
                 "-o {} and -o {}: Spoke treats both address families of a network alike; say the \
                  same for both",
@@ -391,8 +384,8 @@ fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Mode> {
         (false, true) => v6,
         (true, _) | (false, false) => v4,
     };
-    match mode.unwrap_or(Mode::Nat) {
-        Mode::Isolated if !options.internal => Err(Error::invalid(format!(
+    match mode.unwrap_or(NAT) {
+        (Mode::Isolated, _) if !options.internal => Err(Error::invalid(format!(
             "-o {}=isolated: only an internal network can be isolated; add --internal",
             mode_key(texts)
         ))),

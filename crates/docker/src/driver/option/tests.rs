@@ -95,6 +95,10 @@ fn understands_docker_s_keys() {
     assert_eq!(wish("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
     let routed = wish("gateway_mode_ipv4", "routed").unwrap();
     assert!(!routed.masquerades() && routed.publisher == Some(Publisher::Nobody));
+    assert_eq!(routed.direct, Some(true));
+    let open = wish("gateway_mode_ipv4", "nat-unprotected").unwrap();
+    assert!(open.masquerades() && open.publisher.is_none() && open.direct == Some(true));
+    assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap().direct, None);
     assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap(), read(&[]).unwrap());
     assert_eq!(
         read(&[("com.docker.network.driver.mtu", "9000")]).unwrap().mtu.map(Mtu::bytes),
@@ -158,8 +162,9 @@ fn names_what_is_wrong() {
         (vec![("ports", "docker"), (&mode, "routed")], vec!["ports=docker", "=routed"]),
         (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
         (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
+        (vec![("direct", "false"), (&mode, "nat-unprotected")], vec!["direct=false", "=nat-unp"]),
         (vec![(&mode, "bridged")], vec!["bridged", "nat, nat-unprotected, routed or isolated"]),
-    ] as [(Vec<(&str, &str)>, Vec<&str>); 21]
+    ] as [(Vec<(&str, &str)>, Vec<&str>); 22]
     {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");
