@@ -141,7 +141,6 @@ fn an_administrator_decides() {
         let (mut cni, list) = container(world, &bridge(&json!({"ipMasq": true, "ipam": ipam()})));
         assert!(!asks(world, "n1", OF_NEIGHBOUR));
         world.sh("for on in 0 1; do sysctl -qw net.ipv4.ip_forward=$on; done");
-        world.sh("nft delete table inet spoke_transit");
         ok(&cni.del(&list));
         ok(&cni.add(&list));
         reaches(world, "ip netns exec n1", OF_NEIGHBOUR);

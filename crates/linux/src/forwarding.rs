@@ -5,7 +5,8 @@
 //! the namespace itself, so that it outlives a flushed packet filter and ends with the namespace: the
 //! loopback device, through which nothing is ever forwarded, does not forward
 //! (`net.ipv4.conf.lo.forwarding` is 0). An administrator who turns forwarding off and on again
-//! has thereby turned it on himself: that sets every interface's.
+//! has thereby turned it on himself: that sets every interface's. What was begun and what was there
+//! before is in a number of the same device ([`Memory`]).
 
 use std::path::Path;
 
@@ -15,9 +16,6 @@ use netlink::{Link, Links, Netns, PATIENCE, Socket, Turn, nft, sysctl};
 use crate::filter::transit::{self, Entry};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
-/// A number that is for whoever needs one (the kernel's `ip-sysctl`): the highest index that an
-/// interface had when Spoke turned forwarding on first. Later ones have higher ones.
-const LAST: &str = "net/ipv4/conf/lo/tag";
 /// The calling thread's namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -25,13 +23,17 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Makes the host forward packets of this family.
 pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
     if sysctl::read(of_all(family))? != "1" {
-        return turn_on_first(family, route);
+        return in_turn(|| turn_on_first(family, route));
     }
-    if !is_ours(family) {
+    let memory = Memory::read();
+    if memory == Memory::default() {
         return Ok(());
     }
     let mut filter = Socket::netfilter()?;
-    match transit::is_there(&mut filter)? {
+    if !is_marked(family) && transit::has(&mut filter, &Entry::Family(family))? {
+        in_turn(|| settle(&mut filter))?;
+    }
+    match !is_ours(family, memory) || transit::is_there(&mut filter)? {
         true => Ok(()),
         false => restore(&mut filter, route),
     }
@@ -39,19 +41,17 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
 
 /// The guard comes first: nothing may pass in between.
 fn turn_on_first(family: Family, route: &mut Socket) -> Result<()> {
-    let host = Netns::open(Path::new(OWN))?;
-    let _turn = Turn::take(&host, PATIENCE)?;
-    let guarded = guard(family, route)?;
+    if !guard(family, route)? {
+        return sysctl::write(of_all(family), "1");
+    }
+    let begun = Memory::read().with(family, true);
+    // Where that cannot be written, forwarding cannot be turned on either, and that error says more.
+    drop(begun.write());
     if let Err(error) = sysctl::write(of_all(family), "1") {
-        if guarded && !is_ours_at_all() {
-            transit::unload(&mut Socket::netfilter()?)?;
-        }
+        settle(&mut Socket::netfilter()?)?;
         return Err(error);
     }
-    match guarded {
-        true => sysctl::write(of_loopback(family), "0"),
-        false => Ok(()),
-    }
+    mark(family)
 }
 
 /// Whether there can be a guard: a kernel without nftables has none.
@@ -60,8 +60,13 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
         Err(_) if !nft::is_supported() => return Ok(false),
         opened => opened?,
     };
-    let last = if is_ours_at_all() { last() } else { remember_last(route)? };
-    let mut links = before(last, route)?;
+    let mut memory = Memory::read();
+    if memory.last == 0 {
+        let links = route.links(Links::default())?;
+        memory.last = links.iter().map(|link| link.index).max().unwrap_or_default();
+        drop(memory.write());
+    }
+    let mut links = before(memory.last, route)?;
     // What forwards by itself is meant to.
     let forwards = |name: &IfName| sysctl::read(parameter(family, name.as_str()));
     links.retain(|link| forwards(&link.name).is_ok_and(|forwards| forwards == "0"));
@@ -73,35 +78,71 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
     }
 }
 
+/// Says for good that Spoke turned it on.
+fn mark(family: Family) -> Result<()> {
+    sysctl::write(of_loopback(family), "0")?;
+    Memory::read().with(family, false).write()
+}
+
+/// Ends what a process that died had begun, and forgets what an administrator took over.
+fn settle(filter: &mut Socket) -> Result<()> {
+    let memory = Memory::read();
+    let mut remains = false;
+    for family in FAMILIES {
+        let is_ours = is_ours(family, memory);
+        remains |= is_ours;
+        if is_ours && !is_marked(family) {
+            mark(family)?;
+        }
+        if !is_ours {
+            transit::forget_family(filter, family)?;
+        }
+    }
+    if remains { Ok(()) } else { forget(filter) }
+}
+
+fn forget(filter: &mut Socket) -> Result<()> {
+    transit::unload(filter)?;
+    match Memory::read() == Memory::default() {
+        true => Ok(()),
+        false => Memory::default().write(),
+    }
+}
+
 /// Turns it off again where Spoke turned it on and nobody can need it: there is no interface of ours
 /// but the one that is `leaving`, and none that others made since.
 pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
-    if !is_ours_at_all() {
+    if Memory::read() == Memory::default() {
         return Ok(());
     }
-    let host = Netns::open(Path::new(OWN))?;
-    let _turn = Turn::take(&host, PATIENCE)?;
+    in_turn(|| turn_off_unneeded(leaving, filter))
+}
+
+fn turn_off_unneeded(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
+    settle(filter)?;
+    let memory = Memory::read();
     let mut route = Socket::route()?;
-    if is_needed(leaving, &mut route, filter)? {
+    if memory == Memory::default() || is_needed(leaving, &mut route, filter)? {
         return Ok(());
     }
-    let ours: Vec<Family> = FAMILIES.into_iter().filter(|family| is_ours(*family)).collect();
+    let ours: Vec<Family> =
+        FAMILIES.into_iter().filter(|family| is_ours(*family, memory)).collect();
     for family in &ours {
         sysctl::write(of_all(*family), "0")?;
     }
     // Whoever made an interface in between may have seen that the host forwards.
-    if is_needed(leaving, &mut route, filter)? {
-        return ours.into_iter().try_for_each(|family| {
-            sysctl::write(of_all(family), "1")?;
-            sysctl::write(of_loopback(family), "0")
-        });
+    if !is_needed(leaving, &mut route, filter)? {
+        return forget(filter);
     }
-    sysctl::write(LAST, "0")?;
-    transit::unload(filter)
+    ours.iter().fold(memory, |memory, family| memory.with(*family, true)).write()?;
+    ours.into_iter().try_for_each(|family| {
+        sysctl::write(of_all(family), "1")?;
+        mark(family)
+    })
 }
 
 fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) -> Result<bool> {
-    let last = last();
+    let last = Memory::read().last;
     let needs = |link: &Link| link.index > last || is_link_of_ours(link);
     let links = route.links(Links::default())?;
     if links.iter().any(|link| leaving != Some(&link.name) && needs(link)) {
@@ -117,18 +158,22 @@ fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) 
 
 /// Makes the guard again where somebody removed it. Whether it was missing.
 pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
-    if !is_ours_at_all() {
+    if Memory::read() == Memory::default() {
         return Ok(false);
     }
-    match transit::is_there(filter)? {
-        true => transit::mend(filter),
-        false => restore(filter, &mut Socket::route()?).map(|()| true),
+    in_turn(|| settle(filter))?;
+    match (is_ours_at_all(), transit::is_there(filter)?) {
+        (false, _) => Ok(false),
+        (true, true) => transit::mend(filter),
+        (true, false) => restore(filter, &mut Socket::route()?).map(|()| true),
     }
 }
 
 fn restore(filter: &mut Socket, route: &mut Socket) -> Result<()> {
-    let mut entries = entries(&before(last(), route)?);
-    entries.extend(FAMILIES.into_iter().filter(|family| is_ours(*family)).map(Entry::Family));
+    let memory = Memory::read();
+    let mut entries = entries(&before(memory.last, route)?);
+    let ours = FAMILIES.into_iter().filter(|family| is_ours(*family, memory));
+    entries.extend(ours.map(Entry::Family));
     transit::ensure(filter, &entries)
 }
 
@@ -153,27 +198,71 @@ fn is_link_of_ours(link: &Link) -> bool {
     [GROUP, VLAN_GATEWAY].contains(&link.group)
 }
 
-/// The highest index so far. Where it cannot be written, forwarding cannot be turned on either, and
-/// that error says more.
-fn remember_last(route: &mut Socket) -> Result<u32> {
-    let links = route.links(Links::default())?;
-    let last = links.iter().map(|link| link.index).max().unwrap_or_default();
-    drop(sysctl::write(LAST, &last.to_string()));
-    Ok(last)
+/// What is kept in a number that is for whoever needs one (the kernel's `ip-sysctl`); 0 where Spoke
+/// turned nothing on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Memory {
+    /// The highest index that an interface had when Spoke turned forwarding on first. Later ones have
+    /// higher ones.
+    last: u32,
+    /// The families, a bit for each, that are being turned on.
+    begun: u32,
 }
 
-fn last() -> u32 {
-    sysctl::read(LAST).ok().and_then(|told| told.parse().ok()).unwrap_or_default()
+impl Memory {
+    const PARAMETER: &str = "net/ipv4/conf/lo/tag";
+    const BITS: u32 = 2;
+
+    /// One that cannot be read is none: then nothing can be turned on.
+    fn read() -> Self {
+        let told = sysctl::read(Self::PARAMETER).ok().and_then(|told| told.parse::<u32>().ok());
+        let number = told.unwrap_or_default();
+        Self { last: number >> Self::BITS, begun: number & ((1 << Self::BITS) - 1) }
+    }
+
+    fn write(self) -> Result<()> {
+        let number = self.last << Self::BITS | self.begun;
+        sysctl::write(Self::PARAMETER, &number.to_string())
+    }
+
+    fn with(self, family: Family, begun: bool) -> Self {
+        let others = self.begun & !Self::bit(family);
+        let own = if begun { Self::bit(family) } else { 0 };
+        Self { begun: others | own, ..self }
+    }
+
+    fn has_begun(self, family: Family) -> bool {
+        self.begun & Self::bit(family) != 0
+    }
+
+    fn bit(family: Family) -> u32 {
+        match family {
+            Family::V4 => 1,
+            Family::V6 => 2,
+        }
+    }
+}
+
+/// While no other process of ours turns it on or off here.
+fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let host = Netns::open(Path::new(OWN))?;
+    let _turn = Turn::take(&host, PATIENCE)?;
+    work()
 }
 
 /// Whether Spoke turned it on in any family, and nobody else did since.
 pub(crate) fn is_ours_at_all() -> bool {
-    FAMILIES.into_iter().any(is_ours)
+    let memory = Memory::read();
+    memory != Memory::default() && FAMILIES.into_iter().any(|family| is_ours(family, memory))
 }
 
-fn is_ours(family: Family) -> bool {
-    let is = |path: String, value: &str| sysctl::read(path).is_ok_and(|there| there == value);
-    is(of_loopback(family), "0") && is(of_all(family), "1")
+fn is_ours(family: Family, memory: Memory) -> bool {
+    let is_on = || sysctl::read(of_all(family)).is_ok_and(|on| on == "1");
+    memory != Memory::default() && (is_marked(family) || memory.has_begun(family)) && is_on()
+}
+
+fn is_marked(family: Family) -> bool {
+    sysctl::read(of_loopback(family)).is_ok_and(|on| on == "0")
 }
 
 fn of_all(family: Family) -> String {

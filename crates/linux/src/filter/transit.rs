@@ -94,6 +94,15 @@ pub(crate) fn has(socket: &mut Socket, entry: &Entry) -> Result<bool> {
     Ok(!nft::find(socket, TABLE, &[(set, &element)])?.is_empty())
 }
 
+/// Judges packets of this family no more.
+pub(crate) fn forget_family(socket: &mut Socket, family: Family) -> Result<()> {
+    let entry = Entry::Family(family);
+    let (set, element) = entry.element();
+    let mut transaction = Transaction::new();
+    transaction.delete_element(TABLE, set, &element, entry.about("removing"));
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+}
+
 /// Forgets what it knows of an interface that leads to containers.
 pub(crate) fn forget(socket: &mut Socket, name: &IfName) -> Result<()> {
     for entry in [Entry::Bridge(name.clone()), Entry::Direct(name.clone())] {

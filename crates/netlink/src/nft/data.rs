@@ -188,7 +188,12 @@ impl Tuple {
     }
 
     pub(crate) fn from_kernel(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() <= Self::LONGEST).then(|| Self(bytes.to_vec()).padded())
+        let tuple = || Self(bytes.to_vec());
+        match bytes.len() {
+            // A family alone.
+            1 => Some(tuple()),
+            length => (length <= Self::LONGEST).then(|| tuple().padded()),
+        }
     }
 
     fn push(mut self, bytes: &[u8]) -> Self {

@@ -41,9 +41,13 @@ fn what_is_told_is_known_until_it_is_forgotten() {
     for _ in 0..2 {
         forget(&mut socket, &br).unwrap();
     }
-    let known: Vec<bool> =
-        entries[2..].iter().map(|entry| has(&mut socket, entry).unwrap()).collect();
-    assert_eq!(known, [true, false, false]);
+    let known: Vec<bool> = entries.iter().map(|entry| has(&mut socket, entry).unwrap()).collect();
+    assert_eq!(known, [true, true, true, false, false]);
+    for _ in 0..2 {
+        transit::forget_family(&mut socket, model::Family::V6).unwrap();
+    }
+    let left = [0, 1].map(|at| has(&mut socket, &entries[at]).unwrap());
+    assert_eq!(left, [true, false]);
     for _ in 0..2 {
         transit::unload(&mut socket).unwrap();
     }
