@@ -23,8 +23,7 @@ impl Stage {
     fn serve(&self, name: &str, options: &str) {
         self.start(name, options, "/bin/httpd -f -h /www");
         let said = self.podman(&format!("inspect --format {{{{.State.Pid}}}} {name}"));
-        let listens = format!("nsenter -t {} -n ss -Hltn sport = :80 | grep -q .", said.trim());
-        self.world.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+        self.world.until_listens(said.trim(), 80);
     }
 }
 

@@ -99,8 +99,7 @@ impl Podman5 {
     pub fn serve(&self, name: &str, options: &str) {
         self.run(name, options, "/bin/httpd -f -h /www");
         let said = self.podman(&format!("inspect --format {{{{.State.Pid}}}} {name}"));
-        let listens = format!("nsenter -t {} -n ss -Hltn sport = :80 | grep -q .", said.trim());
-        self.world.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+        self.world.until_listens(said.trim(), 80);
     }
 
     /// What starting a container says when it fails. The container is removed.

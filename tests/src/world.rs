@@ -115,6 +115,13 @@ impl World {
         said.into_iter().collect()
     }
 
+    /// Waits until something listens on a port in the network namespace of a process of this world.
+    #[track_caller]
+    pub fn until_listens(&self, pid: &str, port: u16) {
+        let listens = format!("nsenter -t {pid} -n ss -Hltn sport = :{port} | grep -q .");
+        self.sh(&format!("timeout 20 sh -c 'until {listens}; do :; done'"));
+    }
+
     /// Its first process, as seen from outside.
     pub fn pid(&self) -> u32 {
         self.pid

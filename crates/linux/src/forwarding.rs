@@ -8,16 +8,12 @@
 //! has thereby turned it on himself: that sets every interface's. What was begun and what was there
 //! before is in a number of the same device ([`Memory`]).
 
-use std::path::Path;
-
 use model::{Family, IfName, Result};
-use netlink::{Link, Links, Netns, PATIENCE, Socket, Turn, nft, sysctl};
+use netlink::{Link, Links, Socket, in_turn, nft, sysctl};
 
 use crate::filter::transit::{self, Entry};
-use crate::identity::{GROUP, VLAN_GATEWAY};
+use crate::identity::is_ours_by;
 
-/// The calling thread's namespace.
-const OWN: &str = "/proc/thread-self/ns/net";
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Makes the host forward packets of this family.
@@ -61,12 +57,12 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
         opened => opened?,
     };
     let mut memory = Memory::read();
+    let links = route.links(Links::default())?;
     if memory.last == 0 {
-        let links = route.links(Links::default())?;
         memory.last = links.iter().map(|link| link.index).max().unwrap_or_default();
         drop(memory.write());
     }
-    let mut links = before(memory.last, route)?;
+    let mut links = before(memory.last, links);
     // What forwards by itself is meant to.
     let forwards = |name: &IfName| sysctl::read(parameter(family, name.as_str()));
     links.retain(|link| forwards(&link.name).is_ok_and(|forwards| forwards == "0"));
@@ -94,7 +90,7 @@ fn settle(filter: &mut Socket) -> Result<()> {
         if is_ours && !is_marked(family) {
             mark(family)?;
         }
-        if !is_ours {
+        if !is_ours && transit::has(filter, &Entry::Family(family))? {
             transit::forget_family(filter, family)?;
         }
     }
@@ -143,12 +139,12 @@ fn turn_off_unneeded(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()
 
 fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) -> Result<bool> {
     let last = Memory::read().last;
-    let needs = |link: &Link| link.index > last || is_link_of_ours(link);
+    let needs = |link: &Link| link.index > last || is_ours_by(link.group);
     let links = route.links(Links::default())?;
     if links.iter().any(|link| leaving != Some(&link.name) && needs(link)) {
         return Ok(true);
     }
-    for link in before(last, route)? {
+    for link in before(last, links) {
         if !transit::has(filter, &Entry::Before(link.name))? {
             return Ok(true);
         }
@@ -171,20 +167,19 @@ pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
 
 fn restore(filter: &mut Socket, route: &mut Socket) -> Result<()> {
     let memory = Memory::read();
-    let mut entries = entries(&before(memory.last, route)?);
+    let mut entries = entries(&before(memory.last, route.links(Links::default())?));
     let ours = FAMILIES.into_iter().filter(|family| is_ours(*family, memory));
     entries.extend(ours.map(Entry::Family));
     transit::ensure(filter, &entries)
 }
 
 /// The host's interfaces up to this index, as far as anything is forwarded through them.
-fn before(last: u32, route: &mut Socket) -> Result<Vec<Link>> {
-    let mut links = route.links(Links::default())?;
+fn before(last: u32, mut links: Vec<Link>) -> Vec<Link> {
     links.retain(|link| {
         let is_loopback = link.name.as_str() == "lo";
-        link.index <= last && link.port.is_none() && !is_loopback && !is_link_of_ours(link)
+        link.index <= last && link.port.is_none() && !is_loopback && !is_ours_by(link.group)
     });
-    Ok(links)
+    links
 }
 
 /// Where br_netfilter is on, what a bridge switches is seen as forwarded.
@@ -192,10 +187,6 @@ fn entries(links: &[Link]) -> Vec<Entry> {
     let bridges = links.iter().filter(|link| link.kind.as_deref() == Some("bridge"));
     let switched = bridges.map(|bridge| Entry::Switched(bridge.name.clone()));
     links.iter().map(|link| Entry::Before(link.name.clone())).chain(switched).collect()
-}
-
-fn is_link_of_ours(link: &Link) -> bool {
-    [GROUP, VLAN_GATEWAY].contains(&link.group)
 }
 
 /// What is kept in a number that is for whoever needs one (the kernel's `ip-sysctl`); 0 where Spoke
@@ -241,13 +232,6 @@ impl Memory {
             Family::V6 => 2,
         }
     }
-}
-
-/// While no other process of ours turns it on or off here.
-fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let host = Netns::open(Path::new(OWN))?;
-    let _turn = Turn::take(&host, PATIENCE)?;
-    work()
 }
 
 /// Whether Spoke turned it on in any family, and nobody else did since.

@@ -5,7 +5,7 @@ use std::fmt;
 use model::{IfName, Mac, Mtu};
 use netlink::{Change, Link};
 
-use crate::identity::{GROUP, Identity, VLAN_GATEWAY};
+use crate::identity::{Identity, is_ours_by};
 
 /// The longest alias that the kernel takes, in bytes (`IFALIASZ`, its end included).
 const LONGEST: usize = 255;
@@ -57,7 +57,7 @@ impl Home {
         let name = words.next()?.parse().ok()?;
         let alias = words.next().unwrap_or_default().to_owned();
         // Whoever has the container may have written it: it must not become one of ours.
-        let group = if [GROUP, VLAN_GATEWAY].contains(&group) { 0 } else { group };
+        let group = if is_ours_by(group) { 0 } else { group };
         Some(Self { name, mac, mtu, group, alias })
     }
 
@@ -86,6 +86,7 @@ mod tests {
     use model::AttachmentId;
 
     use super::*;
+    use crate::identity::GROUP;
 
     fn identity(container: &str) -> Identity {
         Identity::of(&AttachmentId {

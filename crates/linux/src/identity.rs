@@ -191,6 +191,11 @@ impl fmt::Display for Users {
     }
 }
 
+/// Whether an interface of this group is one that Spoke made in the host.
+pub(crate) fn is_ours_by(group: u32) -> bool {
+    [GROUP, VLAN_GATEWAY].contains(&group)
+}
+
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
 pub fn bridge_mac(bridge: &IfName) -> Mac {
     short(&Sha256::digest(bridge.as_str().as_bytes()))

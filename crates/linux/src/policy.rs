@@ -108,7 +108,7 @@ impl Policy {
         let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
             return Ok(());
         };
-        let direct = attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_direct());
+        let direct = attachment.wiring.is_direct();
         let forwarding = self.with(|socket| {
             if let Some(bridge) = wanted::switching(attachment) {
                 filter::allow_forwarding(socket, bridge, direct)?;

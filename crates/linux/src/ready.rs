@@ -21,7 +21,7 @@ use netlink::{Announcement, At, Change, Link, Links, Netns, Socket, Turn};
 
 use crate::apply::Hands;
 use crate::home::Home;
-use crate::identity::{GROUP, Identity, VLAN_GATEWAY, is_guest_link};
+use crate::identity::{Identity, is_guest_link, is_ours_by};
 use crate::plan::{self, Facts, ReadyFacts, ReadyLink};
 use crate::{link, parts};
 
@@ -143,7 +143,7 @@ fn refuse_others(attachment: &Attachment, identity: &Identity, link: &Link) -> R
         return refused("is the host's loopback device, which stays where it is");
     }
     // What another Spoke made for a runtime to move, that runtime moves.
-    if [GROUP, VLAN_GATEWAY].contains(&link.group) && !is_guest_link(&link.name) {
+    if is_ours_by(link.group) && !is_guest_link(&link.name) {
         return refused("is Spoke's own");
     }
     let is_ready = |alias: &String| Identity::is_ready_mark(alias);

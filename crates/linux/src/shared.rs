@@ -1,16 +1,11 @@
 //! What the links of a network share in the host, besides a bridge: a device for a VLAN of their
 //! parent, and the host's own device on their segment.
 
-use std::path::Path;
-
 use model::{IfName, LinkKind, Macvlan, NetworkName, Parent, Place, Result, VlanId};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Links, Netns, PATIENCE, Socket, Turn};
+use netlink::{At, Change, Errno, Links, Socket};
 
 use crate::identity::{GROUP, Users, shim_link};
-
-/// The calling thread's namespace.
-const OWN: &str = "/proc/thread-self/ns/net";
 
 /// Works on a link, or on what its network shares, while no other process of ours works on one that
 /// shares a VLAN's device: who uses that is read and written in two steps.
@@ -18,9 +13,7 @@ pub(crate) fn in_turn<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> R
     if shared_vlan(kind).is_none() {
         return work();
     }
-    let host = Netns::open(Path::new(OWN))?;
-    let _turn = Turn::take(&host, PATIENCE)?;
-    work()
+    netlink::in_turn(work)
 }
 
 /// The parent, and the VLAN of it that has a device of its own in the host.

@@ -116,6 +116,11 @@ impl Wiring {
         self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
     }
 
+    /// Whether others may reach it by routes ([`crate::LinkKind::is_direct`]).
+    pub fn is_direct(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.kind.is_direct())
+    }
+
     /// Where the addresses must be unique that somebody else chooses: a cloud's network is not
     /// routed by this host, and another one may have the same subnet. Nor is a remote driver's as
     /// far as anybody can tell: where its packets go is its own affair, and libnetwork lets two such

@@ -98,11 +98,8 @@ impl LinkKind {
     /// Whether others may reach the container by a route through this host, which forwards because
     /// of us, without a published port.
     pub fn is_direct(&self) -> bool {
-        match self {
-            LinkKind::Bridge(bridge) => bridge.port.direct,
-            LinkKind::Ptp(ptp) => ptp.direct,
-            _ => false,
-        }
+        let is_direct = |bridge: &Bridge| bridge.port.direct;
+        self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 
     /// The bridge, where it is one's port.

@@ -47,5 +47,5 @@ pub use rule::Rule;
 pub use rustix::io::Errno;
 pub use socket::{PATIENCE, Socket};
 pub use sys::close_all_but;
-pub use turn::Turn;
+pub use turn::{Turn, in_turn};
 pub use vrf::Vrf;

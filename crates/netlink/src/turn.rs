@@ -8,8 +8,8 @@ use model::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::Netns;
 use crate::outcome::refused;
+use crate::{Netns, PATIENCE};
 
 /// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -44,6 +44,16 @@ impl<'a> Turn<'a> {
             }
         }
     }
+}
+
+/// Works while nobody else has the turn in the calling thread's namespace.
+///
+/// # Errors
+/// As [`Turn::take`], and those of the work.
+pub fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let here = Netns::current()?;
+    let _turn = Turn::take(&here, PATIENCE)?;
+    work()
 }
 
 impl Drop for Turn<'_> {

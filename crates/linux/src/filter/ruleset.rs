@@ -28,7 +28,7 @@ const HOST_PORTS: [&[Field]; 2] = [
 ];
 const PORTS: &[Field] = &[Field::Protocol, Field::Service];
 
-const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
+pub(super) const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
     Set { name, key, data: &[], lookup: Lookup::Exact }
 }
 

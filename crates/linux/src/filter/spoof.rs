@@ -10,14 +10,14 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use model::{Error, IfName, Mac, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Element, Expression, Family, Field, Hook, Lookup, Meta, Policy,
+    self, Base, ChainKind, Comment, Element, Expression, Family, Field, Hook, Meta, Policy,
     Register, Set, Table, Transaction, Tuple, Verdict,
 };
 use netlink::{Errno, Socket};
 
 use super::owner::Owner;
-use super::rules::Steps;
-use super::ruleset::{Ruleset, settled};
+use super::rules::{DROP, NAME_WORDS, R, Steps};
+use super::ruleset::{Ruleset, set, settled};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
@@ -25,22 +25,10 @@ pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "
 const STAMP: &str = "spoof_2";
 const CHAIN: &str = "prerouting";
 const CHECK: &str = "check";
-const CHECKED: Set<'static> =
-    Set { name: "checked", key: &[Field::Interface], data: &[], lookup: Lookup::Exact };
-const SENDERS: Set<'static> = Set {
-    name: "senders",
-    key: &[Field::Interface, Field::Ethernet],
-    data: &[],
-    lookup: Lookup::Exact,
-};
-const HOLDERS: Set<'static> = Set {
-    name: "holders",
-    key: &[Field::Interface, Field::Ipv4],
-    data: &[],
-    lookup: Lookup::Exact,
-};
-const HELD: Set<'static> =
-    Set { name: "held", key: &[Field::Ipv4], data: &[], lookup: Lookup::Exact };
+const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
+const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);
+const HOLDERS: Set<'static> = set("holders", &[Field::Interface, Field::Ipv4]);
+const HELD: Set<'static> = set("held", &[Field::Ipv4]);
 /// Those whose elements have owners.
 const OWNED: [Set<'static>; 4] = [CHECKED, SENDERS, HOLDERS, HELD];
 const ATTEMPTS: usize = 16;
@@ -218,9 +206,8 @@ fn ruleset() -> Ruleset {
     }
 }
 
-const R: Register = Register::FIRST;
-/// Behind the sixteen bytes of an interface's name.
-const BEHIND: Register = R.behind(4);
+/// Behind an interface's name.
+const BEHIND: Register = R.behind(NAME_WORDS);
 /// `ETH_P_ARP`, where the Ethernet header has it.
 const ARP: [Expression<'static>; 2] =
     [Expression::EtherType(R), Expression::Equal(R, Cow::Borrowed(&[8, 6]))];
@@ -253,4 +240,3 @@ fn news_of_held() -> Steps {
 }
 
 const NO_SENDER: Expression<'static> = Expression::NotIn(SENDERS.name, R);
-const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);

@@ -5,13 +5,13 @@
 
 use model::{Error, Family, IfName, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Element, Expression, Field, Hook, Lookup, Meta, Policy, Set, Table,
-    Transaction, Tuple,
+    self, Base, ChainKind, Element, Expression, Field, Hook, Meta, Policy, Set, Table, Transaction,
+    Tuple,
 };
 use netlink::{Errno, Socket};
 
 use super::rules::{ACCEPT, DROP, NAME_WORDS, R, Steps, ending, known, translated};
-use super::ruleset::{Ruleset, settled};
+use super::ruleset::{Ruleset, set, settled};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 /// The table.
@@ -25,10 +25,6 @@ const SWITCHED: Set<'static> = set("switched", &[Field::Interface, Field::Interf
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface]);
 const DIRECT: Set<'static> = set("direct", &[Field::Interface]);
 const ATTEMPTS: usize = 16;
-
-const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], lookup: Lookup::Exact }
-}
 
 /// What the table knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ fn is_concerned(attachment: &Attachment) -> bool {
 fn entries(attachment: &Attachment) -> Result<Vec<Entry>> {
     let Some(behind) = behind(attachment)? else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
-    if attachment.wiring.link.as_ref().is_some_and(|link| link.kind.is_direct()) {
+    if attachment.wiring.is_direct() {
         entries.push(Entry::Direct(behind.clone()));
     }
     let link = Socket::route()?.link(At::Name(&behind))?;

@@ -1,17 +1,13 @@
 //! Ports of Linux bridges, one for each network, as Neutron's Linux bridge agent has them.
 
-use std::path::Path;
-
 use model::{Error, IfName, Kind, Mtu, Result};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Link, Links, Netns, NewBridge, PATIENCE, Socket, Turn};
+use netlink::{At, Change, Errno, Link, Links, NewBridge, Socket, in_turn};
 
 use super::GROUP;
 
-/// The calling thread's namespace.
-const OWN: &str = "/proc/thread-self/ns/net";
-
-/// Makes `end` a port of the bridge, which is made where it is missing: the agent may come later.
+/// Makes `end` a port of the bridge, which is made where it is missing: the agent may come later. Who
+/// joins and who leaves last must not meet.
 pub(super) fn join(bridge: &IfName, end: &IfName) -> Result<()> {
     in_turn(|| {
         let mut socket = Socket::route()?;
@@ -109,11 +105,4 @@ pub(super) fn delete(link: &Link, socket: &mut Socket) -> Result<()> {
 pub(super) fn found(name: &IfName, socket: &mut Socket) -> Result<Link> {
     let link = socket.link(At::Name(name))?;
     link.ok_or_else(|| Error::not_found(format!("interface {name} is gone")))
-}
-
-/// Who joins and who leaves last must not meet.
-fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let host = Netns::open(Path::new(OWN))?;
-    let _turn = Turn::take(&host, PATIENCE)?;
-    work()
 }

@@ -124,7 +124,7 @@ impl NetworkView {
             state: remote::stage(network.stage),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
-            direct: wiring.link.as_ref().is_some_and(|link| link.kind.is_direct()),
+            direct: wiring.is_direct(),
             masquerade: wiring.masquerade.is_some(),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
             internal: wiring

@@ -21,7 +21,7 @@ fn is_what_the_file_says() {
     assert_eq!(statements(&truth()), statements(TRUTH), "nft would write the file otherwise");
 }
 
-fn statements(text: &str) -> Vec<&str> {
+pub(super) fn statements(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with('#')).collect()
 }
 

@@ -1,4 +1,5 @@
 use super::space::Space;
+use super::table::statements;
 use crate::filter::transit::{self, Entry, ensure, forget, has};
 
 const TRUTH: &str = include_str!("../transit.nft");
@@ -9,10 +10,6 @@ fn is_what_the_file_says() {
     let space = Space::new();
     space.run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));
     let truth = space.run(LIST);
-    let statements = |text: &str| -> Vec<String> {
-        let lines = text.lines().filter(|line| !line.is_empty());
-        lines.filter(|line| !line.trim_start().starts_with('#')).map(str::to_owned).collect()
-    };
     assert_eq!(statements(&truth), statements(TRUTH), "nft would write the file otherwise");
     let space = Space::new();
     ensure(&mut space.socket(), &[]).unwrap();

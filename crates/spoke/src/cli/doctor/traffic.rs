@@ -23,7 +23,7 @@ pub(super) fn forwarding(
     let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
     let is_off = |path: &str| parameter(root, path).as_deref() == Some("0");
     let mut checks = Vec::new();
-    for (family, name, path) in FORWARDING {
+    for (family, name, path, _) in FORWARDING {
         let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
         let what = format!("{name} is off: containers reach nothing beyond this host");
         let fix = format!("sysctl -w {name}=1");
@@ -34,7 +34,7 @@ pub(super) fn forwarding(
         }
     }
     if checks.is_empty() {
-        checks.push(Check::ok(match FORWARDING.iter().any(|(.., path)| is_ours(root, path)) {
+        checks.push(Check::ok(match is_ours(root) {
             true => "packets are forwarded where networks need it, and for nobody else",
             false => "packets are forwarded where networks need it",
         }));
@@ -42,20 +42,26 @@ pub(super) fn forwarding(
     checks
 }
 
-/// Whether Spoke switched it on.
-fn is_ours(root: &Path, path: &str) -> bool {
-    let loopback = match path.contains("ipv4") {
-        true => "proc/sys/net/ipv4/conf/lo/forwarding",
-        false => "proc/sys/net/ipv6/conf/lo/forwarding",
-    };
+/// Whether Spoke switched it on, in any family.
+fn is_ours(root: &Path) -> bool {
     let is = |path, value| parameter(root, path).as_deref() == Some(value);
-    is(path, "1") && is(loopback, "0")
+    FORWARDING.iter().any(|(.., path, loopback)| is(path, "1") && is(loopback, "0"))
 }
 
-/// What switches forwarding, and where it is read.
-const FORWARDING: [(Family, &str, &str); 2] = [
-    (Family::V4, "net.ipv4.ip_forward", "proc/sys/net/ipv4/ip_forward"),
-    (Family::V6, "net.ipv6.conf.all.forwarding", "proc/sys/net/ipv6/conf/all/forwarding"),
+/// What switches forwarding, where it is read, and where that it was Spoke.
+const FORWARDING: [(Family, &str, &str, &str); 2] = [
+    (
+        Family::V4,
+        "net.ipv4.ip_forward",
+        "proc/sys/net/ipv4/ip_forward",
+        "proc/sys/net/ipv4/conf/lo/forwarding",
+    ),
+    (
+        Family::V6,
+        "net.ipv6.conf.all.forwarding",
+        "proc/sys/net/ipv6/conf/all/forwarding",
+        "proc/sys/net/ipv6/conf/lo/forwarding",
+    ),
 ];
 
 /// What happens to forwarded packets that nobody decides about.
