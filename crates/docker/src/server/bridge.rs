@@ -1,5 +1,6 @@
 //! A request's way to the plugin and back.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -75,24 +76,21 @@ async fn take(
         return Err(Reply::refused(StatusCode::METHOD_NOT_ALLOWED, why));
     }
     let manner = shared.plugin.manner();
-    let mut arriving = keep(shared, method, &[]);
+    let arriving = keep(shared, method);
     let body = body::read(shared, request.into_body()).await;
     let body = body.map_err(|unread| given_up(method, unread))?;
-    if body.is_empty() {
-        // It is known already, if it is a repetition.
-        arriving = None;
-    }
+    // What has no body is known already, if it is a repetition.
+    let arrived = arriving.filter(|_| !body.is_empty());
     let (body, kept) = match recall(shared, method, &body).await {
-        Some(Recalled::Body(body, flight)) => (body, Some(Arc::new(flight))),
+        Some(Recalled::Body(body, flight)) => (body, Some(flight)),
         Some(Recalled::Done) => return Err(Reply::of(Ok(Answer::Done {}), &manner)),
         // Even before it is understood: whatever is not kept is lost with this process.
-        None if body.is_empty() => (body, None),
         None => {
-            let kept = keep(shared, method, &body);
-            drop(arriving);
+            let kept = arrived.and_then(|flight| with_body(shared, flight, method, &body));
             (body, kept)
         }
     };
+    let kept = kept.map(Arc::new);
     match wire::decode(method, &body) {
         Ok(Request::Do(call)) => Ok(Task { method, call, kept }),
         Ok(Request::Ask(question)) => {
@@ -113,17 +111,23 @@ async fn recall(shared: &Shared, method: Method, body: &[u8]) -> Option<Recalled
     in_flight.recall(method)
 }
 
-/// Questions have no body to lose.
-fn keep(shared: &Shared, method: Method, body: &[u8]) -> Kept {
+/// That a request of this method comes. Questions have no body to lose.
+fn keep(shared: &Shared, method: Method) -> Option<Flight> {
     if Question::of(method).is_some() {
         return None;
     }
-    let kept = shared.in_flight.as_ref()?.keep(method, body);
-    let trouble = |error| {
-        let name = method.name();
-        shared.observe.trouble(&format!("{name} is lost if this process is killed: {error}"));
-    };
-    kept.map(Arc::new).map_err(trouble).ok()
+    let kept = shared.in_flight.as_ref()?.keep(method);
+    kept.map_err(|error| lost_if_killed(shared, method, &error)).ok()
+}
+
+fn with_body(shared: &Shared, mut flight: Flight, method: Method, body: &[u8]) -> Option<Flight> {
+    let kept = flight.arrived(method, body);
+    kept.map_err(|error| lost_if_killed(shared, method, &error)).ok().map(|()| flight)
+}
+
+fn lost_if_killed(shared: &Shared, method: Method, error: &io::Error) {
+    let name = method.name();
+    shared.observe.trouble(&format!("{name} is lost if this process is killed: {error}"));
 }
 
 fn given_up(method: Method, unread: Unread) -> Reply {

@@ -114,16 +114,16 @@ impl InFlight {
         Ok(Self { directory: opened, slots, lost: Mutex::new(lost) })
     }
 
-    /// Keeps a request until it is answered; without a body, that one of this method came whose body
-    /// is not read yet. Where that fails the request is no worse off than it would be without.
-    pub(super) fn keep(self: &Arc<Self>, method: Method, body: &[u8]) -> io::Result<Flight> {
+    /// Keeps until it is answered that a request of this method comes; its body is
+    /// [`Flight::arrived`]. Where that fails the request is no worse off than it would be without.
+    pub(super) fn keep(self: &Arc<Self>, method: Method) -> io::Result<Flight> {
         self.forget(|lost| Instant::now() > lost.until);
         let free = self.slots().free.pop();
         let mut slot = match free {
             Some(slot) => slot,
             None => self.another()?,
         };
-        slot.write(method, body, 0)?;
+        slot.write(method, &[], 0)?;
         Ok(Flight { home: Arc::clone(self), slot: Some(slot) })
     }
 
@@ -206,6 +206,14 @@ impl InFlight {
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
         lock(&self.slots)
+    }
+}
+
+impl Flight {
+    /// Keeps the body of a request that came without one so far. It stays in its slot: one call never
+    /// looks like two to the life after this one.
+    pub(super) fn arrived(&mut self, method: Method, body: &[u8]) -> io::Result<()> {
+        self.slot.as_mut().map_or(Ok(()), |slot| slot.write(method, body, 0))
     }
 }
 

@@ -25,8 +25,15 @@ impl Lives {
 /// Killed with these in flight.
 fn killed(life: &Arc<InFlight>, calls: &[(Method, &str)]) {
     for (method, body) in calls {
-        std::mem::forget(life.keep(*method, body.as_bytes()).unwrap());
+        std::mem::forget(came(life, *method, body));
     }
+}
+
+/// One whose body was read.
+fn came(life: &Arc<InFlight>, method: Method, body: &str) -> Flight {
+    let mut flight = life.keep(method).unwrap();
+    flight.arrived(method, body.as_bytes()).unwrap();
+    flight
 }
 
 fn repeated(life: &Arc<InFlight>, method: Method) -> Option<(Vec<u8>, Flight)> {
@@ -44,7 +51,7 @@ fn an_answered_request_is_forgotten() {
     let lives = Lives::new();
     let life = lives.begin(1);
     for _ in 0..1000 {
-        drop(life.keep(JOIN, b"{}").unwrap());
+        drop(came(&life, JOIN, "{}"));
     }
     assert_eq!(lives.files(), 1);
     assert!(repeated(&lives.begin(2), JOIN).is_none());
@@ -60,7 +67,7 @@ fn the_next_life_knows_what_was_in_flight() {
     assert_eq!(body, b"{\"a\":1}");
     assert!(repeated(&life, JOIN).is_none(), "it is used once");
     drop(flight);
-    drop(life.keep(JOIN, b"{}").unwrap());
+    drop(came(&life, JOIN, "{}"));
     assert_eq!(lives.files(), 1, "its slot is used again");
     assert!(repeated(&lives.begin(3), JOIN).is_none());
 }
@@ -138,12 +145,25 @@ fn two_repetitions_of_one_leave_a_mark() {
     assert!(repeated(&lives.begin(3), JOIN).is_none());
 }
 
+/// However far a call has come, it is one: it takes one slot.
+#[test]
+fn a_body_takes_no_second_place() {
+    let lives = Lives::new();
+    let life = lives.begin(1);
+    let mut flight = life.keep(JOIN).unwrap();
+    assert_eq!(lives.files(), 1);
+    flight.arrived(JOIN, b"{}").unwrap();
+    assert_eq!(lives.files(), 1);
+    std::mem::forget(flight);
+    assert!(repeated(&lives.begin(2), JOIN).is_some());
+}
+
 /// A call whose body was not read is repeated, too.
 #[test]
 fn one_that_only_arrived_can_be_confused() {
     let lives = Lives::new();
     let life = lives.begin(1);
-    std::mem::forget(life.keep(JOIN, &[]).unwrap());
+    std::mem::forget(life.keep(JOIN).unwrap());
     killed(&lives.begin(2), &[(JOIN, "{}")]);
     assert!(repeated(&lives.begin(3), JOIN).is_none());
 }
