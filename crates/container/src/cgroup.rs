@@ -5,12 +5,12 @@ use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 use rustix::io::write;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::directory::Directory;
 use crate::fault::{Doing, Fault};
@@ -59,10 +59,8 @@ impl Cgroups {
         name: &str,
         limits: &Resources,
     ) -> Result<(Self, Vec<String>)> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         remove(directory)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{name}-{}-{count}", std::process::id());
+        let name = format!("{name}-{:016x}", random()?);
         let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let hierarchies = hierarchies(&info);
         let (mut paths, mut lacking) = (Vec::new(), Vec::new());
@@ -138,6 +136,15 @@ pub(crate) fn remove(directory: &Directory) -> Result<()> {
         }
     }
     directory.remove(NAMES)
+}
+
+/// Whoever shares the hierarchies need not share the process ids: a pod with a PID namespace of its
+/// own has the host's cgroups, so no number of a process tells one container from another.
+fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    let read = getrandom(&mut bytes, GetRandomFlags::empty());
+    read.map_err(|errno| Error::os("choosing the name of a cgroup", errno.into()))?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 fn controllers(limits: &Resources) -> [Controller; 2] {
