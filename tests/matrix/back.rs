@@ -11,6 +11,8 @@ use tests::neutron_switch::Switch;
 use tests::remote_driver::{Manners, RemoteDriver};
 use tests::{PluginImage, Plugins, World};
 
+use crate::outside;
+
 /// Where a world finds Neutron.
 const PORT: u16 = 9696;
 
@@ -65,8 +67,9 @@ impl Back {
     #[track_caller]
     pub(crate) fn new(kind: Kind, world: &World) -> Self {
         let neutron = (kind == Kind::Neutron).then(|| Neutron::beside(world));
-        let plugin = (kind == Kind::DockerPlugin)
-            .then(|| RemoteDriver::start(world, "probe", Manners::default()));
+        let plugin = (kind == Kind::DockerPlugin).then(|| {
+            RemoteDriver::start(world, "probe", Manners { translates: true, ..Manners::default() })
+        });
         if kind == Kind::CniPlugin {
             let folder = world.path("/usr/lib/cni");
             fs::create_dir_all(&folder).unwrap();
@@ -95,10 +98,42 @@ impl Back {
             Kind::DockerPlugin => "--driver probe --ipam-driver probe".to_owned(),
         };
         world.sh(&format!("/opt/cni/bin/spoke network create {options} net"));
-        // Packet filters of somebody else's drop what they do not know: their bridges are the
-        // operator's business.
+        // Packet filters of somebody else's drop what they do not know, and a plugin may rely on a
+        // host that forwards: their bridges are the operator's business.
         if matches!(self.kind, Kind::CniPlugin | Kind::DockerPlugin | Kind::Image) {
-            world.sh("iptables -I FORWARD -j ACCEPT");
+            world.sh("iptables -I FORWARD -j ACCEPT; echo 1 >/proc/sys/net/ipv4/ip_forward");
+        }
+    }
+
+    /// The default gateway of its containers.
+    pub(crate) fn gateway(&self) -> &'static str {
+        match self.kind {
+            Kind::Kernel => "10.77.0.1",
+            Kind::Neutron => "10.140.0.1",
+            Kind::CniPlugin => "10.44.0.1",
+            Kind::DockerPlugin => "10.200.1.1",
+            Kind::Image => "10.45.0.1",
+        }
+    }
+
+    /// Whether its router is somebody else's, by which other hosts reach containers by their addresses.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.neutron.is_some()
+    }
+
+    /// Gives the network its router, where it has one.
+    #[track_caller]
+    pub(crate) fn route(&self, world: &World) {
+        if let Some(neutron) = &self.neutron {
+            outside::route(world, &neutron.switch, self.gateway());
+        }
+    }
+
+    /// Takes that away.
+    #[track_caller]
+    pub(crate) fn unroute(&self, world: &World) {
+        if let Some(neutron) = &self.neutron {
+            outside::unroute(world, &neutron.switch);
         }
     }
 

@@ -4,9 +4,26 @@ use tests::{Plugins, World};
 
 use crate::back::{Back, Kind};
 use crate::cni::in_netns;
-use crate::{NAMES, Runtime, speak};
+use crate::{NAMES, PORT, Runtime, speak};
 
 struct Shell<'w>(&'w World);
+
+impl Shell<'_> {
+    /// A sandbox of its own, connected.
+    #[track_caller]
+    fn start(&self, name: &str) {
+        self.0.netns(name);
+        let port = if name == NAMES[0] { format!("--publish {PORT}:80") } else { String::new() };
+        self.spoke(&format!("connect net {name} --container {name} {port}"));
+        let lo = self.0.sh(&format!("ip -n {name} -o link show dev lo up"));
+        assert!(!lo.is_empty(), "{name}: nobody else sets the loopback device up");
+    }
+
+    #[track_caller]
+    fn spoke(&self, arguments: &str) {
+        self.0.sh(&format!("/opt/cni/bin/spoke network {arguments}"));
+    }
+}
 
 impl Runtime for Shell<'_> {
     fn world(&self) -> &World {
@@ -19,9 +36,26 @@ impl Runtime for Shell<'_> {
     }
 
     #[track_caller]
-    fn leave(&self) {
+    fn restart(&mut self, name: &str) {
+        self.spoke(&format!("disconnect net {name}"));
+        self.0.sh(&format!("ip netns del {name}"));
+        self.start(name);
+    }
+
+    #[track_caller]
+    fn connect(&mut self, name: &str) {
+        self.spoke(&format!("connect side {name} --container {name}"));
+    }
+
+    #[track_caller]
+    fn disconnect(&mut self, name: &str) {
+        self.spoke(&format!("disconnect side {name}"));
+    }
+
+    #[track_caller]
+    fn leave(&mut self) {
         for name in NAMES {
-            self.0.sh(&format!("/opt/cni/bin/spoke network disconnect net {name}"));
+            self.spoke(&format!("disconnect net {name}"));
         }
     }
 }
@@ -31,13 +65,11 @@ fn on(kind: Kind) {
     let world = World::new(&Plugins::subject());
     let back = Back::new(kind, &world);
     back.create(&world);
+    let mut shell = Shell(&world);
     for name in NAMES {
-        world.netns(name);
-        world.sh(&format!("/opt/cni/bin/spoke network connect net {name} --container {name}"));
-        let lo = world.sh(&format!("ip -n {name} -o link show dev lo up"));
-        assert!(!lo.is_empty(), "{name}: nobody else sets the loopback device up");
+        shell.start(name);
     }
-    speak(&Shell(&world), &back, "command line");
+    speak(&mut shell, &back, "command line");
 }
 
 #[test]

@@ -4,12 +4,44 @@ use serde_json::{Value, json};
 use tests::{Answer, Cni, Plugins, World};
 
 use crate::back::{Back, Kind};
-use crate::{NAMES, Runtime, speak};
+use crate::{NAMES, PORT, Runtime, speak};
 
 struct Pods<'w> {
     world: &'w World,
-    list: Value,
     pods: Vec<Cni<'w>>,
+}
+
+/// The configuration by which pods join a network.
+fn list(network: &str) -> Value {
+    json!({"cniVersion": "1.1.0", "name": format!("pods-{network}"), "plugins":
+        [{"type": "spoke", "network": network, "capabilities": {"portMappings": true}}]})
+}
+
+#[track_caller]
+fn succeeds(answers: &[Answer]) {
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+}
+
+impl<'w> Pods<'w> {
+    #[track_caller]
+    fn start(&mut self, name: &str) {
+        let mut pod = Cni::container(self.world, name);
+        if name == NAMES[0] {
+            let port = json!({"hostPort": PORT, "containerPort": 80, "protocol": "tcp"});
+            pod.runtime = json!({"portMappings": [port]});
+        }
+        succeeds(&pod.add(&list("net")));
+        self.pods.push(pod);
+    }
+
+    fn pod(&self, name: &str) -> &Cni<'w> {
+        self.pods.iter().find(|pod| pod.container == name).unwrap()
+    }
+
+    /// The container's second interface.
+    fn second(&self, name: &str) -> Cni<'w> {
+        Cni { ifname: "net1".into(), runtime: json!({}), result: None, ..self.pod(name).clone() }
+    }
 }
 
 impl Runtime for Pods<'_> {
@@ -23,11 +55,28 @@ impl Runtime for Pods<'_> {
     }
 
     #[track_caller]
-    fn leave(&self) {
+    fn restart(&mut self, name: &str) {
+        succeeds(&self.pod(name).del(&list("net")));
+        self.world.sh(&format!("ip netns del {name}"));
+        self.pods.retain(|pod| pod.container != name);
+        self.start(name);
+    }
+
+    #[track_caller]
+    fn connect(&mut self, name: &str) {
+        succeeds(&self.second(name).add(&list("side")));
+    }
+
+    #[track_caller]
+    fn disconnect(&mut self, name: &str) {
+        succeeds(&self.second(name).del(&list("side")));
+    }
+
+    #[track_caller]
+    fn leave(&mut self) {
         for pod in &self.pods {
-            assert!(pod.check(&self.list).iter().all(Answer::ok));
-            let answers = pod.del(&self.list);
-            assert!(answers.iter().all(Answer::ok), "{answers:?}");
+            succeeds(&pod.check(&list("net")));
+            succeeds(&pod.del(&list("net")));
         }
     }
 }
@@ -44,16 +93,11 @@ fn on(kind: Kind) {
     let world = World::new(&Plugins::subject());
     let back = Back::new(kind, &world);
     back.create(&world);
-    let list = json!({"cniVersion": "1.1.0", "name": "pods", "plugins":
-        [{"type": "spoke", "network": "net"}]});
-    let mut pods = Pods { world: &world, list, pods: Vec::new() };
+    let mut pods = Pods { world: &world, pods: Vec::new() };
     for name in NAMES {
-        let mut pod = Cni::container(&world, name);
-        let answers = pod.add(&pods.list);
-        assert!(answers.iter().all(Answer::ok), "{answers:?}");
-        pods.pods.push(pod);
+        pods.start(name);
     }
-    speak(&pods, &back, "CNI");
+    speak(&mut pods, &back, "CNI");
 }
 
 #[test]

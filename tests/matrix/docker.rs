@@ -3,7 +3,7 @@
 use tests::{Engine, Plugins, Release, Serve, World};
 
 use crate::back::{Back, Kind, LIST_FILE};
-use crate::{NAMES, Runtime, speak};
+use crate::{NAMES, PORT, Runtime, SIDE, speak};
 
 struct Docker {
     engine: Engine,
@@ -24,7 +24,25 @@ impl Runtime for Docker {
     }
 
     #[track_caller]
-    fn leave(&self) {
+    fn restart(&mut self, name: &str) {
+        self.engine.docker(&format!("restart -t 0 {name}"));
+    }
+
+    #[track_caller]
+    fn connect(&mut self, name: &str) {
+        let options = format!("--ipam-driver spoke --ipam-opt network=side --subnet {SIDE}");
+        self.engine.docker(&format!("network create -d spoke {options} side"));
+        self.engine.docker(&format!("network connect side {name}"));
+    }
+
+    #[track_caller]
+    fn disconnect(&mut self, name: &str) {
+        self.engine.docker(&format!("network disconnect side {name}"));
+        self.engine.docker("network rm side");
+    }
+
+    #[track_caller]
+    fn leave(&mut self) {
         self.engine.docker(&format!("rm -f {}", NAMES.join(" ")));
         self.engine.docker("network rm net");
     }
@@ -47,11 +65,12 @@ fn on(kind: Kind) {
         Kind::DockerPlugin => "--ipam-driver null -o network=net".to_owned(),
     };
     engine.docker(&format!("network create -d spoke {options} net"));
-    for name in NAMES {
-        engine.docker(&format!("run -d --name {name} --network net busybox /bin/sleep 3600"));
+    for (name, port) in NAMES.into_iter().zip([format!("-p {PORT}:80"), String::new()]) {
+        engine
+            .docker(&format!("run -d --name {name} --network net {port} busybox /bin/sleep 3600"));
     }
-    let docker = Docker { engine, _serve: serve };
-    speak(&docker, &back, "Docker");
+    let mut docker = Docker { engine, _serve: serve };
+    speak(&mut docker, &back, "Docker");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tests::{Plugins, World};
 
 use crate::back::{self, Back, Kind};
-use crate::{NAMES, Runtime, speak};
+use crate::{Lack, NAMES, Runtime, speak};
 
 struct Pods<'w>(&'w World);
 
@@ -40,8 +40,28 @@ impl Runtime for Pods<'_> {
         self.0.sh("/opt/cni/bin/spoke ps; /opt/cni/bin/spoke kurma pods -o json")
     }
 
+    /// Its protocol knows neither.
+    fn lacks(&self) -> &'static [Lack] {
+        &[Lack::Ports, Lack::SecondNetwork]
+    }
+
+    /// A pod that ends and comes again.
     #[track_caller]
-    fn leave(&self) {
+    fn restart(&mut self, name: &str) {
+        self.kurma(&format!("deprovision {}", uuid(name)));
+        self.kurma(&format!("provision {}", uuid(name)));
+    }
+
+    fn connect(&mut self, _name: &str) {
+        unreachable!("Kurma connects pods when they are made");
+    }
+
+    fn disconnect(&mut self, _name: &str) {
+        unreachable!("Kurma connects pods when they are made");
+    }
+
+    #[track_caller]
+    fn leave(&mut self) {
         for name in NAMES {
             self.kurma(&format!("deprovision {}", uuid(name)));
         }
@@ -71,13 +91,13 @@ fn on(kind: Kind) {
     fs::create_dir_all(world.path("/etc/kurma")).unwrap();
     let networks = json!({"pod_networks": [network]}).to_string();
     fs::write(world.path("/etc/kurma/kurma.json"), networks).unwrap();
-    let pods = Pods(&world);
+    let mut pods = Pods(&world);
     world.sh("mkdir -p /images");
     pods.kurma("build-image --aci /images/spoke.aci");
     for name in NAMES {
         pods.kurma(&format!("provision {}", uuid(name)));
     }
-    speak(&pods, &back, "Kurma");
+    speak(&mut pods, &back, "Kurma");
 }
 
 #[test]

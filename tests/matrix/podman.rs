@@ -4,7 +4,7 @@ use serde_json::json;
 use tests::{Cgroup, Plugins, Podman, Podman5, PodmanRelease, World};
 
 use crate::back::{Back, Kind};
-use crate::{NAMES, Runtime, speak};
+use crate::{NAMES, PORT, Runtime, speak};
 
 enum Pods {
     Five(Podman5),
@@ -24,22 +24,42 @@ impl Pods {
     /// Both containers on the network.
     #[track_caller]
     fn run(&self) {
-        match self {
-            Self::Five(podman) => {
-                podman.podman("network create -d spoke -o network=net net");
-                for name in NAMES {
-                    podman.run(name, "--network net", "");
-                }
-            }
-            Self::Four(world, cgroup) => {
-                let list = json!({"cniVersion": "1.0.0", "name": "net", "plugins":
-                    [{"type": "spoke", "network": "net"}]});
-                world.sh(&format!("cat >/run/stage/net.d/net.conflist <<'CNI'\n{list}\nCNI"));
-                for name in NAMES {
+        self.create("net");
+        for (name, port) in NAMES.into_iter().zip([format!("-p {PORT}:80"), String::new()]) {
+            let options = format!("--network net {port}");
+            match self {
+                Self::Five(podman) => podman.run(name, &options, ""),
+                Self::Four(world, cgroup) => {
                     let (cgroup, image) = (cgroup.name(), Podman::IMAGE);
-                    let options = format!("--cgroup-parent /{cgroup} --network net {image}");
+                    let options = format!("--cgroup-parent /{cgroup} {options} {image}");
                     Podman::run(world, &format!("run -d --name {name} {options}"));
                 }
+            }
+        }
+    }
+
+    /// Makes a network Podman's.
+    #[track_caller]
+    fn create(&self, network: &str) {
+        match self {
+            Self::Five(podman) => {
+                podman.podman(&format!("network create -d spoke -o network={network} {network}"));
+            }
+            Self::Four(world, _) => {
+                let list = json!({"cniVersion": "1.0.0", "name": network, "plugins": [{"type":
+                    "spoke", "network": network, "capabilities": {"portMappings": true}}]});
+                let file = format!("/run/stage/net.d/{network}.conflist");
+                world.sh(&format!("cat >{file} <<'CNI'\n{list}\nCNI"));
+            }
+        }
+    }
+
+    #[track_caller]
+    fn forget(&self, network: &str) {
+        match self {
+            Self::Five(podman) => drop(podman.podman(&format!("network rm {network}"))),
+            Self::Four(world, _) => {
+                drop(world.sh(&format!("rm /run/stage/net.d/{network}.conflist")));
             }
         }
     }
@@ -70,22 +90,36 @@ impl Runtime for Pods {
     }
 
     #[track_caller]
-    fn leave(&self) {
+    fn restart(&mut self, name: &str) {
+        self.podman(&format!("restart -t 0 {name}"));
+    }
+
+    #[track_caller]
+    fn connect(&mut self, name: &str) {
+        self.create("side");
+        self.podman(&format!("network connect side {name}"));
+    }
+
+    #[track_caller]
+    fn disconnect(&mut self, name: &str) {
+        self.podman(&format!("network disconnect side {name}"));
+        self.forget("side");
+    }
+
+    #[track_caller]
+    fn leave(&mut self) {
         self.podman(&format!("rm -f -t 0 {}", NAMES.join(" ")));
-        match self {
-            Self::Five(podman) => drop(podman.podman("network rm net")),
-            Self::Four(world, _) => drop(world.sh("rm /run/stage/net.d/net.conflist")),
-        }
+        self.forget("net");
     }
 }
 
 #[track_caller]
 fn on(kind: Kind) {
-    let pods = Pods::new();
+    let mut pods = Pods::new();
     let back = Back::new(kind, pods.world());
     back.create(pods.world());
     pods.run();
-    speak(&pods, &back, "Podman");
+    speak(&mut pods, &back, "Podman");
 }
 
 #[test]

@@ -142,6 +142,13 @@ impl LinkKind {
         }
     }
 
+    /// Whether ports of the host can lead to the container: by this host's packet filter, wherever
+    /// the host has a way to it, or by whoever makes the link. Others are on a segment past the host.
+    pub fn has_ports(&self) -> bool {
+        self.is_pair()
+            || matches!(self, LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_))
+    }
+
     /// Whether the link is a pair, with one end in the host's namespace.
     pub fn is_pair(&self) -> bool {
         match self {

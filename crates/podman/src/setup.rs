@@ -123,9 +123,7 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     let bridge = kind.and_then(LinkKind::bridge);
     // On a segment past this host, and on internal networks, containers are not published.
-    let is_elsewhere = matches!(kind, Some(LinkKind::Neutron(_) | LinkKind::Remote(_)));
-    let is_published = bridge.is_some() || is_elsewhere;
-    if is_published && !is_internal(network) {
+    if kind.is_some_and(LinkKind::has_ports) && !is_internal(network) {
         let behind = bridge.map(|bridge| bridge.name.clone());
         let publish = model::Publish { ports: exec.ports()?, behind, ..template };
         wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());

@@ -126,7 +126,10 @@ fn create_network(data: &mut Data, pid: u32, id: &str, body: &Value) -> Done {
     let pools = ["IPv4Data", "IPv6Data"].iter().filter_map(|key| body[*key].as_array()).flatten();
     let gateways: Vec<&str> = pools.filter_map(|pool| pool["Gateway"].as_str()).collect();
     let bridge = bridge(id);
-    let mut steps = format!("link add {bridge} type bridge\nlink set {bridge} up\n");
+    // A bridge without an address of its own takes its ports', and loses whoever knows the last one.
+    let address = address(data.networks.len());
+    let mut steps = format!("link add {bridge} address {address} type bridge\n");
+    steps += &format!("link set {bridge} up\n");
     for gateway in &gateways {
         let nodad = if gateway.contains(':') { " nodad" } else { "" };
         steps += &format!("address add {gateway} dev {bridge}{nodad}\n");
@@ -142,6 +145,11 @@ fn create_network(data: &mut Data, pid: u32, id: &str, body: &Value) -> Done {
     let internal = body["Options"]["com.docker.network.internal"] == true;
     data.networks.insert(id.to_owned(), Network { gateways, subnets, internal });
     Ok(json!({}))
+}
+
+/// A hardware address for the bridge of the network after `count` others.
+fn address(count: usize) -> String {
+    format!("02:b0:00:00:{:02x}:{:02x}", count >> 8 & 0xff, count & 0xff)
 }
 
 fn delete_network(data: &mut Data, pid: u32, id: &str) -> Value {

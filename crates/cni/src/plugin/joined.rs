@@ -19,7 +19,7 @@ pub(super) fn joined(
     match (root.parse::<NetworkName>(NETWORK)?, described(root, describing)) {
         (Some(name), None) => named(call, &name).map(Some),
         (Some(name), Some(node)) => Err(Error::invalid(
-            node.wrong(format!("but \"network\" is {name:?}, which is joined as it was made"))
+            node.wrong(format!("but \"network\" is \"{name}\", which is joined as it was made"))
                 .to_string(),
         )),
         (None, Some(_)) => Ok(None),

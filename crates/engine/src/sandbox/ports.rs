@@ -40,8 +40,7 @@ pub(super) fn share<'a>(attachment: &'a Attachment, ports: &'a [PortMap]) -> &'a
 fn is_carrier(attachment: &Attachment) -> bool {
     let firewall = attachment.wiring.firewall.as_ref();
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
-    let is_elsewhere = matches!(kind, Some(LinkKind::Remote(_) | LinkKind::Neutron(_)));
-    (is_elsewhere || kind.is_some_and(LinkKind::is_pair))
+    kind.is_some_and(LinkKind::has_ports)
         && firewall.is_none_or(|it| it.egress != EgressPolicy::Internal)
 }
 

@@ -174,10 +174,7 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
 
 /// A port of the host leads to one interface: that on the first network which can have any.
 fn publish(call: &Call<'_>, plans: &mut [Plan]) -> Result<()> {
-    let can = |plan: &Plan| {
-        let link = plan.template.link.as_ref();
-        link.is_some_and(|link| link.kind.is_pair()) || is_elsewhere(&plan.template)
-    };
+    let can = |plan: &Plan| plan.template.link.as_ref().is_some_and(|link| link.kind.has_ports());
     let place = plans.iter().position(can).unwrap_or_default();
     if let Some(plan) = plans.get_mut(place) {
         plan.wiring.publish = extras::publish(call, &plan.template)?;

@@ -177,8 +177,7 @@ fn wiring(wanted: &ConnectArgs, network: &Network, backend: Backend) -> Result<W
     }
     let kind = wiring.link.as_ref().map(|link| &link.kind);
     let bridge = kind.and_then(LinkKind::bridge);
-    let is_elsewhere = matches!(kind, Some(LinkKind::Remote(_) | LinkKind::Neutron(_)));
-    if !is_elsewhere && !kind.is_some_and(LinkKind::is_pair) {
+    if !kind.is_some_and(LinkKind::has_ports) {
         return Err(Error::invalid(format!(
             "--publish: containers on network {} are reached past this host's packet filter",
             network.name
