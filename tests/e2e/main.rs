@@ -7,5 +7,6 @@
 mod containerd;
 mod cri;
 mod crowd;
+mod firewalld;
 mod podman;
 mod stage;

@@ -347,7 +347,15 @@ fn firewalls() {
     check_all(vec![
         (f, "", json!({}), 7, "missing prevResult from earlier plugin"),
         (f, "", chained(json!({"ingressPolicy": "foo"})), 7, "unknown ingress policy: \"foo\""),
-        (f, "", chained(json!({"backend": "firewalld"})), 2, "\"backend\" is \"firewalld\""),
+        (f, "", chained(json!({"backend": "ufw"})), 7, "\"backend\" is \"ufw\""),
+        (
+            f,
+            "",
+            chained(json!({"firewalldZone": "no zone"})),
+            7,
+            "\"firewalldZone\" is \"no zone\"",
+        ),
+        (f, "", chained(json!({"firewalldZone": "a.b"})), 7, "\"firewalldZone\" is \"a.b\""),
         (
             f,
             "",

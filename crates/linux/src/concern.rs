@@ -4,6 +4,7 @@ use netlink::Event;
 use netlink::nft::{Family, News, Object};
 
 use crate::filter::{FORWARDING_CHAINS, TABLE, spoof, transit};
+use crate::firewalld;
 
 /// What of ours may be wrong by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,9 @@ impl Concern {
         match event {
             Event::Address | Event::Route => Some(Concern::Lan),
             Event::Ruleset(news) if is_ours(news) => of_our_table(news),
-            Event::Ruleset(news) => lets_forward(news).then_some(Concern::Elements),
+            Event::Ruleset(news) => {
+                (lets_forward(news) || is_new_firewalld(news)).then_some(Concern::Elements)
+            }
         }
     }
 }
@@ -57,6 +60,15 @@ fn lets_forward(news: &News) -> bool {
         }
 }
 
+/// Whether firewalld was started, which forgets what was put into its zones. What is taken out of
+/// them while it runs is the administrator's decision.
+fn is_new_firewalld(news: &News) -> bool {
+    let table = (news.family, news.table.as_str());
+    table == (firewalld::TABLE.family, firewalld::TABLE.name)
+        && (news.object, news.gone) == (Object::Chain, false)
+        && news.chain == firewalld::FORWARD
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +92,9 @@ mod tests {
         assert_eq!(of(Object::Rule, false, Family::Ipv4, "filter", "FORWARD"), None);
         assert_eq!(of(Object::Rule, true, Family::Ipv4, "filter", "DOCKER"), None);
         assert_eq!(of(Object::Rule, true, Family::Ipv4, "nat", "FORWARD"), None);
+        assert_eq!(of(Object::Chain, false, Family::Inet, "firewalld", "filter_FORWARD"), elements);
+        assert_eq!(of(Object::Chain, true, Family::Inet, "firewalld", "filter_FORWARD"), None);
+        assert_eq!(of(Object::Rule, true, Family::Inet, "firewalld", "filter_FORWARD"), None);
         assert_eq!(Concern::of(&Event::Route), Some(Concern::Lan));
     }
 }

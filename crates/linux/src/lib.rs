@@ -6,6 +6,7 @@ mod device;
 mod driver;
 mod facts;
 pub mod filter;
+mod firewalld;
 mod forwarding;
 mod home;
 pub mod identity;

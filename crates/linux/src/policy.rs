@@ -8,8 +8,8 @@ mod wanted;
 use std::cell::{Cell, RefCell};
 
 use model::{
-    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, Kind, Layer, Link,
-    LinkKind, Publish, Reach, Result, Runtime, Wiring,
+    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Kind,
+    Layer, Link, LinkKind, Publish, Reach, Result, Runtime, Wiring, ZoneName,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -19,7 +19,7 @@ use self::wanted::{Wanted, behind, is_told, owner};
 use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
-use crate::{forwarding, listener, reference, subnets};
+use crate::{firewalld, forwarding, listener, reference, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]
@@ -51,6 +51,7 @@ impl Policy {
             self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
             self.let_forward(attachment, &wanted)?;
         }
+        in_zone(attachment, firewalld::add_sources)?;
         if let Some(sender) = wanted::sender(attachment)? {
             self.with(|socket| filter::spoof::install(socket, &sender))?;
         }
@@ -68,6 +69,7 @@ impl Policy {
         let is_gone = yielding(attachment)?;
         let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
         self.let_forward(attachment, &wanted)?;
+        in_zone(attachment, firewalld::add_sources)?;
         if missed {
             self.forget_flows(attachment)?;
         }
@@ -113,6 +115,7 @@ impl Policy {
             if let Some(bridge) = wanted::switching(attachment) {
                 filter::allow_forwarding(socket, bridge, direct)?;
             }
+            firewalld::trust(socket, behind)?;
             filter::allow_forwarding(socket, behind, direct)
         })?;
         if forwarding.legacy.is_empty() {
@@ -173,19 +176,22 @@ impl Policy {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),
         };
-        let direct = self.forget_direct(attachment);
-        rules.and(elements).and(self.uncheck(attachment)).and(flows).and(direct)
+        let ways = self.forget_ways(attachment);
+        let zone = in_zone(attachment, firewalld::remove_sources);
+        rules.and(elements).and(self.uncheck(attachment)).and(flows).and(ways).and(zone)
     }
 
     /// What leads to a bridge stays as long as that; what leads to one container goes with it.
-    fn forget_direct(&self, attachment: &Attachment) -> Result<()> {
-        match attachment.wiring.link.as_ref().map(|link| &link.kind) {
-            Some(LinkKind::Ptp(ptp)) if ptp.direct => {
-                let end = Identity::of(&attachment.id).host_link()?;
-                self.if_there(|socket| filter::transit::forget(socket, &end))
-            }
-            Some(_) | None => Ok(()),
-        }
+    fn forget_ways(&self, attachment: &Attachment) -> Result<()> {
+        let Some(LinkKind::Ptp(ptp)) = attachment.wiring.link.as_ref().map(|link| &link.kind)
+        else {
+            return Ok(());
+        };
+        let end = Identity::of(&attachment.id).host_link()?;
+        self.if_there(|socket| {
+            firewalld::forget(socket, &end)?;
+            if ptp.direct { filter::transit::forget(socket, &end) } else { Ok(()) }
+        })
     }
 
     /// Lets the container's port send as whoever it likes.
@@ -261,6 +267,7 @@ impl Policy {
         if let Some(wanted) = Wanted::of(attachment)? {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
         }
+        in_zone(attachment, firewalld::check_sources)?;
         match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::verify(socket, &sender)),
             None => Ok(()),
@@ -271,6 +278,7 @@ impl Policy {
     pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
         let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
+            firewalld::forget(socket, bridge)?;
             filter::transit::forget(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
             if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
@@ -320,6 +328,18 @@ impl Policy {
             Some(socket) => work(socket),
             None => work(socket.insert(Socket::netfilter()?)),
         }
+    }
+}
+
+/// What is done with the container's addresses in the zone of firewalld that its record names.
+fn in_zone(
+    attachment: &Attachment,
+    work: fn(&ZoneName, &[InterfaceAddress]) -> Result<()>,
+) -> Result<()> {
+    let firewall = attachment.wiring.firewall.as_ref();
+    match firewall.and_then(|firewall| firewall.zone.as_ref()) {
+        Some(zone) => work(zone, &attachment.addresses),
+        None => Ok(()),
     }
 }
 

@@ -170,6 +170,7 @@ fn firewall() -> Firewall {
         ingress: IngressPolicy::Open,
         bridge: None,
         admin_chain: None,
+        zone: None,
     }
 }
 

@@ -36,7 +36,9 @@ pub use link::{
     ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Tenure, Vif, Vlan, VlanId, VlanRange,
     Vlans, bridge_name,
 };
-pub use name::{AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName};
+pub use name::{
+    AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
+};
 pub use network::{Alias, Network, Publisher, Stage};
 pub use policy::{
     Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,

@@ -74,6 +74,10 @@ name!(
     DriverName, "driver name", identifier
 );
 name!(
+    /// The name of a zone of firewalld: up to 17 of `[A-Za-z0-9_/-]` (firewalld.zone(5)).
+    ZoneName, "zone name", zone
+);
+name!(
     /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`). No
     /// `%`, which the kernel takes for a pattern and puts a number there, and neither `all` nor `default`,
     /// whose parameters are those of every interface.
@@ -84,6 +88,19 @@ name!(
     /// are kept for. Printable, without white space.
     OwnerName, "owner name", printable
 );
+
+/// The longest name of a zone: iptables' chains once bore it.
+const LONGEST_ZONE: usize = 17;
+
+fn zone(text: &str) -> Result<(), &'static str> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/');
+    match text.len() {
+        0 => Err("is empty"),
+        1..=LONGEST_ZONE if text.bytes().all(known) => Ok(()),
+        1..=LONGEST_ZONE => Err("may hold only letters, digits, '_', '-' and '/'"),
+        _ => Err("is longer than 17 bytes"),
+    }
+}
 
 fn identifier(text: &str) -> Result<(), &'static str> {
     let mut bytes = text.bytes();

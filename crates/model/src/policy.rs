@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IfName, Mac, Mtu};
+use crate::{IfName, Mac, Mtu, ZoneName};
 
 /// Which of the kernel's packet filters holds the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,10 @@ pub struct Firewall {
     pub bridge: Option<IfName>,
     /// The chain for the administrator's own rules, evaluated first (iptables only).
     pub admin_chain: Option<String>,
+    /// The zone of firewalld that the container's addresses are sources of; none where nobody asked
+    /// for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneName>,
 }
 
 /// From where a container can be reached (the reference plugin `firewall`, `ingressPolicy`).

@@ -52,6 +52,7 @@ fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result
         egress: if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
         bridge: Some(bridge),
         admin_chain: None,
+        zone: None,
     });
     let publish = Publish { reach: wish.reach, ..Publish::new(backend) };
     Ok(Wiring {

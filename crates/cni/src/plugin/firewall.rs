@@ -1,21 +1,27 @@
 //! `firewall`: who may reach the container, chained behind a main plugin.
 
-use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring};
+use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring, ZoneName};
 
 use super::{Call, Plan};
 use crate::wire::Object;
+
+/// The back end that is asked by D-Bus.
+const FIREWALLD: &str = "firewalld";
+/// The reference's default.
+const TRUSTED: &str = "trusted";
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     let admin_chain = admin_chain(&root)?;
     let backend = backend(call, &root, admin_chain.is_some())?;
+    let zone = zone(&root)?;
     let ingress = ingress(&root)?.unwrap_or(IngressPolicy::Open);
     let bridge = call.previous.as_ref().and_then(|previous| previous.host_side());
     if call.previous.is_some() {
         require_bridge(ingress, bridge.as_ref())?;
     }
-    let firewall =
-        Firewall { backend, ingress, egress: model::EgressPolicy::Open, bridge, admin_chain };
+    let egress = model::EgressPolicy::Open;
+    let firewall = Firewall { backend, ingress, egress, bridge, admin_chain, zone };
     let wiring = Wiring { firewall: Some(firewall), ..Wiring::default() };
     let addresses = call.previous.as_ref().map(|previous| previous.addresses());
     Ok(Plan { wiring, addresses: addresses.unwrap_or_default(), ..Plan::default() })
@@ -30,6 +36,7 @@ pub(super) fn remnant(call: &Call<'_>) -> Wiring {
         egress: model::EgressPolicy::Open,
         bridge: None,
         admin_chain: None,
+        zone: zone(&call.config.root()).unwrap_or_default(),
     };
     Wiring { firewall: Some(firewall), ..Wiring::default() }
 }
@@ -74,13 +81,21 @@ fn backend(call: &Call<'_>, root: &Object<'_>, has_chain: bool) -> Result<Backen
             "\"backend\" is nftables, but \"iptablesAdminChainName\" names a chain of iptables",
         )),
         Some("nftables") => Ok(Backend::Nftables),
-        Some("firewalld") => Err(Error::unsupported(
-            "\"backend\" is \"firewalld\", which Spoke does not support; nftables and iptables are",
-        )),
+        // Its zone is in addition to what every back end has.
+        Some(FIREWALLD) => Ok(call.context.backend),
         Some(other) => Err(Error::invalid(format!(
-            "\"backend\" is {other:?}, which is neither nftables nor iptables"
+            "\"backend\" is {other:?}, which is neither nftables, iptables nor firewalld"
         ))),
     }
+}
+
+/// `firewalldZone`, which counts where the back end is firewalld.
+fn zone(root: &Object<'_>) -> Result<Option<ZoneName>> {
+    let named = root.parse::<ZoneName>("firewalldZone")?;
+    if root.text("backend")? != Some(FIREWALLD) {
+        return Ok(None);
+    }
+    named.map_or_else(|| TRUSTED.parse(), Ok).map(Some)
 }
 
 fn admin_chain(root: &Object<'_>) -> Result<Option<String>> {

@@ -82,6 +82,7 @@ fn template(
             egress: model::EgressPolicy::Open,
             bridge,
             admin_chain: None,
+            zone: None,
         }),
         tuning: tuned,
         ..Wiring::default()

@@ -127,6 +127,7 @@ fn through_bridge(
             egress: wish.egress,
             bridge: Some(bridge),
             admin_chain: None,
+            zone: None,
         }),
         ..Wiring::default()
     })

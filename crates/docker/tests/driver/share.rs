@@ -44,6 +44,7 @@ fn front(world: &World, egress: EgressPolicy) {
                 egress,
                 bridge: None,
                 admin_chain: None,
+                zone: None,
             }),
             ..Wiring::default()
         },

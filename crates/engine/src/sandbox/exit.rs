@@ -82,6 +82,7 @@ impl Engine<'_> {
             egress: EgressPolicy::Open,
             bridge: Some(name.clone()),
             admin_chain: None,
+            zone: None,
         };
         let kind = LinkKind::Bridge(Bridge {
             name,

@@ -154,6 +154,7 @@ fn who_wants_none_gets_none() {
         egress: EgressPolicy::Internal,
         bridge: None,
         admin_chain: None,
+        zone: None,
     });
     engine.connect(&inner, 0).unwrap();
     assert!(exit(&world).is_none() && world.leaders("t").is_empty());

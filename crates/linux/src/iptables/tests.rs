@@ -53,6 +53,7 @@ fn firewall(ingress: IngressPolicy) -> Firewall {
         egress: model::EgressPolicy::Open,
         bridge,
         admin_chain: None,
+        zone: None,
     }
 }
 

@@ -164,6 +164,7 @@ pub(crate) fn firewall() -> Firewall {
         egress: EgressPolicy::Open,
         bridge: None,
         admin_chain: None,
+        zone: None,
     }
 }
 

@@ -97,6 +97,7 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
             egress: if wanted.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
             bridge,
             admin_chain: None,
+            zone: None,
         }),
         ..Wiring::default()
     }

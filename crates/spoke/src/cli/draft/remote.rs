@@ -278,6 +278,7 @@ fn internal(backend: Backend) -> Firewall {
         egress: EgressPolicy::Internal,
         bridge: None,
         admin_chain: None,
+        zone: None,
     }
 }
 
