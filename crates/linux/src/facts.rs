@@ -1,5 +1,8 @@
 //! What a plan must know of the host, read from the kernel.
 
+use std::fs;
+use std::path::Path;
+
 use model::{
     Attachment, Error, Family, IfName, IpNet, LinkKind, Macvlan, NetworkName, Parent, Place, Result,
 };
@@ -87,9 +90,23 @@ fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {
         is_up: link.flags.is_up(),
         promiscuous: link.flags.is_promiscuous(),
         mac: link.mac,
+        follows: link.group != GROUP && follows_ports(link),
         addresses: addresses(Some(link.index), socket)?,
     })
 }
+
+/// Whether nobody set the bridge's hardware address. Only sysfs tells, which may be another
+/// namespace's: then the index is another one, and the bridge stays as it is.
+fn follows_ports(bridge: &Link) -> bool {
+    let folder = Path::new("/sys/class/net").join(bridge.name.as_str());
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+    read("ifindex").trim() == bridge.index.to_string()
+        && [PERMANENT, RANDOM].contains(&read("addr_assign_type").trim())
+}
+
+/// `NET_ADDR_PERM` and `NET_ADDR_RANDOM` (linux/netdevice.h).
+const PERMANENT: &str = "0";
+const RANDOM: &str = "1";
 
 fn addresses(link: Option<u32>, socket: &mut Socket) -> Result<Vec<IpNet>> {
     match link {

@@ -57,6 +57,14 @@ fn all() -> Vec<Row> {
         row("bandwidth: burst over 4 GB", &json!({"ingressRate": 8000, "ingressBurst": 40_000_000_000_u64}))
             .refused(7)
             .forgiving(),
+        Row::new("bandwidth: behind macvlan", "1.0.0", &[
+            json!({"type": "macvlan", "master": "up0", "ipam": {"type": "host-local", "subnet": "10.9.0.0/24"}}),
+            limited.clone(),
+        ])
+        .before("ip link add up0 type veth peer name up1; ip link set up0 up; ip link set up1 up")
+        .steps(&[Step::Add])
+        .code(7)
+        .says("was not a veth interface", "bandwidth is for pairs"),
         Row::new("bandwidth: alone", "1.0.0", std::slice::from_ref(&limited)).refused(7),
         ptp::announced(Row::new("bandwidth: behind ptp", "1.0.0", &[ptp, limited])),
         row("bandwidth: two containers", &both).steps(&[

@@ -72,7 +72,14 @@ fn shapes() -> Vec<Row> {
         .steps(&[Step::Add, Step::Del]),
         row("bridge: spoof check is off", &json!({"macspoofchk": false})),
         row("bridge: exists already", &json!({"isGateway": true}))
-            .before("ip link add br9 type bridge; ip link set br9 up"),
+            .before("ip link add br9 type bridge; ip link set br9 up")
+            .steps(&[
+                Step::Add,
+                // NET_ADDR_SET: it does not change with the ports.
+                Step::Sh("test $(cat /sys/class/net/br9/addr_assign_type) = 3"),
+                Step::Check,
+                Step::Del,
+            ]),
         row("bridge: exists with another address", &json!({"isGateway": true}))
             .before("ip link add br9 type bridge; ip addr add 10.9.0.7/24 dev br9")
             .refused(101)

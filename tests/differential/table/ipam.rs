@@ -60,8 +60,31 @@ pub(crate) fn host_local() -> Vec<Row> {
             .steps(&[Step::Add, Step::Sh("rm /var/lib/cni/networks/net/10.*"), Step::Check])
             .code(104),
     ];
+    rows.extend(host_local_files());
     rows.extend(host_local_refusals());
     rows
+}
+
+/// What others may have left in the directory.
+fn host_local_files() -> Vec<Row> {
+    let row = |name| local(name, &json!({"subnet": "10.9.0.0/24"}));
+    vec![
+        row("host-local: a file of bytes that are no text")
+            .before("cd /var/lib; mkdir -p cni/networks/net; printf '\\377\\376' >cni/networks/net/10.9.0.2"),
+        row("host-local: a directory with an address's name")
+            .before("mkdir -p /var/lib/cni/networks/net/10.9.0.2"),
+        row("host-local: several files of one container").steps(&[
+            Step::Sh("mkdir -p /var/lib/cni/networks/net; for n in 8 9; do \
+                printf 'c1\\r\\neth0' >/var/lib/cni/networks/net/10.9.0.$n; done"),
+            Step::Del,
+        ]),
+        row("host-local: a file of a version before interfaces").steps(&[
+            Step::Sh("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Del,
+        ]),
+        row("host-local: the last address is no text")
+            .before("mkdir -p /var/lib/cni/networks/net; printf '\\377' >/var/lib/cni/networks/net/last_reserved_ip.0"),
+    ]
 }
 
 fn host_local_refusals() -> Vec<Row> {

@@ -193,7 +193,11 @@ impl Directory<'_> {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) => return Err(failed(cause)),
         }
-        let holder = content(&file).unwrap_or_default();
+        // As the reference: what is there is taken, whatever it is.
+        let Some(holder) = content(&file) else {
+            let by = format!("{}, which names no container", file.display());
+            return Ok(Claim::Held(by));
+        };
         if holder == owner {
             return Ok(Claim::AlreadyOurs);
         }

@@ -153,6 +153,9 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
             steps.push(Step::Bridge { name: name.clone(), mac, mtu: link.mtu });
         }
     }
+    if let Some(BridgeFacts { follows: true, mac: Some(mac), .. }) = facts.bridge {
+        steps.push(Step::Mac(name.clone(), mac));
+    }
     steps.push(super::refuse_router_advertisements(name));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));

@@ -106,6 +106,8 @@ pub struct BridgeFacts {
     pub promiscuous: bool,
     /// Its hardware address.
     pub mac: Option<Mac>,
+    /// Whether that is the lowest of its ports', and changes with them.
+    pub follows: bool,
     /// Its addresses.
     pub addresses: Vec<IpNet>,
 }

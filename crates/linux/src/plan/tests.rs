@@ -58,6 +58,7 @@ fn there(addresses: &[&str]) -> Facts {
             is_bridge: true,
             is_up: true,
             promiscuous: false,
+            follows: false,
             mac: None,
             addresses,
         }),
@@ -220,6 +221,19 @@ fn another_address_on_the_bridge_is_in_the_way() {
         plan.host
             .contains(&Step::DropAddress("cni0".parse().unwrap(), "10.9.0.1/24".parse().unwrap()))
     );
+}
+
+#[test]
+fn a_bridge_that_follows_its_ports_keeps_the_address_that_it_has() {
+    let plan = |follows| {
+        let mut facts = there(&[]);
+        let bridge_there = facts.bridge.as_mut().unwrap();
+        (bridge_there.follows, bridge_there.mac) = (follows, Some(Mac::new([2, 0, 0, 0, 0, 9])));
+        attach(&attachment(bridge(Gateway::None), Vec::new()), &facts).unwrap()
+    };
+    let pinned = Step::Mac("cni0".parse().unwrap(), Mac::new([2, 0, 0, 0, 0, 9]));
+    assert!(plan(true).host.contains(&pinned));
+    assert!(!plan(false).host.contains(&pinned));
 }
 
 #[test]
