@@ -9,4 +9,5 @@ mod killed;
 mod overtaken;
 mod plugins;
 mod reboot;
+mod rival;
 mod sends;

@@ -5,6 +5,7 @@
 //! argument, and a response is a header and its result, each a message of a gob stream.
 
 mod call;
+mod callers;
 mod client;
 mod gob;
 mod rpc;

@@ -11,6 +11,7 @@ mod in_flight;
 mod listener;
 mod manner;
 mod pace;
+mod places;
 mod reply;
 mod tls;
 
@@ -19,12 +20,12 @@ use std::time::Duration;
 
 use model::{Error, Kind, Result};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
 
 use crate::wire::{Answer, Call, Method, Profile};
 pub use in_flight::InFlight;
 pub use listener::Listener;
 pub use manner::Manner;
+use places::Places;
 pub use tls::{Pem, Tls};
 
 /// Who answers.
@@ -79,7 +80,8 @@ pub enum Outcome {
 /// What the server takes upon itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections. Idle ones are never closed: the engine's next call would be lost.
+    /// Open connections. Idle ones are never closed, or the engine's next call would be lost; where there
+    /// are too many, those are on which nothing was ever asked, the oldest first.
     pub connections: usize,
     /// Whether a connection at a unix socket serves one request. What an engine writes into one that
     /// stays open is lost if this process is killed, and a process that is killed takes its time to
@@ -160,7 +162,7 @@ struct Shared {
     plugin: Arc<dyn Plugin>,
     observe: Arc<dyn Observe>,
     limits: Limits,
-    connections: Arc<Semaphore>,
+    connections: Places,
     calls: Arc<Semaphore>,
     large_bodies: Semaphore,
     in_flight: Option<Arc<InFlight>>,
@@ -191,7 +193,7 @@ impl Server {
         Shared {
             plugin,
             observe,
-            connections: Arc::new(Semaphore::new(limits.connections)),
+            connections: Places::new(limits.connections),
             calls: Arc::new(Semaphore::new(limits.calls)),
             large_bodies: Semaphore::new(limits.large_bodies),
             in_flight: in_flight.map(Arc::new),
@@ -213,9 +215,9 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Listener>) -> Result<()> {
         // It ends with an error because it was aborted; what it held is free then.
         let _ = task.await;
     }
-    let all = u32::try_from(shared.limits.connections).unwrap_or(u32::MAX);
-    match timeout(shared.limits.stopping, shared.connections.acquire_many(all)).await {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::try_again("the server for Docker stopped while calls were at work")),
+    let Limits { connections, stopping, .. } = shared.limits;
+    match shared.connections.all(connections, stopping).await {
+        true => Ok(()),
+        false => Err(Error::try_again("the server for Docker stopped while calls were at work")),
     }
 }

@@ -2,11 +2,41 @@
 
 use std::collections::BTreeSet;
 
-use model::{NetworkName, Phase, Result};
+use model::{Attachment, AttachmentId, Layer, NetworkName, Phase, Result};
 
 use crate::Engine;
 use crate::gc::all_of;
 use crate::port::Prefix;
+
+/// What is put back as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Healed<'a> {
+    /// What an attachment has in the packet filter by itself.
+    Own(&'a AttachmentId, Layer),
+    /// What attachments share.
+    Shared,
+}
+
+/// Who decides when something is put back that somebody takes away again and again.
+pub trait Patience {
+    /// Whether it is looked at now.
+    fn is_due(&mut self, what: Healed<'_>) -> bool;
+
+    /// It was looked at: whether anything was missing, and is there again.
+    fn looked(&mut self, what: Healed<'_>, was_missing: bool);
+}
+
+/// Puts everything back at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AtOnce;
+
+impl Patience for AtOnce {
+    fn is_due(&mut self, _: Healed<'_>) -> bool {
+        true
+    }
+
+    fn looked(&mut self, _: Healed<'_>, _: bool) {}
+}
 
 impl Engine<'_> {
     /// Makes what the attachments of a network share, for every network that a runtime knows by an
@@ -26,22 +56,52 @@ impl Engine<'_> {
         all_of(raised.filter_map(Result::err).collect())
     }
 
-    /// Puts the packet filter of every living attachment back, and tells whether anything of it was
-    /// missing. Goes on after an error and reports them all.
-    pub fn restore(&self) -> Result<bool> {
+    /// Puts the packet filter of every living attachment back where it is time, and tells whether
+    /// anything of it was missing. Goes on after an error and reports them all.
+    pub fn restore(&self, patience: &mut dyn Patience) -> Result<bool> {
+        let shares = patience.is_due(Healed::Shared);
+        let (mut missed, mut shared_missed) = (false, false);
         let mut failures = Vec::new();
-        let mut missed = false;
+        let mut note = |id: &AttachmentId, lost: Result<bool>| match lost {
+            Ok(lost) => lost,
+            Err(error) => {
+                failures.push(error.context(format!("healing {id}")));
+                false
+            }
+        };
         for listed in self.records(&Prefix::Attachments)? {
             let (id, layer) = (&listed.value.id, listed.value.layer);
+            let own = Healed::Own(id, layer);
+            let is_due = patience.is_due(own);
+            if !is_due && !shares {
+                continue;
+            }
             let _turn = self.host.turn(id);
-            let Some(read) = self.record_of(id, layer)? else { continue };
-            if matches!(read.value.phase, Phase::Attached(_)) {
-                match self.serving(&read.value).and_then(|it| self.driver.restore(&it)) {
-                    Ok(lost) => missed |= lost,
-                    Err(error) => failures.push(error.context(format!("healing {id}"))),
+            let Some(living) = self.living(id, layer)? else { continue };
+            let made = match self.serving(&living) {
+                Ok(made) => made,
+                Err(error) => {
+                    note(id, Err(error));
+                    continue;
                 }
+            };
+            if is_due {
+                let lost = note(id, self.driver.restore(&made));
+                patience.looked(own, lost);
+                missed |= lost;
+            }
+            if shares {
+                shared_missed |= note(id, self.driver.restore_shared(&made));
             }
         }
-        all_of(failures).map(|()| missed)
+        if shares {
+            patience.looked(Healed::Shared, shared_missed);
+        }
+        all_of(failures).map(|()| missed || shared_missed)
+    }
+
+    fn living(&self, id: &AttachmentId, layer: Layer) -> Result<Option<Box<Attachment>>> {
+        let read = self.record_of(id, layer)?.map(|read| read.value);
+        Ok(read.filter(|record| matches!(record.phase, Phase::Attached(_))))
     }
 }

@@ -42,6 +42,7 @@ pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};
 pub use gc::{Finding, Garbage, Mode, Remedy};
+pub use heal::{AtOnce, Healed, Patience};
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
 pub use sandbox::GATEWAY_NETWORK;

@@ -15,7 +15,7 @@ use crate::facts::{self, Known};
 use crate::identity::{GROUP, PROTOCOL};
 use crate::link::{self, Before};
 use crate::moved::Moved;
-use crate::policy::Policy;
+use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
     device, lead, parts, plan, presence, probe, ready, shared, tuning, verify, vlan_gateway,
@@ -55,7 +55,16 @@ impl Linux {
     /// # Errors
     /// Where the process may not change them; [`model::Kind::TryAgain`] where others keep doing so.
     pub fn mend(&self) -> Result<bool> {
-        self.policy.mend()
+        let mend = |mended: bool, table| Ok(self.mend_table(table)? || mended);
+        OwnTable::ALL.into_iter().try_fold(false, mend)
+    }
+
+    /// The same of one table.
+    ///
+    /// # Errors
+    /// As [`Linux::mend`].
+    pub fn mend_table(&self, table: OwnTable) -> Result<bool> {
+        self.policy.mend(table)
     }
 
     /// Lets the subnets that the host is connected to now, and no others, reach the ports that are
@@ -152,6 +161,10 @@ impl Driver for Linux {
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.policy.restore(attachment)
+    }
+
+    fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
+        self.policy.restore_shared(attachment)
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {

@@ -31,15 +31,15 @@ const NOBODY: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 
 /// Puts `interface` into the zone that trusts, unless it is in one: which one is the administrator's
-/// decision.
+/// decision. Whether it was in none.
 ///
 /// # Errors
 /// Where firewalld's rules are here and it cannot be asked.
-pub(crate) fn trust(socket: &mut Socket, interface: &IfName) -> Result<()> {
+pub(crate) fn trust(socket: &mut Socket, interface: &IfName) -> Result<bool> {
     if !is_here(socket)? || is_in_a_zone(socket, interface)? {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(mut firewalld) = Firewalld::connect()? else { return Ok(()) };
+    let Some(mut firewalld) = Firewalld::connect()? else { return Ok(false) };
     firewalld.change("addInterface", (TRUSTED, interface.as_str()), &IS_SO)
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn forget(socket: &mut Socket, interface: &IfName) -> Result<()> {
         return Ok(());
     }
     let Some(mut firewalld) = Firewalld::connect()? else { return Ok(()) };
-    firewalld.change("removeInterface", (TRUSTED, interface.as_str()), &IS_NOT)
+    firewalld.change("removeInterface", (TRUSTED, interface.as_str()), &IS_NOT).map(drop)
 }
 
 /// Makes the addresses sources of the zone. What is so already stays as it is.
@@ -143,12 +143,13 @@ impl Firewalld {
         }
     }
 
-    /// Calls `method`; a refusal for one of the reasons in `fine` is none.
-    fn change(&mut self, method: &str, (zone, what): (&str, &str), fine: &[&str]) -> Result<()> {
+    /// Calls `method`, and tells whether it changed anything; a refusal for one of the reasons in
+    /// `fine` is none.
+    fn change(&mut self, method: &str, (zone, what): (&str, &str), fine: &[&str]) -> Result<bool> {
         match self.call(method, &[zone, what])? {
-            Ok(_) => Ok(()),
-            Err(Refusal { name, .. }) if NOBODY.contains(&name.as_str()) => Ok(()),
-            Err(Refusal { text, .. }) if is_reason(&text, fine) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Refusal { name, .. }) if NOBODY.contains(&name.as_str()) => Ok(false),
+            Err(Refusal { text, .. }) if is_reason(&text, fine) => Ok(false),
             Err(Refusal { name, text }) => Err(Error::try_again(format!(
                 "firewalld refuses {method} of {what} in zone {zone}: {name}: {text}"
             ))),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use model::{AttachmentId, Error, IfName, Layer, Mac, NetworkName, Result};
 use sha2::{Digest, Sha256};
@@ -199,6 +199,14 @@ pub(crate) fn is_ours_by(group: u32) -> bool {
 /// The hardware address of a bridge: fixed from the start, so that it does not follow its ports.
 pub fn bridge_mac(bridge: &IfName) -> Mac {
     short(&Sha256::digest(bridge.as_str().as_bytes()))
+}
+
+/// The address that the kernel gives an interface on its link (RFC 4291, appendix A).
+pub(crate) fn link_local(mac: Mac) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.octets();
+    let interface = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    let prefix = 0xfe80_u128 << 112;
+    (prefix | u128::from(u64::from_be_bytes(interface))).into()
 }
 
 /// The hardware address of whoever has an address in a network. It moves with the address from one

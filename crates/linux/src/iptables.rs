@@ -59,23 +59,24 @@ impl Iptables {
 
     /// Makes the rules of those parts of the attachment's wiring whose back end is iptables, in
     /// the families of its addresses. Repeating it changes nothing; ports that were published
-    /// before and are not any more are taken back.
+    /// before and are not any more are taken back. Whether anything was changed.
     ///
     /// # Errors
     /// `Invalid` where an option cannot be put into a rule, `Unsupported` where there are no
     /// iptables programs, `TryAgain` where they do not end in time or others keep changing the
     /// rules, `Kernel` with the program's own words otherwise. A family that failed is unchanged.
-    pub fn install(&self, attachment: &Attachment) -> Result<()> {
+    pub fn install(&self, attachment: &Attachment) -> Result<bool> {
+        let mut changed = false;
         if parts_of(attachment).is_empty() {
-            return Ok(());
+            return Ok(changed);
         }
         for family in families(&attachment.addresses) {
             let wanted = self.wanted(attachment, family)?;
             if !wanted.is_empty() {
-                self.edit(family, |saved| change::install(saved, &wanted))?;
+                changed |= self.edit(family, |saved| change::install(saved, &wanted))?;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Removes what [`Iptables::install`] and the reference plugins made for the attachment;
@@ -162,18 +163,21 @@ impl Iptables {
     }
 
     /// Reads, plans, and writes in one go; again where somebody else was in between.
-    fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
+    /// Whether there was anything to change.
+    fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<bool> {
         let program = self.program(family);
         let turn = Turn::wait()?;
         let mut refused: Option<(String, Error)> = None;
+        let mut changed = false;
         for _ in 0..ATTEMPTS {
             let change = plan(Saved::parse(&program.save()?))?;
             let text = change.render();
             if text.is_empty() {
-                return Ok(());
+                return Ok(changed);
             }
+            changed = true;
             match program.restore(&text, &turn) {
-                Ok(()) if !change.is_contended() => return Ok(()),
+                Ok(()) if !change.is_contended() => return Ok(true),
                 Ok(()) => refused = None,
                 Err(error) if error.kind() != model::Kind::Kernel => return Err(error),
                 // Nobody was in between: it would be refused again.
@@ -183,13 +187,13 @@ impl Iptables {
                 Err(error) => refused = Some((text, error)),
             }
         }
-        refused.map_or(Ok(()), |(_, error)| Err(error))
+        refused.map_or(Ok(true), |(_, error)| Err(error))
     }
 
     fn edit_if_there(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<()> {
         match self.edit(family, plan) {
             Err(error) if error.kind() == model::Kind::Unsupported => Ok(()),
-            result => result,
+            result => result.map(drop),
         }
     }
 }

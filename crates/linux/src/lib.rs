@@ -36,4 +36,5 @@ mod vrf;
 pub use concern::Concern;
 pub use driver::{Life, Linux};
 pub use listener::{Listener, Taken, taken};
+pub use policy::OwnTable;
 pub use subnets::occupied;

@@ -1,20 +1,24 @@
 //! What is done with an attachment's packets, in whichever filter its record names.
 
 mod flows;
+mod forward;
 mod lead;
+mod own_table;
 mod transit;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
 
 use model::{
-    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Kind,
-    Layer, Link, LinkKind, Publish, Reach, Result, Runtime, Wiring, ZoneName,
+    Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Layer,
+    LinkKind, Publish, Reach, Result, Runtime, ZoneName,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
 
 use self::flows::Stale;
+use self::forward::in_iptables;
+pub use self::own_table::OwnTable;
 use self::wanted::{Wanted, behind, is_told, owner};
 use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
@@ -49,7 +53,7 @@ impl Policy {
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
-            self.let_forward(attachment, &wanted)?;
+            self.let_forward(attachment, &wanted.behind)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
         if let Some(sender) = wanted::sender(attachment)? {
@@ -58,26 +62,26 @@ impl Policy {
         self.forget_flows(attachment)
     }
 
-    /// As [`Policy::install`], for what mostly is there. Whether any of our table was missing.
+    /// As [`Policy::install`], for what mostly is there and only the attachment has. Whether any of it
+    /// was missing.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        self.prepare(attachment)?;
+        let prepared = self.prepare(attachment)?;
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked) };
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || prepared) };
         let is_gone = yielding(attachment)?;
         let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
-        self.let_forward(attachment, &wanted)?;
         in_zone(attachment, firewalld::add_sources)?;
         if missed {
             self.forget_flows(attachment)?;
         }
-        Ok(missed || unchecked)
+        Ok(missed || unchecked || prepared)
     }
 
-    /// Everything but our own table.
-    fn prepare(&self, attachment: &Attachment) -> Result<()> {
+    /// Everything but our own table. Whether iptables missed anything.
+    fn prepare(&self, attachment: &Attachment) -> Result<bool> {
         if let Some(publish) = &attachment.wiring.publish {
             self.prepare_ports(attachment, publish)?;
         }
@@ -104,31 +108,6 @@ impl Policy {
         }
     }
 
-    /// Makes the host's own filter let the packets pass, where it drops what it forwards.
-    fn let_forward(&self, attachment: &Attachment, wanted: &Wanted) -> Result<()> {
-        let Some(firewall) = &attachment.wiring.firewall else { return Ok(()) };
-        let (Backend::Nftables, Some(behind)) = (firewall.backend, &wanted.behind) else {
-            return Ok(());
-        };
-        let direct = attachment.wiring.is_direct();
-        let forwarding = self.with(|socket| {
-            if let Some(bridge) = wanted::switching(attachment) {
-                filter::allow_forwarding(socket, bridge, direct)?;
-            }
-            firewalld::trust(socket, behind)?;
-            filter::allow_forwarding(socket, behind, direct)
-        })?;
-        if forwarding.legacy.is_empty() {
-            return Ok(());
-        }
-        match Iptables::new(Variant::Legacy).install(&in_iptables(attachment)) {
-            // Someone whose programs are not here has those rules (k3s, Docker in a container).
-            // They need not drop anything; `spoke doctor` looks whether they do.
-            Err(error) if error.kind() == Kind::Unsupported => Ok(()),
-            installed => installed,
-        }
-    }
-
     fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
         match Stale::before(attachment)? {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
@@ -136,11 +115,13 @@ impl Policy {
         }
     }
 
-    /// Makes our table's chains what they should be. Whether they were not.
-    pub(crate) fn mend(&self) -> Result<bool> {
-        let frames = self.if_there(filter::spoof::mend)?;
-        let transit = self.if_there(forwarding::mend)?;
-        Ok(self.if_there(filter::mend)? || frames || transit)
+    /// Makes the table's chains what they should be. Whether they were not.
+    pub(crate) fn mend(&self, table: OwnTable) -> Result<bool> {
+        match table {
+            OwnTable::Frames => self.if_there(filter::spoof::mend),
+            OwnTable::Transit => self.if_there(forwarding::mend),
+            OwnTable::Packets => self.if_there(filter::mend),
+        }
     }
 
     /// Lets the subnets that the host is connected to now reach the ports for the LAN.
@@ -398,20 +379,4 @@ fn isolate(attachment: &Attachment) -> Result<()> {
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// The attachment as far as the old iptables must let its packets pass, which our table cannot make
-/// it do.
-fn in_iptables(attachment: &Attachment) -> Attachment {
-    let bridge = attachment.wiring.link.as_ref().and_then(bridge_of);
-    let firewall = attachment.wiring.firewall.clone().map(|part| Firewall {
-        backend: Backend::Iptables,
-        bridge: part.bridge.clone().or(bridge),
-        ..part
-    });
-    Attachment { wiring: Wiring { firewall, ..Wiring::default() }, ..attachment.clone() }
-}
-
-fn bridge_of(link: &Link) -> Option<IfName> {
-    link.kind.bridge().map(|bridge| bridge.name.clone())
 }

@@ -51,7 +51,7 @@ fn dockers_own_rules_do_not_cut_our_networks() {
         run("iptables-nft -F; iptables-nft -X; iptables-nft -t raw -F");
         run(DOCKER);
         for living in [&first, &second, &neighbour] {
-            linux.restore(living).unwrap();
+            restored(&linux, living);
         }
         one.run("ping -c1 -W2 10.88.0.3; ping -c1 -W2 10.89.0.2");
         other.run("ping -c1 -W2 10.88.0.2");

@@ -315,7 +315,7 @@ fn all_that_others_flushed_is_restored() {
         let before = run("nft list ruleset | grep -v counter");
         run(&format!("nft flush ruleset; {docker}"));
         assert!(!client.reaches("192.0.2.1", 8080));
-        assert!(linux.restore(&first).unwrap());
+        assert!(restored(&linux, &first));
         assert!(client.reaches("192.0.2.1", 8080));
         assert!(linux.mend().unwrap(), "the guard of a host that forwards because of us");
         assert!(!linux.mend().unwrap());
@@ -339,12 +339,12 @@ fn all_that_others_flushed_is_restored() {
         run("nft flush chain inet spoke prerouting; nft flush chain ip filter DOCKER-USER");
         assert!(!client.reaches("192.0.2.1", 8080));
         assert!(linux.mend().unwrap());
-        linux.restore(&first).unwrap();
+        restored(&linux, &first);
         assert!(client.reaches("192.0.2.1", 8080));
         let mut socket = Socket::netfilter().unwrap();
         let generation = netlink::nft::generation(&mut socket).unwrap();
         assert!(!linux.mend().unwrap());
-        assert!(!linux.restore(&first).unwrap());
+        assert!(!restored(&linux, &first));
         assert_eq!(netlink::nft::generation(&mut socket).unwrap(), generation);
         linux.detach(&first).unwrap();
     });
@@ -396,7 +396,7 @@ fn the_old_iptables_lets_published_ports_pass() {
         assert!(client.reaches("192.0.2.1", 8080));
         run(&format!("iptables-legacy -F; iptables-legacy -X; {docker}"));
         assert!(!client.reaches("192.0.2.1", 8080));
-        linux.restore(&first).unwrap();
+        assert!(restored(&linux, &first));
         assert!(client.reaches("192.0.2.1", 8080));
         linux.detach(&first).unwrap();
         assert!(!run("iptables-legacy -S").contains("10.88.0.2"));

@@ -12,6 +12,7 @@ mod list;
 mod news;
 mod object;
 mod transaction;
+mod typeof_key;
 
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};

@@ -206,6 +206,15 @@ impl Driver for Dataplane {
         }
     }
 
+    fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
+        match Maker::of(attachment) {
+            Maker::Kernel => self.linux.restore_shared(&plain(attachment)),
+            Maker::Plugins => self.linux.restore_shared(&rest(attachment)),
+            Maker::Cloud => self.linux.restore_shared(&cloud::on_host(attachment)?),
+            Maker::Remote => self.remote.restore_shared(&self.linux, attachment),
+        }
+    }
+
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
         match Maker::of(attachment) {
             Maker::Kernel => self.linux.hardware_address(&plain(attachment)),

@@ -49,6 +49,10 @@ pub(crate) enum What {
     PortFree,
     /// What somebody took away from the packet filter was put back.
     Healed,
+    /// Something is taken away again and again, and put back after pauses.
+    Contested,
+    /// It is not taken away any more.
+    ContestOver,
     /// A DHCP server's address may not be used any more.
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
@@ -78,6 +82,7 @@ impl What {
             | What::Freed
             | What::Quarantined
             | What::Healed
+            | What::Contested
             | What::LeaseLost
             | What::Owed => Level::Warn,
             What::Started
@@ -89,6 +94,7 @@ impl What {
             | What::Published
             | What::Unpublished
             | What::ClashOver
+            | What::ContestOver
             | What::PortFree
             | What::LeaseRegained
             | What::Settled

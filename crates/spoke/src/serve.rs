@@ -21,6 +21,7 @@ mod ports;
 mod rate;
 mod reconcile;
 mod remote;
+pub(crate) mod rivals;
 pub(crate) mod sockets;
 mod spec;
 mod story;

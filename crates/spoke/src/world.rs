@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::Engine;
-use linux::Life;
+use engine::{AtOnce, Engine};
+use linux::{Life, OwnTable};
 use model::Result;
 use store::{Embedded, Roots};
 
@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::dataplane::{Dataplane, Opened, Plugins};
 use crate::host::ThisHost;
 use crate::kurma;
+use crate::serve::rivals::Pass;
 use crate::sources::Sources;
 use crate::worlds::Shared;
 
@@ -53,7 +54,22 @@ impl World {
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
         let mended = self.driver.linux().mend();
-        let restored = self.engine().restore()?;
+        let restored = self.engine().restore(&mut AtOnce)?;
+        Ok(mended? || restored)
+    }
+
+    /// The same of what it is time for.
+    pub(crate) fn restore_due(&self, rivals: &mut Pass<'_>) -> Result<bool> {
+        let linux = self.driver.linux();
+        let mended: Result<bool> = OwnTable::ALL.into_iter().try_fold(false, |mended, table| {
+            if !rivals.is_table_due(table) {
+                return Ok(mended);
+            }
+            let was_changed = linux.mend_table(table)?;
+            rivals.looked_at_table(table, was_changed);
+            Ok(was_changed || mended)
+        });
+        let restored = self.engine().restore(rivals)?;
         Ok(mended? || restored)
     }
 

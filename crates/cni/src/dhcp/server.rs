@@ -2,7 +2,6 @@
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use rustix::io::Errno;
 
 use super::call::{ALLOCATE, CHECK, COLLECT, NOTHING, RELEASE, RESPONSE, RESULT, result};
 use super::call::{structure, text};
+use super::callers::{Callers, Place};
 use super::client::unknown;
 use super::gob::{Record, Value};
 use super::rpc::{CONNECT, CONNECTED, Line};
@@ -19,7 +19,7 @@ use super::{Service, wish};
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(30);
-/// More callers than this at once are sent away.
+/// More callers than this at once are sent away, the silent ones first.
 const CALLERS: usize = 256;
 /// How long nobody is accepted after one could not be.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ const STACK: usize = 256 << 10;
 /// Answers whoever connects.
 pub struct Server {
     service: Arc<dyn Service>,
-    callers: Arc<AtomicUsize>,
+    callers: Arc<Callers>,
 }
 
 /// Why a server ended.
@@ -39,7 +39,7 @@ pub struct Stopped;
 impl Server {
     /// Does for callers what `service` does.
     pub fn new(service: Arc<dyn Service>) -> Self {
-        Self { service, callers: Arc::default() }
+        Self { service, callers: Arc::new(Callers::new(CALLERS)) }
     }
 
     /// Serves at `listener` until `stop`, a thread for each connection.
@@ -66,30 +66,19 @@ impl Server {
     }
 
     fn welcome(&self, stream: UnixStream) {
-        if self.callers.fetch_add(1, Ordering::AcqRel) >= CALLERS {
-            self.callers.fetch_sub(1, Ordering::AcqRel);
-            return;
-        }
-        let (service, callers) = (Arc::clone(&self.service), Leaving(Arc::clone(&self.callers)));
+        // Without a descriptor it is closed, too.
+        let Ok(Some(place)) = self.callers.welcome(&stream) else { return };
+        let service = Arc::clone(&self.service);
         let answer = move || {
-            let _callers = callers;
             // Who speaks nonsense, or goes away, is not spoken to any more.
-            let _ = converse(stream, &*service);
+            let _ = converse(stream, &place, &*service);
         };
         // Without a thread the connection is closed, and the caller says so.
         let _ = thread::Builder::new().name("dhcp-call".into()).stack_size(STACK).spawn(answer);
     }
 }
 
-struct Leaving(Arc<AtomicUsize>);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn converse(stream: UnixStream, service: &dyn Service) -> Result<()> {
+fn converse(stream: UnixStream, place: &Place, service: &dyn Service) -> Result<()> {
     let broken = |cause| Error::os("answering a caller", cause);
     stream.set_nonblocking(false).map_err(broken)?;
     stream.set_write_timeout(Some(IDLE)).map_err(broken)?;
@@ -104,6 +93,7 @@ fn converse(stream: UnixStream, service: &dyn Service) -> Result<()> {
     line.say(&format!("{CONNECTED}\n\n"))?;
     while let Some(request) = line.receive(Instant::now() + IDLE)? {
         let Some(arguments) = line.receive(Instant::now() + IDLE)? else { return Ok(()) };
+        place.asks();
         let method = request.text("ServiceMethod");
         let (record, answered) = answer(&method, &arguments, service);
         let (record, body, error) = match answered {

@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use model::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::listener::{Accepted, Bound};
@@ -23,18 +23,16 @@ const RECOVERY: Duration = Duration::from_millis(100);
 /// For telling a peer that it cannot be served.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-type Slot = OwnedSemaphorePermit;
-
 /// Accepts connections for ever. While there are too many, further ones wait where the kernel
-/// keeps them, and are refused when that has lasted too long.
+/// keeps them, and are refused when that has lasted too long; who has said nothing yet gives way.
 pub(super) async fn accept_all(shared: Arc<Shared>, listener: Bound) {
     let mut crowded = false;
     loop {
-        let wait = if crowded { Duration::ZERO } else { shared.limits.patience };
-        let slot = timeout(wait, Arc::clone(&shared.connections).acquire_owned()).await;
-        let slot = slot.ok().and_then(Result::ok);
         match listener.accept().await {
-            Ok(accepted) => crowded = !admit(&shared, accepted, slot).await,
+            Ok(accepted) => {
+                let wait = if crowded { Duration::ZERO } else { shared.limits.patience };
+                crowded = !admit(&shared, accepted, wait).await;
+            }
             Err(error) => {
                 let error = Error::os("accepting a connection from Docker", error);
                 shared.observe.trouble(&error.to_string());
@@ -45,23 +43,36 @@ pub(super) async fn accept_all(shared: Arc<Shared>, listener: Bound) {
 }
 
 /// Whether there was place for the connection.
-async fn admit(shared: &Arc<Shared>, accepted: Accepted, slot: Option<Slot>) -> bool {
-    let freed = || Arc::clone(&shared.connections).try_acquire_owned().ok();
-    let Some(slot) = slot.or_else(freed) else {
+async fn admit(shared: &Arc<Shared>, accepted: Accepted, wait: Duration) -> bool {
+    let (place, shed) = shared.connections.take(wait).await;
+    if shed {
+        shared
+            .observe
+            .trouble("there are too many connections from Docker: a silent one was closed");
+    }
+    let Some(place) = place else {
         shared.observe.trouble("there are too many connections from Docker: one was refused");
         refuse(accepted).await;
         return false;
     };
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let _slot = slot;
-        match accepted {
-            Accepted::Unix(stream) => {
-                let stays = !shared.limits.one_request;
-                converse(shared, stream, stays).await
+        let pace = place.pace();
+        let conversation = async {
+            match accepted {
+                Accepted::Unix(stream) => {
+                    let stays = !shared.limits.one_request;
+                    converse(shared, (stream, pace), stays).await
+                }
+                Accepted::Tcp(stream) => converse(shared, (stream, pace), true).await,
+                Accepted::Tls(stream, tls) => converse_secretly(shared, (stream, pace), tls).await,
             }
-            Accepted::Tcp(stream) => converse(shared, stream, true).await,
-            Accepted::Tls(stream, tls) => converse_secretly(shared, stream, tls).await,
+        };
+        // What it has said by now is heard first.
+        tokio::select! {
+            biased;
+            () = conversation => {}
+            () = place.wanted() => {}
         }
     });
     true
@@ -79,16 +90,19 @@ async fn refuse(accepted: Accepted) {
     }
 }
 
-async fn converse_secretly(shared: Arc<Shared>, stream: tokio::net::TcpStream, tls: Tls) {
+async fn converse_secretly(shared: Arc<Shared>, (stream, pace): (TcpStream, Arc<Pace>), tls: Tls) {
     match timeout(shared.limits.reading, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => converse(shared, stream, true).await,
+        Ok(Ok(stream)) => converse(shared, (stream, pace), true).await,
         Ok(Err(error)) => shared.observe.trouble(&format!("a TLS handshake failed: {error}")),
         Err(_) => shared.observe.trouble("a TLS handshake took too long"),
     }
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(shared: Arc<Shared>, stream: S, stays: bool) {
-    let pace = Arc::new(Pace::default());
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: Arc<Shared>,
+    (stream, pace): (S, Arc<Pace>),
+    stays: bool,
+) {
     let paced = Paced::new(stream, Arc::clone(&pace), shared.limits.reading);
     let mut stop = shared.stop.clone();
     let service = service_fn(move |request| {

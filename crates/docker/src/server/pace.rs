@@ -34,6 +34,11 @@ impl Pace {
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = request;
     }
 
+    /// Whether there has been any request.
+    pub(super) fn has_begun(&self) -> bool {
+        self.count() > 0
+    }
+
     fn sent(&self) {
         drop(self.answered.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

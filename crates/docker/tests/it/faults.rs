@@ -177,6 +177,35 @@ fn too_many_connections_wait_and_then_are_refused() {
     assert_eq!(second.post("Plugin.Activate", "").status, 200);
 }
 
+/// Whoever connects and says nothing, or not enough, keeps nobody from being answered, however many they
+/// are; and who was answered and says nothing now keeps its place.
+#[test]
+fn silent_connections_give_way_to_who_speaks() {
+    let stand = Stand::start();
+    let mut kept = stand.connect();
+    assert_eq!(kept.post("Plugin.Activate", "").status, 200);
+    let mut silent = Vec::new();
+    for crowd in [255, 1000] {
+        silent.extend((silent.len()..crowd).map(|_| stand.connect()));
+        let begun = std::time::Instant::now();
+        assert_eq!(stand.connect().post("Plugin.Activate", "").status, 200);
+        let took = begun.elapsed();
+        assert!(took < std::time::Duration::from_secs(1), "{took:?} among {crowd}");
+    }
+    assert!(silent[0].is_closed(), "the oldest one");
+    let mut youngest = silent.pop().unwrap();
+    assert_eq!(youngest.post("Plugin.Activate", "").status, 200, "the youngest one");
+    silent.clear();
+    let mut slow: Vec<_> = (0..300).map(|_| stand.connect()).collect();
+    for one in &mut slow {
+        let _ = one.send("POST /Plugin.Act");
+    }
+    assert_eq!(stand.connect().post("Plugin.Activate", "").status, 200);
+    assert_eq!(kept.post("Plugin.Activate", "").status, 200);
+    let troubles = stand.recorder.change(|seen| seen.troubles.clone());
+    assert!(troubles.iter().all(|what| what.contains("a silent one was closed")), "{troubles:?}");
+}
+
 #[test]
 fn slow_heads_are_cut_off_and_idle_connections_are_not() {
     let stand = Stand::limited(Limits { reading: SOON, ..Limits::default() });

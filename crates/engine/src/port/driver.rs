@@ -89,6 +89,12 @@ pub trait Driver {
     /// still there stays as it is. Whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
+    /// The same of what it shares with others: that the host's own filter lets its packets pass.
+    fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
+        let _ = attachment;
+        Ok(false)
+    }
+
     /// The hardware address that the attachment's interface will have, or has.
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;
 

@@ -2,7 +2,7 @@
 
 use super::endpoint_world::*;
 use super::subnet_rig::exactly;
-use engine::{Engine, Mode};
+use engine::{AtOnce, Engine, Mode};
 use model::*;
 
 fn user(engine: &Engine<'_>, address: &str) -> Option<Option<AttachmentId>> {
@@ -285,7 +285,7 @@ fn threads_take_turns_at_an_endpoint() {
                             _ => engine.remove(&asked.id()).unwrap(),
                         }
                         engine.reconcile(Mode::Mend).unwrap();
-                        engine.restore().unwrap();
+                        engine.restore(&mut AtOnce).unwrap();
                     }
                 });
             });

@@ -1,7 +1,7 @@
 //! The process dies before each of its side effects. The next one goes on, or clears up.
 
 use super::endpoint_world::*;
-use engine::{Engine, Mode, Siblings};
+use engine::{AtOnce, Engine, Mode, Siblings};
 use model::*;
 
 type Call = fn(&Engine<'_>) -> Result<()>;
@@ -128,7 +128,7 @@ fn healing_makes_the_kernel_what_the_book_says() {
         rig.with(|engine| {
             engine.reconcile(Mode::Mend).unwrap();
             engine.raise_networks().unwrap();
-            engine.restore().unwrap();
+            engine.restore(&mut AtOnce).unwrap();
             let kernel = rig.kernel();
             let mut claimed: Vec<(Protocol, u16, AttachmentId)> = Vec::new();
             for (protocol, port, claims) in engine.ports().unwrap() {

@@ -8,7 +8,7 @@ use super::common::Directory;
 use super::endpoint_world::*;
 use engine::port::{Key, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{
-    AddressRequest, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
+    AddressRequest, AtOnce, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
     SubnetWish,
 };
 use model::*;
@@ -39,10 +39,10 @@ fn the_filter_comes_back() {
         let before = rig.kernel();
         rig.kernel.lock().unwrap().ports.clear();
         rig.calls();
-        assert!(engine.restore().unwrap());
+        assert!(engine.restore(&mut AtOnce).unwrap());
         assert_eq!(rig.kernel(), before);
         assert_eq!(rig.calls().len(), 2);
-        assert!(!engine.restore().unwrap(), "nothing was missing");
+        assert!(!engine.restore(&mut AtOnce).unwrap(), "nothing was missing");
     });
 }
 

@@ -46,6 +46,8 @@ pub struct Forwarding {
     /// Families in which the old iptables, which netlink does not reach, has a filter table: the
     /// caller has to execute it.
     pub legacy: Vec<Family>,
+    /// Whether anything was missing.
+    pub changed: bool,
 }
 
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
@@ -59,7 +61,10 @@ pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName, direct: bool) -> R
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            edit(socket, table, |socket, change| allow(socket, table, change, (bridge, direct)))?;
+            let edited = edit(socket, table, |socket, change| {
+                allow(socket, table, change, (bridge, direct))
+            });
+            found.changed |= edited?;
             found.accepted.push(family);
         }
     }
@@ -154,16 +159,18 @@ fn legacy() -> Vec<Family> {
 }
 
 /// Changes `table` as `plan` says, if nobody changes the ruleset between the look and the change.
+/// Whether there was anything to change.
 fn edit(
     socket: &mut Socket,
     table: Table<'_>,
     plan: impl Fn(&mut Socket, &mut Transaction) -> Result<()>,
-) -> Result<()> {
+) -> Result<bool> {
     for _ in 0..ATTEMPTS {
         let mut change = Transaction::of_generation(nft::generation(socket)?);
         plan(socket, &mut change)?;
+        let changes = !change.is_empty();
         if settled(change.commit(socket), |failure| failure.errno == Errno::RESTART)? {
-            return Ok(());
+            return Ok(changes);
         }
     }
     Err(Error::try_again(format!("{table} keeps being changed by others")))

@@ -1,36 +1,45 @@
 //! Ports of bridges whose containers may send from their own hardware address only, and take nobody's
-//! IPv4 address: a table of its own, because only the family of bridges sees frames. A container is
+//! IP address: a table of its own, because only the family of bridges sees frames. A container is
 //! one element of the first sets, and one for each address of the others.
 //!
 //! `spoof.nft` is what is to be read.
 
-use std::borrow::Cow;
+mod rules;
+
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use model::{Error, IfName, Mac, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Element, Expression, Family, Field, Hook, Meta, Policy,
-    Register, Set, Table, Transaction, Tuple, Verdict,
+    self, Base, ChainKind, Comment, Element, Family, Field, Hook, Policy, Set, Table, Transaction,
+    Tuple,
 };
 use netlink::{Errno, Socket};
 
 use super::owner::Owner;
-use super::rules::{DROP, NAME_WORDS, R, Steps};
 use super::ruleset::{Ruleset, set, settled};
+use crate::identity::link_local;
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_2";
+const STAMP: &str = "spoof_3";
 const CHAIN: &str = "prerouting";
-const CHECK: &str = "check";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
 const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);
-const HOLDERS: Set<'static> = set("holders", &[Field::Interface, Field::Ipv4]);
-const HELD: Set<'static> = set("held", &[Field::Ipv4]);
+const NAMED: Set<'static> =
+    set("named", &[Field::Interface, Field::Transport { offset: 10, length: 6 }]);
+/// Where a neighbour's address stands in its discovery.
+const TARGET: Field = Field::Transport { offset: 8, length: 16 };
+/// Of IPv4 and of IPv6.
+const HOLDERS: [Set<'static>; 2] = [
+    set("holders", &[Field::Interface, Field::Ipv4]),
+    set("holders6", &[Field::Interface, TARGET]),
+];
+const HELD: [Set<'static>; 2] = [set("held", &[Field::Ipv4]), set("held6", &[TARGET])];
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 4] = [CHECKED, SENDERS, HOLDERS, HELD];
+const OWNED: [Set<'static>; 7] =
+    [CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], HELD[0], HELD[1]];
 const ATTEMPTS: usize = 16;
 
 /// A container's port, and from which addresses it may send.
@@ -40,9 +49,18 @@ pub(crate) struct Sender {
     pub(crate) port: IfName,
     pub(crate) mac: Mac,
     /// The container's addresses.
-    pub(crate) addresses: Vec<Ipv4Addr>,
+    pub(crate) addresses: Vec<IpAddr>,
     /// The host's addresses there.
-    pub(crate) gateways: Vec<Ipv4Addr>,
+    pub(crate) gateways: Vec<IpAddr>,
+}
+
+/// Of a pair of sets the one for the address.
+fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
+    let [v4, v6] = sets;
+    match address {
+        IpAddr::V4(_) => v4.name,
+        IpAddr::V6(_) => v6.name,
+    }
 }
 
 impl Sender {
@@ -52,11 +70,16 @@ impl Sender {
         let comment: Comment = self.owner.as_str().parse()?;
         let element = |key| Element { key, data: None, comment: Some(comment.clone()) };
         let sender = element(port.clone().mac(self.mac));
-        let mut elements = vec![(CHECKED.name, element(port.clone())), (SENDERS.name, sender)];
-        for address in &self.addresses {
-            let address = IpAddr::V4(*address);
-            elements.push((HOLDERS.name, element(port.clone().address(address))));
-            elements.push((HELD.name, element(Tuple::new().address(address))));
+        let mut elements = vec![
+            (CHECKED.name, element(port.clone())),
+            (SENDERS.name, sender.clone()),
+            (NAMED.name, sender),
+        ];
+        // The kernel gives the interface one of its link by itself.
+        let own = IpAddr::V6(link_local(self.mac));
+        for address in self.addresses.iter().copied().chain([own]) {
+            elements.push((of(&HOLDERS, address), element(port.clone().address(address))));
+            elements.push((of(&HELD, address), element(Tuple::new().address(address))));
         }
         Ok(elements)
     }
@@ -64,8 +87,9 @@ impl Sender {
     /// What is everybody's on the bridge: it stays as long as the table.
     fn shared(&self) -> impl Iterator<Item = (&'static str, Element)> {
         let element = |key| Element { key, data: None, comment: None };
-        let gateways = self.gateways.iter().map(|gateway| IpAddr::V4(*gateway));
-        gateways.map(move |gateway| (HELD.name, element(Tuple::new().address(gateway))))
+        self.gateways
+            .iter()
+            .map(move |gateway| (of(&HELD, *gateway), element(Tuple::new().address(*gateway))))
     }
 
     fn about(&self, doing: &str) -> String {
@@ -196,47 +220,7 @@ fn ruleset() -> Ruleset {
         table: TABLE,
         stamp: STAMP,
         sets: OWNED.to_vec(),
-        chains: vec![(STAMP, None), (CHAIN, Some(base)), (CHECK, None)],
-        rules: vec![
-            (CHAIN, checked()),
-            (CHECK, frames()),
-            (CHECK, news_of_others()),
-            (CHECK, news_of_held()),
-        ],
+        chains: [(STAMP, None), (CHAIN, Some(base))].into_iter().chain(rules::CHAINS).collect(),
+        rules: rules::rules(),
     }
 }
-
-/// Behind an interface's name.
-const BEHIND: Register = R.behind(NAME_WORDS);
-/// `ETH_P_ARP`, where the Ethernet header has it.
-const ARP: [Expression<'static>; 2] =
-    [Expression::EtherType(R), Expression::Equal(R, Cow::Borrowed(&[8, 6]))];
-/// Where an ARP packet has its sender (RFC 826): the hardware address, and the IPv4 address.
-const SENDER: u32 = 8;
-const SENDER_IP: u32 = 14;
-
-fn checked() -> Steps {
-    let check = Expression::Verdict(Verdict::Jump(CHECK));
-    vec![Expression::Meta(Meta::InputName, R), Expression::In(CHECKED.name, R), check]
-}
-
-fn frames() -> Steps {
-    let source = Expression::EthernetSource(BEHIND);
-    vec![Expression::Meta(Meta::InputName, R), source, NO_SENDER, DROP]
-}
-
-fn news_of_others() -> Steps {
-    let sender = Expression::Network { offset: SENDER, length: 6, into: BEHIND };
-    let port = Expression::Meta(Meta::InputName, R);
-    ARP.into_iter().chain([port, sender, NO_SENDER, DROP]).collect()
-}
-
-fn news_of_held() -> Steps {
-    let address = |into| Expression::Network { offset: SENDER_IP, length: 4, into };
-    let held = [address(R), Expression::In(HELD.name, R)];
-    let port = Expression::Meta(Meta::InputName, R);
-    let no_holder = Expression::NotIn(HOLDERS.name, R);
-    ARP.into_iter().chain(held).chain([port, address(BEHIND), no_holder, DROP]).collect()
-}
-
-const NO_SENDER: Expression<'static> = Expression::NotIn(SENDERS.name, R);

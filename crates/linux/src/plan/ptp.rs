@@ -6,7 +6,7 @@ use model::{
 };
 
 use super::{Facts, Plan, Seat, Step, Veth};
-use crate::identity::Identity;
+use crate::identity::{self, Identity};
 
 /// Where the container's interface stands in the result: after the host's end.
 const CONTAINER: usize = 1;
@@ -77,13 +77,9 @@ fn inside(
     steps
 }
 
-/// The address of the host's end on its link (RFC 4291, appendix A). Without one the kernel asks for
-/// no neighbour when it forwards what others sent.
+/// Without an address on its link the kernel asks for no neighbour when it forwards what others sent.
 fn link_local(mac: Mac) -> IpNet {
-    let [a, b, c, d, e, f] = mac.octets();
-    let interface = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
-    let prefix = 0xfe80_u128 << 112;
-    IpNet::V6(Ipv6Net::new_assert((prefix | u128::from(u64::from_be_bytes(interface))).into(), 64))
+    IpNet::V6(Ipv6Net::new_assert(identity::link_local(mac), 64))
 }
 
 fn with_gateway(held: &InterfaceAddress) -> InterfaceAddress {

@@ -1,6 +1,6 @@
 //! What of an attachment stands in our table.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use model::{
     Attachment, Backend, EgressPolicy, Family, Gateway, IfName, InterfaceAddress, Layer, Lead,
@@ -10,7 +10,7 @@ use netlink::{At, Socket};
 
 use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
-use crate::identity::Identity;
+use crate::identity::{Identity, bridge_mac, link_local};
 use crate::plan::container_mac;
 use crate::plan::lead::leads;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
@@ -112,24 +112,22 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     };
     let identity = Identity::of(&attachment.id);
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
-    let has_gateway = bridge.gateway != Gateway::None;
-    let own = |held: &InterfaceAddress| model::first_host(&held.address).filter(|_| has_gateway);
+    let gateways = match bridge.gateway {
+        Gateway::None => Vec::new(),
+        _ => vec![IpAddr::V6(link_local(bridge_mac(&gateway_device(bridge)?)))],
+    };
+    let own = |held: &InterfaceAddress| {
+        model::first_host(&held.address).filter(|_| bridge.gateway != Gateway::None)
+    };
     let held = || attachment.addresses.iter();
+    let gateway = |held: &InterfaceAddress| held.gateway.or_else(|| own(held));
     Ok(Some(Sender {
         owner: identity.mark(attachment.layer).parse()?,
         port: identity.host_link()?,
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
-        addresses: v4(held().map(|held| held.address.addr())),
-        gateways: v4(held().filter_map(|held| held.gateway.or_else(|| own(held)))),
+        addresses: held().map(|held| held.address.addr()).collect(),
+        gateways: held().filter_map(gateway).chain(gateways).collect(),
     }))
-}
-
-fn v4(addresses: impl Iterator<Item = IpAddr>) -> Vec<Ipv4Addr> {
-    let v4 = |address| match address {
-        IpAddr::V4(v4) => Some(v4),
-        IpAddr::V6(_) => None,
-    };
-    addresses.filter_map(v4).collect()
 }
 
 /// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.

@@ -102,6 +102,13 @@ pub(crate) fn run(command: &str) -> String {
     text(&output.stdout)
 }
 
+/// Puts back all that the attachment needs, as the engine does. Whether anything was missing.
+pub(crate) fn restored(linux: &linux::Linux, attachment: &Attachment) -> bool {
+    use engine::port::Driver;
+    let own = linux.restore(attachment).unwrap();
+    linux.restore_shared(attachment).unwrap() || own
+}
+
 pub(crate) fn attachment(
     container: &str,
     kind: LinkKind,

@@ -238,7 +238,9 @@ fn together(variant: Variant, name: &str) {
             }
         });
     };
-    each(&|iptables, attachment| iptables.install(attachment).unwrap());
+    each(&|iptables, attachment| {
+        iptables.install(attachment).unwrap();
+    });
     each(&|iptables, attachment| iptables.check(attachment).unwrap());
     assert_eq!(rules(name).matches("-j CNI-HOSTPORT-MASQ").count(), 1);
     each(&|iptables, attachment| iptables.remove(attachment).unwrap());

@@ -10,6 +10,7 @@ mod bridge_port;
 mod rate;
 mod route;
 mod sbr;
+mod spoof;
 mod vrf;
 
 use model::{Attachment, IfName, Layer, Wiring};

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use model::{Error, IfName, Mac, Result};
 
+use super::typeof_key::typeof_key;
 use super::{Family, abi};
 use crate::wire::{Attributes, Request};
 
@@ -25,6 +26,13 @@ pub enum Field {
     Interface,
     /// `ether_addr`.
     Ethernet,
+    /// Bytes of the transport header, as a number: [`typeof_key`] says where they are.
+    Transport {
+        /// From which byte on.
+        offset: u8,
+        /// How many.
+        length: u8,
+    },
 }
 
 impl Field {
@@ -37,6 +45,8 @@ impl Field {
             Field::Service => 13,
             Field::Interface => 41,
             Field::Ethernet => 9,
+            // `integer`.
+            Field::Transport { .. } => 4,
         }
     }
 
@@ -46,6 +56,7 @@ impl Field {
             Field::Family | Field::Ipv4 | Field::Protocol | Field::Service => 4,
             Field::Ethernet => 8,
             Field::Ipv6 | Field::Interface => 16,
+            Field::Transport { length, .. } => crate::wire::aligned(length as usize),
         }
     }
 
@@ -55,6 +66,7 @@ impl Field {
             Field::Family | Field::Protocol => 1,
             Field::Service => 2,
             Field::Ethernet => 6,
+            Field::Transport { length, .. } => length as usize,
             Field::Ipv4 | Field::Ipv6 | Field::Interface => self.size(),
         }
     }
@@ -108,6 +120,8 @@ impl Set<'_> {
         if self.key == [Field::Interface] {
             // Otherwise nft(8) shows every name as empty.
             request.attribute(abi::SET_USERDATA, &abi::USERDATA_HOST_ORDER);
+        } else if let Some(userdata) = typeof_key(self.key) {
+            request.attribute(abi::SET_USERDATA, &userdata);
         }
         if !self.data.is_empty() {
             request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));

@@ -50,11 +50,14 @@ pub enum Meta {
     OutputGroup,
     /// The kind of the interface that it came in by, as the kernel names it: `bridge`, `vlan`, ….
     InputKind,
+    /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
+    EtherType,
 }
 
 impl Meta {
     pub(crate) const fn number(self) -> u32 {
         match self {
+            Meta::EtherType => 1,
             Meta::InputName => 6,
             Meta::OutputName => 7,
             Meta::Family => 15,
@@ -113,8 +116,15 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
-    /// Loads the type of the Ethernet header, 2 bytes.
-    EtherType(Register),
+    /// Loads bytes of the transport header; of a later fragment there are none.
+    Transport {
+        /// From which byte on.
+        offset: u32,
+        /// How many.
+        length: u32,
+        /// Where to.
+        into: Register,
+    },
     /// Loads the source address of the Ethernet header, 6 bytes.
     EthernetSource(Register),
     /// Loads the destination port from the transport header.
@@ -174,10 +184,9 @@ pub enum Expression<'a> {
 const PORT_OFFSET: u32 = 2;
 /// `NFT_PAYLOAD_NETWORK_HEADER`.
 const NETWORK: u32 = 1;
-/// `NFT_PAYLOAD_LL_HEADER`, and where the source and the type are in an Ethernet header.
+/// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
 const LINK: u32 = 0;
 const SOURCE_OFFSET: u32 = 6;
-const TYPE_OFFSET: u32 = 12;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -186,7 +195,7 @@ impl Expression<'_> {
         match self {
             Expression::Meta(..) => "meta",
             Expression::Network { .. }
-            | Expression::EtherType(_)
+            | Expression::Transport { .. }
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) => "ct",
@@ -219,7 +228,9 @@ impl Expression<'_> {
             Expression::Network { offset, length, into } => {
                 payload(to, NETWORK, [*offset, *length], *into);
             }
-            Expression::EtherType(into) => payload(to, LINK, [TYPE_OFFSET, 2], *into),
+            Expression::Transport { offset, length, into } => {
+                payload(to, TRANSPORT, [*offset, *length], *into);
+            }
             Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {

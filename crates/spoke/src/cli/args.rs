@@ -84,8 +84,8 @@ Examples:
         not attach itself. The older ones of a busy host are dropped: one or two MiB are kept.
 
 Events: started, stopped, network-created, network-removed, attached, detached, published,
-unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, lease-lost,
-lease-regained, owed, settled, plugin-came, plugin-gone, failed.
+unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
+contest-over, lease-lost, lease-regained, owed, settled, plugin-came, plugin-gone, failed.
 
 Examples:
   spoke events --last 20

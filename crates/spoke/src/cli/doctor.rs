@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::view::FindingView;
-use super::{Answer, FOUND, HostFacts, World, findings, install};
+use super::{Answer, FOUND, HostFacts, World, events, findings, install};
 
 /// Where most runtimes look for plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
@@ -76,6 +76,9 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
     checks.extend(kurma::checks(world));
     checks.extend(plugins(world));
     checks.extend(lost_ports(world));
+    checks.extend(events::contested(world).map(|what| {
+        Check::warn(what, "find what else changes the packet filter of this host, and stop it")
+    }));
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
     Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
 }

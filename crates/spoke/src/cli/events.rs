@@ -13,20 +13,32 @@ use super::output::{line, render};
 use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, World};
-use crate::event::{Event, aside};
+use crate::event::{Event, What, aside};
 
 /// A longer line is none of the daemon's.
 const LONGEST: u64 = 1 << 20;
 
 /// What was told so far.
 pub(super) fn show(wanted: &EventsArgs, output: Output, world: &World) -> Result<Answer> {
-    let mut events = Vec::new();
-    for path in [aside(&world.events), world.events.clone()] {
-        events.extend(Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default());
-    }
+    let events = told(&world.events);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let events = &events[first..];
     Ok(Answer::text(render(output, &events, || table(events).text())?))
+}
+
+fn told(path: &Path) -> Vec<Event> {
+    let files = [aside(path), path.to_owned()];
+    let rest = |path: PathBuf| Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default();
+    files.into_iter().flat_map(rest).collect()
+}
+
+/// What the daemon that serves now says is removed again and again.
+pub(super) fn contested(world: &World) -> Option<String> {
+    let settles = |event: &Event| {
+        matches!(event.event, What::Contested | What::ContestOver | What::Started | What::Stopped)
+    };
+    let last = told(&world.events).into_iter().rfind(settles)?;
+    (last.event == What::Contested).then_some(last.message)
 }
 
 /// What was told so far, and then each event as it comes, for ever.

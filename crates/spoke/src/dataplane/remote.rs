@@ -202,6 +202,13 @@ impl Plugins {
         }
     }
 
+    pub(super) fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        match is_ports(attachment) {
+            true => linux.restore_shared(&rest(attachment)),
+            false => linux.restore_shared(&self.on_host(attachment)?),
+        }
+    }
+
     /// What of the attachment the kernel knows.
     fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;

@@ -10,6 +10,7 @@ use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Wake};
 
 use super::Daemon;
+use super::rivals::{News as Contest, Rivals};
 use crate::event::{Event, What};
 use crate::host;
 use crate::world::World;
@@ -28,6 +29,8 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// How long to wait before listening anew, when the kernel cannot be listened to.
 const AGAIN: Duration = Duration::from_secs(5);
+
+const CONTEST_OVER: &str = "what was put back stays: nothing removes it any more";
 
 /// What a change of the ruleset is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,20 +65,21 @@ impl Ears {
 
 /// Puts the packet filter back whenever somebody takes it away, until the daemon stops.
 pub(super) fn filter(daemon: &Daemon, monitor: Monitor) {
-    let mut heard = filter_until_lost(daemon, monitor);
+    let mut rivals = Rivals::default();
+    let mut heard = filter_until_lost(daemon, monitor, &mut rivals);
     while let Err(error) = heard {
         daemon.journal.failed("watching the packet filter", &error);
         if daemon.sleep(AGAIN) {
             return;
         }
         heard = Monitor::ruleset().and_then(|monitor| {
-            restore(daemon);
-            filter_until_lost(daemon, monitor)
+            restore(daemon, &mut rivals);
+            filter_until_lost(daemon, monitor, &mut rivals)
         });
     }
 }
 
-fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor) -> Result<()> {
+fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals) -> Result<()> {
     let mut due = Instant::now() + SWEEP;
     loop {
         let left = due.saturating_duration_since(Instant::now());
@@ -94,18 +98,21 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor) -> Result<()> {
         };
         let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
         let mut heard = loss.max(self::loss(&news));
-        let mut healed = restore(daemon);
+        let mut healed = restore(daemon, rivals);
         if healed.is_some() && heard < Loss::Table {
             // What was put back may have gone while this began: the news of that come now.
             let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
             heard = heard.max(self::loss(&news));
-            healed = restore(daemon).or(healed);
+            healed = restore(daemon, rivals).or(healed);
         }
-        // The table goes with its last user, and comes with the next: that is no loss.
-        if let (Some(took), Loss::Table) = (healed, heard) {
-            tell_healed(daemon, took);
+        match (healed, heard) {
+            // The table goes with its last user, and comes with the next: that is no loss.
+            (Some(took), Loss::Table) => tell_healed(daemon, took),
+            // Its loss was heard of before the pause.
+            (Some(_), _) if rivals.is_contested() => daemon.journal.metrics.heal(),
+            (_, _) => {}
         }
-        due = Instant::now() + SWEEP;
+        due = next(rivals);
     }
 }
 
@@ -143,10 +150,22 @@ fn loss_by(change: &Change, news: &News) -> Loss {
     }
 }
 
-/// Puts back what is missing, and says how long that took; `None` where nothing was.
-fn restore(daemon: &Daemon) -> Option<Duration> {
+/// When to look again at what nobody tells of, or at what somebody keeps taking away.
+fn next(rivals: &Rivals) -> Instant {
+    let (now, sweep) = (Instant::now(), Instant::now() + SWEEP);
+    rivals.next(now).map_or(sweep, |due| due.min(sweep))
+}
+
+/// Puts back what is missing and due, and says how long that took; `None` where nothing was.
+fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
     let began = Instant::now();
-    match daemon.worlds.with(World::restore) {
+    let restored = daemon.worlds.with(|world| world.restore_due(&mut rivals.pass(began)));
+    match rivals.news(began) {
+        Some(Contest::Contested(sentence)) => tell(daemon, What::Contested, sentence),
+        Some(Contest::Over) => tell(daemon, What::ContestOver, CONTEST_OVER.to_owned()),
+        None => {}
+    }
+    match restored {
         Ok(was_missing) => was_missing.then(|| began.elapsed()),
         Err(error) => {
             daemon.journal.failed("putting the packet filter back", &error);
@@ -155,13 +174,17 @@ fn restore(daemon: &Daemon) -> Option<Duration> {
     }
 }
 
+fn tell(daemon: &Daemon, what: What, sentence: String) {
+    daemon.journal.tell(&Event::new(what, host::now(), sentence));
+}
+
 fn tell_healed(daemon: &Daemon, took: Duration) {
     daemon.journal.metrics.heal();
     let message = format!(
         "somebody took our packet filter away; it was put back within {} ms",
         (TOGETHER + took).as_millis()
     );
-    daemon.journal.tell(&Event::new(What::Healed, host::now(), message));
+    tell(daemon, What::Healed, message);
 }
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.

@@ -19,6 +19,25 @@ ok    every MTU fits eth0 (1500)
     );
 }
 
+/// What the daemon says of a rival is doubtful as long as it serves and says nothing else.
+#[test]
+fn a_host_on_which_something_keeps_removing_the_packet_filter() {
+    let host = Fixture::new();
+    let told = "something keeps removing rules of table inet spoke";
+    let line =
+        |event: &str| format!("{{\"time\":1,\"event\":\"{event}\",\"message\":\"{told}\"}}\n");
+    for (events, is_told) in [
+        (["started", "contested", "healed"], true),
+        (["contested", "contest-over", "healed"], false),
+        (["contested", "stopped", "started"], false),
+    ] {
+        let lines: String = events.into_iter().map(line).collect();
+        host.write("run/spoke/events", &lines);
+        let report = host.spoke("doctor");
+        assert_eq!(report.contains(&format!("warn  {told}")), is_told, "{events:?} {report}");
+    }
+}
+
 fn dropped(passing: &[&str]) -> Forward {
     let passing = passing.iter().map(ToString::to_string).collect();
     Forward::Dropped(vec![DroppingChain { chain: "ip filter FORWARD".to_owned(), passing }])

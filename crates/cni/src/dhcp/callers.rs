@@ -1,0 +1,150 @@
+//! Who is connected. Of more than there is place for, whoever has asked nothing for longest is cut off.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Everybody who is connected, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Callers {
+    most: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    next: u64,
+    callers: BTreeMap<u64, Caller>,
+}
+
+#[derive(Debug)]
+struct Caller {
+    stream: UnixStream,
+    has_asked: Arc<AtomicBool>,
+}
+
+/// One of them; gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    number: u64,
+    has_asked: Arc<AtomicBool>,
+    callers: Arc<Callers>,
+}
+
+impl Callers {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, held: Mutex::default() }
+    }
+
+    /// A place for who calls on `stream`; none where all others have asked something.
+    pub(super) fn welcome(self: &Arc<Self>, stream: &UnixStream) -> io::Result<Option<Place>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.callers.len() >= self.most && !held.cut_off() {
+            return Ok(None);
+        }
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let caller = Caller { stream: stream.try_clone()?, has_asked: Arc::clone(&has_asked) };
+        let number = held.next;
+        held.next = held.next.wrapping_add(1);
+        held.callers.insert(number, caller);
+        Ok(Some(Place { number, has_asked, callers: Arc::clone(self) }))
+    }
+}
+
+impl Held {
+    /// Whether there was anybody who has asked nothing.
+    fn cut_off(&mut self) -> bool {
+        let is_silent = |caller: &Caller| !caller.has_asked.load(Ordering::Acquire);
+        let mut silent = self.callers.iter().filter(|(_, caller)| is_silent(caller));
+        let Some(number) = silent.next().map(|(number, _)| *number) else { return false };
+        drop(silent);
+        // Its thread sees the end, and goes.
+        self.callers.remove(&number).is_some_and(|it| it.stream.shutdown(Shutdown::Both).is_ok())
+    }
+}
+
+impl Place {
+    /// It has asked something: it is not cut off any more.
+    pub(super) fn asks(&self) {
+        self.has_asked.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut held = self.callers.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.callers.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::{Duration, Instant};
+
+    use engine::Members;
+    use model::{Error, NetworkName, Result};
+
+    use super::*;
+    use crate::dhcp::{Daemon, Given, Server, Service, Subject};
+
+    struct Nothing;
+
+    impl Service for Nothing {
+        fn allocate(&self, _: &Subject) -> Result<Given> {
+            Err(Error::unsupported("no"))
+        }
+
+        fn release(&self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn check(&self, _: &Subject) -> Result<Given> {
+            Err(Error::unsupported("no"))
+        }
+
+        fn collect(&self, _: &NetworkName, _: &Members) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_says_nothing_gives_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let stop = Arc::new(netlink::Stop::new().unwrap());
+        let told = Arc::clone(&stop);
+        let running = std::thread::spawn(move || {
+            Server::new(Arc::new(Nothing)).run(&listener, &told).unwrap()
+        });
+        let mut silent = Vec::new();
+        for crowd in [256, 1000] {
+            silent.extend((silent.len()..crowd).map(|_| UnixStream::connect(&path).unwrap()));
+            let begun = Instant::now();
+            Daemon::at(&path).status().unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        }
+        stop.stop();
+        running.join().unwrap();
+    }
+
+    #[test]
+    fn who_has_asked_keeps_its_place() {
+        let callers = Arc::new(Callers::new(2));
+        let stream = || UnixStream::pair().unwrap().0;
+        let first = callers.welcome(&stream()).unwrap().unwrap();
+        let second = callers.welcome(&stream()).unwrap().unwrap();
+        first.asks();
+        let third = callers.welcome(&stream()).unwrap().unwrap();
+        third.asks();
+        assert!(callers.welcome(&stream()).unwrap().is_none());
+        drop(second);
+        assert!(callers.welcome(&stream()).unwrap().is_none(), "its place was gone before");
+        drop(first);
+        assert!(callers.welcome(&stream()).unwrap().is_some());
+    }
+}

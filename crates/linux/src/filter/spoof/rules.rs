@@ -1,0 +1,166 @@
+//! What is checked, in the order of `spoof.nft`.
+
+use std::borrow::Cow;
+
+use netlink::nft::{Base, Expression, Meta, Register, Verdict};
+
+use super::{CHAIN, CHECKED, HELD, HOLDERS, NAMED, SENDERS};
+use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
+
+const CHECK: &str = "check";
+const DISCOVERY: &str = "discovery";
+const ROUTER_WANTED: &str = "router_wanted";
+const ASKED: &str = "asked";
+const TOLD: &str = "told";
+const CLAIMED: &str = "claimed";
+
+pub(super) const CHAINS: [(&str, Option<Base>); 6] = [
+    (CHECK, None),
+    (DISCOVERY, None),
+    (ROUTER_WANTED, None),
+    (ASKED, None),
+    (TOLD, None),
+    (CLAIMED, None),
+];
+
+pub(super) fn rules() -> Vec<(&'static str, Steps)> {
+    let checked = [Expression::Meta(Meta::InputName, R), Expression::In(CHECKED.name, R)];
+    let mut rules = vec![(CHAIN, steps([checked.to_vec(), vec![jump(CHECK)]]))];
+    rules.extend(check().map(|rule| (CHECK, rule)));
+    rules.extend(discovery().map(|rule| (DISCOVERY, rule)));
+    rules.extend(router_wanted().map(|rule| (ROUTER_WANTED, rule)));
+    rules.extend(asked().map(|rule| (ASKED, rule)));
+    rules.extend(told().map(|rule| (TOLD, rule)));
+    rules.push((CLAIMED, of_another(TARGET, 1)));
+    rules
+}
+
+fn check() -> [Steps; 7] {
+    let redirect = [protocol(ICMP), kind(REDIRECT), of_another(V4_SOURCE, 0)];
+    [
+        vec![PORT, Expression::EthernetSource(BEHIND), Expression::NotIn(SENDERS.name, R), DROP],
+        steps([frame(VLAN), vec![DROP]]),
+        steps([frame(SERVICE_VLAN), vec![DROP]]),
+        steps([frame(ARP), other_sender(ARP_SENDER, SENDERS.name)]),
+        steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
+        steps([frame(IPV4), steps(redirect)]),
+        steps([frame(IPV6), protocol(ICMPV6), vec![jump(DISCOVERY)]]),
+    ]
+}
+
+/// RFC 4861, 4.1 to 4.5.
+fn discovery() -> [Steps; 5] {
+    [
+        steps([kind(&[134]), vec![DROP]]),
+        steps([kind(&[137]), vec![DROP]]),
+        steps([kind(&[133]), vec![jump(ROUTER_WANTED)]]),
+        steps([kind(&[135]), vec![jump(ASKED)]]),
+        steps([kind(&[136]), vec![jump(TOLD)]]),
+    ]
+}
+
+fn router_wanted() -> [Steps; 4] {
+    let [foreign, wrong] = option(8, SOURCE_OPTION);
+    [from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
+}
+
+fn asked() -> [Steps; 5] {
+    let [foreign, wrong] = option(24, SOURCE_OPTION);
+    let claim = from_nobody(jump(CLAIMED));
+    [claim, from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
+}
+
+fn told() -> [Steps; 3] {
+    let [foreign, wrong] = option(24, TARGET_OPTION);
+    [vec![jump(CLAIMED)], foreign, wrong]
+}
+
+/// Where the packets have something.
+#[derive(Clone, Copy)]
+enum At {
+    Network { offset: u32, length: u32 },
+    Transport { offset: u32, length: u32 },
+}
+
+impl At {
+    const fn load(self, into: Register) -> Expression<'static> {
+        match self {
+            At::Network { offset, length } => Expression::Network { offset, length, into },
+            At::Transport { offset, length } => Expression::Transport { offset, length, into },
+        }
+    }
+}
+
+/// The sender of an ARP packet (RFC 826): its hardware address, and its IPv4 address.
+const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
+const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
+const V4_SOURCE: At = At::Network { offset: 12, length: 4 };
+const V6_SOURCE: At = At::Network { offset: 8, length: 16 };
+/// What a neighbour's solicitation or advertisement is about.
+const TARGET: At = At::Transport { offset: 8, length: 16 };
+
+/// `ETH_P_*`.
+const ARP: &[u8] = &[0x08, 0x06];
+const IPV4: &[u8] = &[0x08, 0x00];
+const IPV6: &[u8] = &[0x86, 0xdd];
+const VLAN: &[u8] = &[0x81, 0x00];
+const SERVICE_VLAN: &[u8] = &[0x88, 0xa8];
+/// Of RFC 792.
+const ICMP: &[u8] = &[1];
+const REDIRECT: &[u8] = &[5];
+const ICMPV6: &[u8] = &[58];
+/// The link layer's address of the source and of the target: a type, and a length of eight bytes.
+const SOURCE_OPTION: &[u8] = &[1, 1];
+const TARGET_OPTION: &[u8] = &[2, 1];
+
+const PORT: Expression<'static> = Expression::Meta(Meta::InputName, R);
+/// Behind an interface's name.
+const BEHIND: Register = R.behind(NAME_WORDS);
+const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);
+
+const fn jump(chain: &'static str) -> Expression<'static> {
+    Expression::Verdict(Verdict::Jump(chain))
+}
+
+fn steps<const N: usize>(parts: [Steps; N]) -> Steps {
+    parts.into_iter().flatten().collect()
+}
+
+fn frame(kind: &'static [u8]) -> Steps {
+    vec![Expression::Meta(Meta::EtherType, R), Expression::Equal(R, Cow::Borrowed(kind))]
+}
+
+fn protocol(number: &'static [u8]) -> Steps {
+    vec![Expression::Meta(Meta::Protocol, R), Expression::Equal(R, Cow::Borrowed(number))]
+}
+
+/// Of an ICMP message.
+fn kind(number: &'static [u8]) -> Steps {
+    let first = At::Transport { offset: 0, length: 1 };
+    vec![first.load(R), Expression::Equal(R, Cow::Borrowed(number))]
+}
+
+fn from_nobody(then: Expression<'static>) -> Steps {
+    vec![V6_SOURCE.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 16])), then]
+}
+
+/// Drops what names a hardware address that is not the port's.
+fn other_sender(at: At, set: &'static str) -> Steps {
+    vec![PORT, at.load(BEHIND), Expression::NotIn(set, R), DROP]
+}
+
+/// Drops what names an address that others have; of `family` 0 (IPv4) or 1.
+fn of_another(at: At, family: usize) -> Steps {
+    let (held, holders) = (HELD[family].name, HOLDERS[family].name);
+    let by_another = Expression::NotIn(holders, R);
+    vec![at.load(R), Expression::In(held, R), PORT, at.load(BEHIND), by_another, DROP]
+}
+
+/// Drops messages whose options begin `offset` bytes behind, and not with this one; and those where it
+/// names a hardware address that is not the port's.
+fn option(offset: u32, kind: &'static [u8]) -> [Steps; 2] {
+    let head = At::Transport { offset, length: 2 };
+    let address = At::Transport { offset: offset + 2, length: 6 };
+    let foreign = vec![head.load(R), Expression::Unequal(R, Cow::Borrowed(kind)), DROP];
+    [foreign, other_sender(address, NAMED.name)]
+}

@@ -1,0 +1,280 @@
+//! Who takes away again and again what is put back: then it is put back less and less often, because
+//! nobody wins that, and it costs the host what either does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use engine::{Healed, Patience};
+use linux::OwnTable;
+use model::{AttachmentId, Layer};
+
+/// So many times it is put back at once.
+const AT_ONCE: u32 = 5;
+
+/// The first pause; each one is twice as long as the one before.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// No pause is longer.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What stays this long is not taken away any more, unless the pauses are longer.
+const HELD: Duration = Duration::from_secs(60);
+
+/// So many are named in a sentence.
+const NAMED: usize = 3;
+
+/// What is put back as one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Table(OwnTable),
+    Shared,
+    Own(AttachmentId, Layer),
+}
+
+impl From<Healed<'_>> for Thing {
+    fn from(healed: Healed<'_>) -> Self {
+        match healed {
+            Healed::Own(id, layer) => Thing::Own(id.clone(), layer),
+            Healed::Shared => Thing::Shared,
+        }
+    }
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Thing::Table(table) => write!(f, "rules of {table}"),
+            Thing::Shared => write!(f, "the rules that let containers' packets be forwarded"),
+            Thing::Own(id, _) => write!(f, "the packet filter of {id}"),
+        }
+    }
+}
+
+/// How often it was put back, and when last.
+#[derive(Clone, Copy, Debug)]
+struct History {
+    repairs: u32,
+    last: Instant,
+}
+
+impl History {
+    fn pause(self) -> Duration {
+        match self.repairs.checked_sub(AT_ONCE) {
+            None => Duration::ZERO,
+            Some(doublings) => {
+                FIRST.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LONGEST)
+            }
+        }
+    }
+
+    fn due(self) -> Instant {
+        self.last + self.pause()
+    }
+
+    fn has_held(self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) >= HELD.max(2 * self.pause())
+    }
+}
+
+/// What was put back lately.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    known: BTreeMap<Thing, History>,
+    /// What was told of.
+    contested: BTreeSet<Thing>,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Something is taken away again and again.
+    Contested(String),
+    /// Nothing is any more.
+    Over,
+}
+
+impl Rivals {
+    /// What is looked at, and put back, at `now`.
+    pub(super) fn pass(&mut self, now: Instant) -> Pass<'_> {
+        Pass { rivals: self, now }
+    }
+
+    /// Whether it is put back later than at once.
+    pub(super) fn is_contested(&self) -> bool {
+        !self.contested.is_empty()
+    }
+
+    /// When something will be due that is not, at `now`.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+        self.known.values().map(|history| history.due()).filter(|due| *due > now).min()
+    }
+
+    /// What is new since it was asked for last. What nobody looked at for long is gone.
+    pub(super) fn news(&mut self, now: Instant) -> Option<News> {
+        let is_gone = |history: &History| {
+            now.saturating_duration_since(history.last) >= HELD.max(2 * LONGEST) + LONGEST
+        };
+        self.known.retain(|_, history| !is_gone(history));
+        let contested = |(thing, history): (&Thing, &History)| {
+            (!history.pause().is_zero()).then(|| thing.clone())
+        };
+        let found: BTreeSet<Thing> = self.known.iter().filter_map(contested).collect();
+        let new: Vec<&Thing> = found.difference(&self.contested).collect();
+        let told = match new.is_empty() {
+            false => Some(News::Contested(sentence(&new))),
+            true if found.is_empty() && !self.contested.is_empty() => Some(News::Over),
+            true => None,
+        };
+        // What stays is remembered as told, also while another one is over.
+        self.contested = found;
+        told
+    }
+}
+
+fn sentence(things: &[&Thing]) -> String {
+    let named: Vec<_> = things.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = things.len().saturating_sub(NAMED);
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "something keeps removing {}{others}: it is put back after pauses of up to {} s from now on",
+        named.join(", "),
+        LONGEST.as_secs(),
+    )
+}
+
+/// One look at everything.
+#[derive(Debug)]
+pub(crate) struct Pass<'a> {
+    rivals: &'a mut Rivals,
+    now: Instant,
+}
+
+impl Pass<'_> {
+    /// As [`Patience::is_due`].
+    pub(crate) fn is_table_due(&self, table: OwnTable) -> bool {
+        self.is_it_due(&Thing::Table(table))
+    }
+
+    /// As [`Patience::looked`].
+    pub(crate) fn looked_at_table(&mut self, table: OwnTable, was_changed: bool) {
+        self.looked_at(Thing::Table(table), was_changed);
+    }
+
+    fn is_it_due(&self, thing: &Thing) -> bool {
+        self.rivals.known.get(thing).is_none_or(|history| history.due() <= self.now)
+    }
+
+    fn looked_at(&mut self, thing: Thing, was_missing: bool) {
+        let known = &mut self.rivals.known;
+        if was_missing {
+            let history = known.entry(thing).or_insert(History { repairs: 0, last: self.now });
+            history.repairs = history.repairs.saturating_add(1);
+            history.last = self.now;
+        } else if known.get(&thing).is_some_and(|history| history.has_held(self.now)) {
+            known.remove(&thing);
+        }
+    }
+}
+
+impl Patience for Pass<'_> {
+    fn is_due(&mut self, what: Healed<'_>) -> bool {
+        self.is_it_due(&what.into())
+    }
+
+    fn looked(&mut self, what: Healed<'_>, was_missing: bool) {
+        self.looked_at(what.into(), was_missing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: OwnTable = OwnTable::Packets;
+
+    fn id(container: &str) -> AttachmentId {
+        AttachmentId {
+            network: "front".parse().unwrap(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        }
+    }
+
+    /// A look at `now`, where a rival has removed the table before each.
+    fn repaired(rivals: &mut Rivals, now: Instant) -> bool {
+        let mut pass = rivals.pass(now);
+        let is_due = pass.is_table_due(TABLE);
+        if is_due {
+            pass.looked_at_table(TABLE, true);
+        }
+        is_due
+    }
+
+    #[test]
+    fn a_rival_is_answered_less_and_less_often() {
+        let (mut rivals, begun) = (Rivals::default(), Instant::now());
+        let mut told = Vec::new();
+        let mut repairs = Vec::new();
+        for tenths in 0..36_000 {
+            let now = begun + Duration::from_millis(100 * tenths);
+            if repaired(&mut rivals, now) {
+                repairs.push(tenths / 10);
+            }
+            told.extend(rivals.news(now));
+        }
+        // In an hour, and not 36,000.
+        assert_eq!(&repairs[..9], [0, 0, 0, 0, 0, 1, 3, 7, 15].map(|s| if s == 0 { 0 } else { s }));
+        let last: Vec<_> = repairs.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(repairs.len() <= 26, "{repairs:?}");
+        assert_eq!(last.last(), Some(&300));
+        let [News::Contested(sentence)] = told.as_slice() else { panic!("{told:?}") };
+        assert!(sentence.starts_with("something keeps removing rules of table inet spoke:"));
+    }
+
+    #[test]
+    fn what_held_for_a_while_is_put_back_at_once_again() {
+        let (mut rivals, begun) = (Rivals::default(), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        (0..5).for_each(|_| assert!(repaired(&mut rivals, begun)));
+        assert!(!repaired(&mut rivals, begun));
+        assert_eq!(rivals.next(begun), Some(at(1)));
+        assert!(matches!(rivals.news(begun), Some(News::Contested(_))));
+        for seconds in [2, 30, 59] {
+            rivals.pass(at(seconds)).looked_at_table(TABLE, false);
+            assert_eq!(rivals.news(at(seconds)), None);
+        }
+        rivals.pass(at(60)).looked_at_table(TABLE, false);
+        assert_eq!(rivals.news(at(60)), Some(News::Over));
+        assert!(!rivals.is_contested() && rivals.next(at(60)).is_none());
+        (0..5).for_each(|_| assert!(repaired(&mut rivals, at(60))));
+    }
+
+    #[test]
+    fn one_object_does_not_delay_another() {
+        let (mut rivals, now) = (Rivals::default(), Instant::now());
+        let (one, other) = (id("one"), id("two"));
+        let (one, other) = (Healed::Own(&one, Layer::Link), Healed::Own(&other, Layer::Link));
+        for _ in 0..9 {
+            rivals.pass(now).looked(one, true);
+        }
+        let mut pass = rivals.pass(now);
+        assert!(!pass.is_due(one) && pass.is_due(other) && pass.is_due(Healed::Shared));
+        assert!(pass.is_table_due(TABLE));
+    }
+
+    #[test]
+    fn many_are_told_of_in_one_sentence_and_the_gone_are_forgotten() {
+        let (mut rivals, now) = (Rivals::default(), Instant::now());
+        for number in 0..250 {
+            for _ in 0..20 {
+                rivals.pass(now).looked(Healed::Own(&id(&format!("c{number}")), Layer::Link), true);
+            }
+        }
+        let Some(News::Contested(sentence)) = rivals.news(now) else { panic!() };
+        assert!(sentence.contains(" and 247 more: ") && sentence.len() < 400, "{sentence}");
+        assert_eq!(rivals.news(now), None);
+        assert_eq!(rivals.news(now + 3 * LONGEST), Some(News::Over));
+        assert!(rivals.known.is_empty());
+    }
+}
