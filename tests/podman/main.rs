@@ -28,6 +28,7 @@ mod common;
 mod killed;
 mod lan;
 mod life;
+mod ranges;
 mod refusal;
 mod segment;
 mod two;

@@ -109,6 +109,14 @@ impl Podman5 {
         self.refused(&format!("run --rm --cgroup-parent /{cgroup} {options} {image} /bin/sleep 0"))
     }
 
+    /// How a container ends that does what `command` says, and is removed then.
+    pub fn try_run(&self, options: &str, command: &str) -> Output {
+        let (cgroup, image) = (self.cgroup.name(), Self::IMAGE);
+        self.world.try_sh(&format!(
+            "/run/stage/podman run --rm --cgroup-parent /{cgroup} {options} {image} {command}"
+        ))
+    }
+
     /// What Podman says of a container's end on a network.
     #[track_caller]
     pub fn endpoint(&self, container: &str, network: &str) -> Value {

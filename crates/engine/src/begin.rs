@@ -234,7 +234,8 @@ impl Engine<'_> {
         }
     }
 
-    /// After a refusal: frees what provably dead containers hold. `true` if trying again may help.
+    /// After a refusal: frees what provably dead containers hold, and some of what is only kept for those
+    /// that may come again. `true` if trying again may help.
     fn reclaim(&self, request: &Request, error: &Error) -> Result<bool> {
         match error.kind() {
             Kind::Exhausted => {
@@ -243,7 +244,7 @@ impl Engine<'_> {
                 for read in self.records(&prefix)? {
                     freed |= self.free_if_gone(&read.value.id)?;
                 }
-                Ok(freed)
+                Ok(self.forget_kept(request)? || freed)
             }
             Kind::Conflict => match self.port_holder(&self.blank(request))? {
                 Some(holder) => self.free_if_gone(&holder),

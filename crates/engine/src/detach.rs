@@ -147,7 +147,8 @@ impl Engine<'_> {
             Ok(Outcome::Done(revision)) => Ok(Marked::Ours(Read { value: marked, revision })),
             Ok(Outcome::Lost(_)) => Ok(Marked::Changed),
             Err(error) if error.kind() == Kind::TryAgain => Err(error),
-            // A store that takes no more writes must not keep a container's network alive.
+            // A store that takes no more writes must not keep a container's network alive; that it is not
+            // forgotten is told behind it.
             Err(_) => Ok(Marked::Ours(read.clone())),
         }
     }
@@ -204,13 +205,16 @@ impl Engine<'_> {
         let _ = self.store.commit(&txn);
     }
 
-    /// Deletes the record with everything that the book holds for it.
+    /// Deletes the record with everything that the book holds for it. The kernel is clean by then; who
+    /// hears that it is done does not come again, and what the book holds would stay taken.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
         match self.try_forget(&read) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Kind::TryAgain => Err(error),
-            // The kernel is clean; the record goes at the next reconcile.
-            Err(_) => Ok(()),
+            Err(error) => Err(Error::try_again(format!(
+                "{} is detached, and what it held is still taken: {error}",
+                read.value.id
+            ))),
         }
     }
 

@@ -152,12 +152,14 @@ fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> 
     let occupancy = context.engine.occupancy()?;
     let mut subnets: Vec<SubnetConfig> = Vec::new();
     for of in config.subnets() {
+        // As Podman does for its own drivers.
+        let of = &SubnetConfig { subnet: of.subnet.trunc(), ..of.clone() };
         check(of, &subnets)?;
         occupancy.refuse_overlap(&of.subnet)?;
         refuse_declared(&of.subnet, config, context)?;
         subnets.push(of.clone());
     }
-    for family in missing(config) {
+    for family in missing(config, on_parent) {
         if on_parent {
             return Err(Error::invalid(
                 "a network on a parent device has the subnet of that segment: name it with \
@@ -188,11 +190,13 @@ fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>
     }
 }
 
-/// IPv4 where nothing is said, and IPv6 besides where that is.
-fn missing(config: &NetworkConfig) -> Vec<Family> {
+/// IPv4 where nothing is said, and both where IPv6 is enabled: to name a subnet of it alone does not. On a
+/// parent device nothing is added that can be left out.
+fn missing(config: &NetworkConfig, on_parent: bool) -> Vec<Family> {
     let has = |family| config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
     let mut missing = Vec::new();
-    if config.subnets().is_empty() {
+    let is_dual = config.ipv6_enabled && !on_parent && !has(Family::V4);
+    if config.subnets().is_empty() || is_dual {
         missing.push(Family::V4);
     }
     if config.ipv6_enabled && !has(Family::V6) {

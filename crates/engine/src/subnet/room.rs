@@ -7,9 +7,9 @@ use model::{Kind, Layer, Reservation, Result, Subnet, SubnetId, Tenant};
 
 use super::place::Place;
 use super::{AUXILIARY, GATEWAY};
-use crate::Engine;
 use crate::book::{Read, unchanged};
 use crate::port::{Key, Prefix, Txn};
+use crate::{Engine, Request};
 
 /// For so many names a network keeps addresses; what was kept longest without use goes first.
 const NAMES: usize = 1024;
@@ -49,13 +49,40 @@ impl Engine<'_> {
         self.forget_learned(place, learned, too_many).map(|_| ())
     }
 
-    /// Forgets up to `count` learned addresses that nobody holds, those learned longest ago first.
+    /// Forgets some of the addresses that the request's network keeps for names that nobody has now.
+    /// Whether there were any.
+    pub(crate) fn forget_kept(&self, request: &Request) -> Result<bool> {
+        let mut learned = self.reservations_in(&Prefix::Reservations)?;
+        let network = Some(&request.network.name);
+        learned.retain(|Read { value, .. }| value.learned && value.network.as_ref() == network);
+        let some = learned.len() / FORGOTTEN + 1;
+        let forgotten = self.unreserve_oldest(learned, some)?;
+        let mut txn = Txn::new();
+        for pool in request.ipam.pools() {
+            txn = self.note_freed(pool, &forgotten, txn)?;
+        }
+        self.store.commit(&txn)?;
+        Ok(!forgotten.is_empty())
+    }
+
     fn forget_learned(
         &self,
         place: &Place,
-        mut learned: Vec<Read<Reservation>>,
+        learned: Vec<Read<Reservation>>,
         count: usize,
     ) -> Result<usize> {
+        let forgotten = self.unreserve_oldest(learned, count)?;
+        let txn = self.note_freed(&place.pool, &forgotten, Txn::new())?;
+        self.store.commit(&txn)?;
+        Ok(forgotten.len())
+    }
+
+    /// Forgets up to `count` learned addresses that nobody holds, those learned longest ago first.
+    fn unreserve_oldest(
+        &self,
+        mut learned: Vec<Read<Reservation>>,
+        count: usize,
+    ) -> Result<Vec<IpAddr>> {
         learned.sort_by_key(|read| read.revision);
         let mut forgotten = Vec::new();
         for Read { value, .. } in learned {
@@ -72,9 +99,7 @@ impl Engine<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let txn = self.note_freed(&place.pool, &forgotten, Txn::new())?;
-        self.store.commit(&txn)?;
-        Ok(forgotten.len())
+        Ok(forgotten)
     }
 
     fn learned(&self, place: &Place) -> Result<Vec<Read<Reservation>>> {
