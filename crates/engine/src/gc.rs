@@ -124,8 +124,8 @@ impl Engine<'_> {
         self.unsettled(mode, &mut findings, &mut failures)?;
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
-        self.half_made(mode, &mut findings, &mut failures)?;
-        self.abandoned_networks(mode, &mut findings, &mut failures)?;
+        let networks = self.half_made(mode, &mut findings, &mut failures)?;
+        self.abandoned_networks(networks, mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
         self.damaged_records(&mut findings)?;
         all_of(failures).map(|()| findings)

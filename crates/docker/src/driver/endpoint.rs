@@ -250,11 +250,10 @@ fn is_of_subnet(
     space: &Space,
     address: &IpNet,
 ) -> Result<bool> {
-    Ok(engine.subnets()?.iter().any(|subnet| {
-        subnet.network == network.name
-            && subnet.id.space == *space
-            && subnet.id.net.contains(&address.addr())
-    }))
+    let over = engine.subnets_over(space, &model::host_net(address.addr()))?;
+    Ok(over
+        .iter()
+        .any(|subnet| subnet.network == network.name && subnet.id.net.contains(&address.addr())))
 }
 
 pub(crate) fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {

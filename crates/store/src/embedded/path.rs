@@ -5,7 +5,7 @@
 //! making; no record has one.
 
 use engine::port::{Key, Prefix};
-use model::{IfName, IpNet, OwnerName, Space, SubnetId};
+use model::{IfName, IpNet, OwnerName, SubnetId};
 
 use super::file::Kind;
 
@@ -18,10 +18,10 @@ pub(super) fn of(key: &Key) -> String {
             let (interface, layer) = (printable(&id.ifname), layer.name());
             format!("attachments/{}/{}:{interface}:{layer}", id.network, id.container)
         }
-        Key::Lease(space, address) => format!("leases/{}/{address}", space_name(space)),
+        Key::Lease(space, address) => format!("leases/{}/{address}", space.label()),
         Key::Cursor(pool) => format!("cursors/{}:{}", pool.network, pool.index),
         Key::Port(protocol, port) => format!("ports/{protocol}:{port}"),
-        Key::Reservation(space, address) => format!("reservations/{}/{address}", space_name(space)),
+        Key::Reservation(space, address) => format!("reservations/{}/{address}", space.label()),
         Key::Sticky(network, owner) => format!("sticky/{network}/{}", owner_name(owner)),
         Key::Subnet(id) => format!("subnets/{}", subnet_name(id)),
         Key::Alias(id) => format!("aliases/{id}"),
@@ -83,7 +83,7 @@ impl Scan {
             Prefix::AttachmentsOf(network) => {
                 flat(Kind::Attachment, format!("attachments/{network}"))
             }
-            Prefix::Leases(space) => flat(Kind::Lease, format!("leases/{}", space_name(space))),
+            Prefix::Leases(space) => flat(Kind::Lease, format!("leases/{}", space.label())),
             Prefix::AllLeases => nested(Kind::Lease, "leases"),
             Prefix::Ports => flat(Kind::Port, "ports".into()),
             Prefix::Reservations => nested(Kind::Reservation, "reservations"),
@@ -95,21 +95,12 @@ impl Scan {
     }
 }
 
-/// A network's name starts with a letter or digit.
-fn space_name(space: &Space) -> &str {
-    match space {
-        Space::Host => "@host",
-        Space::Global => "@global",
-        Space::Network(name) => name.as_str(),
-    }
-}
-
 /// The separators occur neither in a space's name nor in an address.
 fn subnet_name(id: &SubnetId) -> String {
     let net = |net: &IpNet| format!("{}_{}", net.addr(), net.prefix_len());
     match &id.part {
-        Some(part) => format!("{},{},{}", space_name(&id.space), net(&id.net), net(part)),
-        None => format!("{},{}", space_name(&id.space), net(&id.net)),
+        Some(part) => format!("{},{},{}", id.space.label(), net(&id.net), net(part)),
+        None => format!("{},{}", id.space.label(), net(&id.net)),
     }
 }
 
@@ -134,7 +125,7 @@ fn owner_name(owner: &OwnerName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::Layer;
+    use model::{Layer, Space};
 
     use super::*;
     use model::{AttachmentId, PoolId};
