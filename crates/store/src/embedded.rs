@@ -352,7 +352,7 @@ fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
             }
         };
         files.damaged.extend(names.odd);
-        for name in names.whole {
+        for name in names.whole.iter().filter(|name| name.starts_with(&scan.begin)) {
             let path = format!("{directory}/{name}");
             match open.read(&path) {
                 Ok(Some(bytes)) => files.whole.push((path, bytes)),

@@ -122,12 +122,10 @@ pub(crate) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<Attac
     if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
         return identity(&alias.network, at).map(Some);
     }
-    let records = engine.attachments()?;
-    let is_it = |id: &AttachmentId| {
-        id.container.as_str() == at.endpoint.as_str() && id.ifname.as_str() == INTERFACE
-    };
+    let Ok(container) = at.endpoint.as_str().parse() else { return Ok(None) };
+    let records = engine.attachments_of(&container)?;
     let mut ours = records.into_iter().filter(|record| record.runtime == Runtime::Docker);
-    Ok(ours.find(|record| is_it(&record.id)).map(|record| record.id))
+    Ok(ours.find(|record| record.id.ifname.as_str() == INTERFACE).map(|record| record.id))
 }
 
 pub(crate) fn unknown(at: &EndpointRef) -> Error {

@@ -75,6 +75,9 @@ pub enum Prefix {
     Attachments,
     /// Every [`Key::Attachment`] of one network.
     AttachmentsOf(NetworkName),
+    /// Every [`Key::Attachment`] of one container. Who has them is in their names: the others' records are
+    /// not read.
+    AttachmentsOfContainer(ContainerId),
     /// Every [`Key::Lease`] of one space.
     Leases(Space),
     /// Every [`Key::Lease`] of every space.

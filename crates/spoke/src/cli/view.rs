@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use model::{
     Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, IfName, IngressPolicy, Layer,
-    LinkKind, Network, NetworkName, Phase, Place, PortMap, Reach, Timestamp,
+    LinkKind, Network, Phase, Place, PortMap, Reach, Timestamp,
 };
 use serde::Serialize;
 
@@ -98,15 +98,11 @@ fn aliases(aliases: &[Alias]) -> Vec<AliasView> {
     aliases.iter().map(view).collect()
 }
 
-/// Those of a list in the order of networks that are of one of them.
-fn of_one<'a, T>(
-    all: &'a [T],
-    network: &NetworkName,
-    network_of: impl Fn(&T) -> &NetworkName,
-) -> &'a [T] {
-    let from = all.partition_point(|it| network_of(it) < network);
+/// Those of a list that are of one; it is in the order of what they are of.
+pub(super) fn of_one<'a, T, K: Ord>(all: &'a [T], one: &K, of: impl Fn(&T) -> &K) -> &'a [T] {
+    let from = all.partition_point(|it| of(it) < one);
     let rest = all.get(from..).unwrap_or_default();
-    let count = rest.partition_point(|it| network_of(it) == network);
+    let count = rest.partition_point(|it| of(it) == one);
     rest.get(..count).unwrap_or_default()
 }
 

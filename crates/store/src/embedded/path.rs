@@ -52,6 +52,8 @@ pub(super) struct Scan {
     pub(super) directory: String,
     /// Whether the files are in it, or in its directories.
     pub(super) nested: bool,
+    /// How the names of the files begin that are meant.
+    pub(super) begin: String,
 }
 
 impl Scan {
@@ -68,20 +70,32 @@ impl Scan {
             Prefix::Aliases,
             Prefix::Sandboxes,
         ];
-        let cursors = Self { kind: Kind::Cursor, directory: "cursors".into(), nested: false };
-        let sticky = Self { kind: Kind::Sticky, directory: "sticky".into(), nested: true };
+        let cursors = Self::flat(Kind::Cursor, "cursors".into());
+        let sticky = Self::nested(Kind::Sticky, "sticky");
         prefixes.iter().map(Self::of).chain([cursors, sticky]).collect()
     }
 
+    fn flat(kind: Kind, directory: String) -> Self {
+        Self { kind, directory, nested: false, begin: String::new() }
+    }
+
+    fn nested(kind: Kind, directory: &str) -> Self {
+        Self { nested: true, ..Self::flat(kind, directory.to_owned()) }
+    }
+
     pub(super) fn of(prefix: &Prefix) -> Self {
-        let flat = |kind, directory: String| Self { kind, directory, nested: false };
-        let nested = |kind, name: &str| Self { kind, directory: name.to_owned(), nested: true };
+        let (flat, nested) = (Self::flat, Self::nested);
         match prefix {
             Prefix::Networks => flat(Kind::Network, "networks".into()),
             Prefix::Configured => flat(Kind::Configured, "configured".into()),
             Prefix::Attachments => nested(Kind::Attachment, "attachments"),
             Prefix::AttachmentsOf(network) => {
                 flat(Kind::Attachment, format!("attachments/{network}"))
+            }
+            // No id holds the separator.
+            Prefix::AttachmentsOfContainer(container) => {
+                let begin = format!("{container}:");
+                Self { begin, ..nested(Kind::Attachment, "attachments") }
             }
             Prefix::Leases(space) => flat(Kind::Lease, format!("leases/{}", space.label())),
             Prefix::AllLeases => nested(Kind::Lease, "leases"),
