@@ -202,28 +202,26 @@ fn as_cheap_with_hundreds_of_containers() {
 #[test]
 fn as_cheap_with_a_thousand_networks() {
     let world = World::new(&Plugins::subject());
+    let mut list = everything();
+    // The first container of all makes the table.
+    pair(&container(&world, "first"), &list);
+    list["name"] = "new".into();
+    list["plugins"][0]["bridge"] = "new0".into();
+    list["plugins"][0]["ipam"]["subnet"] = "172.16.0.0/24".into();
     let mut costs = Vec::new();
-    let mut made = 0;
-    for count in [40, 1000] {
+    for (from, count) in [(0, 40), (40, 1000)] {
         world.sh(&format!(
-            "for n in $(seq {made} {}); do /opt/cni/bin/spoke network create \
+            "for n in $(seq {from} {}); do /opt/cni/bin/spoke network create \
              --subnet 10.$((n / 256)).$((n % 256)).0/28 n$n; done >/dev/null",
             count - 1
         ));
-        made = count;
-        let mut list = everything();
-        let name = format!("new{count}");
-        list["name"] = name.clone().into();
-        list["plugins"][0]["bridge"] = name.into();
-        list["plugins"][0]["ipam"]["subnet"] = format!("172.16.{}.0/24", count % 256).into();
+        let created = ["--subnet 172.17.0.0/24 given", "chosen"]
+            .map(|what| calls_of(&world, &format!("network create {what}")));
         let [add, del] = pair(&container(&world, &format!("c{count}")), &list);
-        let created =
-            [format!("--subnet 172.17.{}.0/24 given{count}", count % 256), format!("c{count}")]
-                .map(|arguments| calls_of(&world, &format!("network create {arguments}")));
-        let overlapping =
-            world.try_sh("/opt/cni/bin/spoke network create --subnet 10.0.7.0/24 not");
-        assert_eq!(overlapping.status, 4, "{overlapping:?}");
-        assert!(overlapping.stderr.contains("network n7"), "{overlapping:?}");
+        let refused = world.try_sh("/opt/cni/bin/spoke network create --subnet 10.0.7.0/24 not");
+        assert_eq!(refused.status, 4, "{refused:?}");
+        assert!(refused.stderr.contains("network n7"), "{refused:?}");
+        world.sh("/opt/cni/bin/spoke network rm given chosen new");
         costs.push(([add.len(), del.len()], created));
     }
     println!("with 40 and 1,000 networks: {costs:?}");
