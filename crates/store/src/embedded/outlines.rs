@@ -53,6 +53,15 @@ enum Found {
     Nothing,
 }
 
+/// What was read from the records themselves.
+struct Gathered {
+    bytes: Vec<u8>,
+    /// Of the records.
+    count: usize,
+    /// Whether all of it can be written.
+    fit: bool,
+}
+
 type Changes<'a> = BTreeMap<&'a Key, Option<&'a Record>>;
 
 impl Embedded {
@@ -73,41 +82,49 @@ impl Embedded {
         }
         let bytes = match found {
             Found::True(bytes) => bytes,
-            Found::Stale | Found::Nothing => self.gather()?,
+            Found::Stale => self.renew()?,
+            Found::Nothing => match self.gather()? {
+                Gathered { count, .. } if count >= LEAST => self.renew()?,
+                few => few.bytes,
+            },
         };
         outline::each(bytes.get(START..).unwrap_or_default(), tell);
         Ok(())
     }
 
-    /// Reads every record, and writes down what they say where nothing has changed meanwhile.
-    fn gather(&self) -> Result<Vec<u8>> {
-        let before = match self.durable.existing()? {
-            Some(durable) => Some(start(&durable, durable.header()?.sequence)?),
-            None => None,
+    /// Reads every record, and writes down what they say where no transaction was under way or has begun
+    /// meanwhile: a lock file may name one that has moved nothing yet, so both looks at it are taken under
+    /// the lock.
+    fn renew(&self) -> Result<Vec<u8>> {
+        let moment = |held: &Held<'_>| match (held.open(true), held.sequence(true)) {
+            (Some(durable), Some(sequence)) => start(durable, sequence).map(Some),
+            _ => Ok(None),
         };
-        let mut bytes = vec![0; START];
-        let (mut count, mut fit) = (0, true);
-        for prefix in [Prefix::Networks, Prefix::Subnets] {
-            for (key, held) in self.list(&prefix)? {
-                count += 1;
-                Outline::each_of(&key, &held.record, &mut |it| {
-                    fit &= outline::write(it, &mut bytes)
-                });
-            }
-        }
+        let before = moment(&self.lock(Reach::Read)?)?;
+        let Gathered { mut bytes, count, fit } = self.gather()?;
         if count >= LEAST && fit {
             let held = self.lock(Reach::Read)?;
-            let now = match (held.open(true), held.sequence(true)) {
-                (Some(durable), Some(sequence)) => Some(start(durable, sequence)?),
-                _ => None,
-            };
-            if let (Some(start), Some(boot), true) = (now, held.open(false), now == before) {
+            let now = moment(&held)?.filter(|now| Some(*now) == before);
+            if let (Some(start), Some(boot)) = (now, held.open(false)) {
                 bytes[..START].copy_from_slice(&start);
                 // Without it the records are read again.
                 let _ = boot.replace(&bytes);
             }
         }
         Ok(bytes)
+    }
+
+    /// What every record says, behind room for [`START`].
+    fn gather(&self) -> Result<Gathered> {
+        let mut all = Gathered { bytes: vec![0; START], count: 0, fit: true };
+        for prefix in [Prefix::Networks, Prefix::Subnets] {
+            for (key, held) in self.list(&prefix)? {
+                all.count += 1;
+                let mut write = |it: &Outline<'_>| all.fit &= outline::write(it, &mut all.bytes);
+                Outline::each_of(&key, &held.record, &mut write);
+            }
+        }
+        Ok(all)
     }
 
     /// What there is, if it is of this moment; no more of it than `most` bytes where that is given.
