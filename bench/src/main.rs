@@ -13,6 +13,7 @@ mod crowd;
 mod docker;
 mod execute;
 mod floor;
+mod growth;
 mod json;
 mod kurma;
 mod machine;
@@ -75,7 +76,7 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 7] = [
+    let sections: [Section; 8] = [
         counts::run,
         pairs::run,
         addresses::run,
@@ -83,6 +84,7 @@ fn bench(args: &Args) -> Result<()> {
         crowd::run,
         together::run,
         controller::run,
+        growth::run,
     ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {

@@ -7,7 +7,7 @@ use crate::pairs::{
 };
 use crate::stats::{Book, Count, Measure, Rate, Summary, cpu, quotient, wall};
 use crate::together::{CHAIN, OUR_CHAIN};
-use crate::{addresses, crowd, parts, ports};
+use crate::{addresses, crowd, growth, parts, ports};
 
 /// A target and what was measured.
 #[derive(Debug)]
@@ -199,6 +199,13 @@ impl Judge<'_> {
             let measured = of(10_000).zip(of(1)).map(|(many, one)| over(many, one.median));
             let what = format!("a published port with 10,000 / with 1 present: {verb} cpu");
             verdicts.push(at_most(what, 1.2, measured));
+        }
+        for (verb, bound) in growth::BOUNDS {
+            let of = |level| self.book.find(&growth::name(level), OURS, verb)?.summary(cpu);
+            let (many, few) = (of(growth::MANY), of(growth::FEW));
+            let measured = many.zip(few).map(|(many, few)| over(many, few.median));
+            let what = format!("{} / {}: {verb} cpu", growth::name(growth::MANY), growth::FEW);
+            verdicts.push(at_most(what, bound, measured));
         }
         for who in [OURS, addresses::INHERITED] {
             let (many, few) = (addresses::name(30_000), addresses::name(10));

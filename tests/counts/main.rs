@@ -197,6 +197,49 @@ fn as_cheap_with_hundreds_of_containers() {
     assert_as_cheap(costs[0], costs[1]);
 }
 
+/// What others have declared is not read, whether a container comes to a network that is new to this host or
+/// another network is declared.
+#[test]
+fn as_cheap_with_a_thousand_networks() {
+    let world = World::new(&Plugins::subject());
+    let mut list = everything();
+    // The first container of all makes the table.
+    pair(&container(&world, "first"), &list);
+    list["name"] = "new".into();
+    list["plugins"][0]["bridge"] = "new0".into();
+    list["plugins"][0]["ipam"]["subnet"] = "172.16.0.0/24".into();
+    let mut costs = Vec::new();
+    for (from, count) in [(0, 40), (40, 1000)] {
+        world.sh(&format!(
+            "for n in $(seq {from} {}); do /opt/cni/bin/spoke network create \
+             --subnet 10.$((n / 256)).$((n % 256)).0/28 n$n; done >/dev/null",
+            count - 1
+        ));
+        let created = ["--subnet 172.17.0.0/24 given", "chosen"]
+            .map(|what| calls_of(&world, &format!("network create {what}")));
+        let [add, del] = pair(&container(&world, &format!("c{count}")), &list);
+        let refused = world.try_sh("/opt/cni/bin/spoke network create --subnet 10.0.7.0/24 not");
+        assert_eq!(refused.status, 4, "{refused:?}");
+        assert!(refused.stderr.contains("network n7"), "{refused:?}");
+        world.sh("/opt/cni/bin/spoke network rm given chosen new");
+        costs.push(([add.len(), del.len()], created));
+    }
+    println!("with 40 and 1,000 networks: {costs:?}");
+    let (few, many) = (&costs[0], &costs[1]);
+    assert_as_cheap(few.0, many.0);
+    for (few, many) in few.1.iter().zip(&many.1) {
+        assert!(few.abs_diff(*many) <= 8, "network create: {few} {many}");
+    }
+}
+
+/// How many system calls a command makes.
+fn calls_of(world: &World, command: &str) -> usize {
+    let script = format!(
+        "strace -f -qq -o /world/calls /opt/cni/bin/spoke {command} >/dev/null; wc -l </world/calls"
+    );
+    world.sh(&script).trim().parse().expect("a number")
+}
+
 /// A few calls more or less are the kernel's: how it cuts what it has to say into datagrams, and
 /// how many notifications DEL hears before its own.
 fn assert_as_cheap(few: [usize; 2], many: [usize; 2]) {

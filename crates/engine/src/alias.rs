@@ -194,17 +194,17 @@ impl Engine<'_> {
     /// only to be shared, are the configuration's again.
     pub(crate) fn abandoned_networks(
         &self,
+        networks: Vec<Read<Box<Network>>>,
         mode: Mode,
         findings: &mut Vec<Finding>,
         failures: &mut Vec<Error>,
     ) -> Result<()> {
         let (aliases, subnets) = (self.aliases()?, self.subnets()?);
-        for read in self.networks_in(&Prefix::Networks)? {
+        let known = aliases.iter().map(|alias| &alias.network);
+        let known: BTreeSet<_> = known.chain(subnets.iter().map(|it| &it.network)).collect();
+        for read in networks {
             let name = &read.value.name;
-            if read.value.runtime == Runtime::Spoke
-                || aliases.iter().any(|alias| alias.network == *name)
-                || subnets.iter().any(|subnet| subnet.network == *name)
-            {
+            if read.value.runtime == Runtime::Spoke || known.contains(name) {
                 continue;
             }
             let key = Key::Network(name.clone());

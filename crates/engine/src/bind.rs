@@ -1,12 +1,12 @@
 //! Addresses that were requested by themselves, and the attachments that use them. An attachment
 //! neither gets nor frees them: it is written into the lease that it uses it.
 
-use model::{Attachment, AttachmentId, Holder, Lease, Result, Subnet, SubnetId, Tenant};
+use model::{Attachment, AttachmentId, Holder, Lease, Result, Subnet, SubnetId, Tenant, host_net};
 
 use crate::Engine;
 use crate::attach::held;
 use crate::book::unchanged;
-use crate::port::{Key, Prefix, Record, Txn};
+use crate::port::{Key, Record, Txn};
 
 impl Engine<'_> {
     /// Adds to the transaction that the attachment uses its leases. One that is not held is taken
@@ -72,9 +72,8 @@ impl Engine<'_> {
     fn origin(&self, lease: &Lease, attachment: &Attachment) -> Result<SubnetId> {
         let whole = SubnetId { space: lease.space.clone(), net: lease.address.trunc(), part: None };
         let address = lease.address.addr();
-        let handed_out = self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value);
-        let containing =
-            handed_out.filter(|of| of.id.space == whole.space && of.id.net.contains(&address));
+        let over = self.subnets_over(&whole.space, &host_net(address))?.into_iter();
+        let containing = over.filter(|of| of.id.net.contains(&address));
         let origin = containing.max_by_key(|Subnet { id, network, .. }| {
             let is_in_part = id.part.is_none_or(|part| part.contains(&address));
             (*network == attachment.id.network, id.net == whole.net, is_in_part)

@@ -12,7 +12,7 @@ use model::{
 
 use crate::book::{Read, unchanged};
 use crate::gc::all_of;
-use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
+use crate::port::{Key, Outcome, Presence, Record, Txn};
 use crate::{Engine, Request};
 
 /// How long a detach waits for another process that works on the same record, in all. That takes
@@ -84,12 +84,9 @@ impl Engine<'_> {
     /// Whether the container has this interface from another network: then it is not for us to
     /// remove by its name.
     fn is_elsewhere(&self, request: &Request) -> bool {
-        let records = self.records(&Prefix::Attachments).unwrap_or_default();
-        records.iter().any(|read| {
-            let id = &read.value.id;
-            id.container == request.container
-                && id.ifname == request.ifname
-                && id.network != request.network.name
+        let records = self.attachments_of(&request.container).unwrap_or_default();
+        records.iter().any(|record| {
+            record.id.ifname == request.ifname && record.id.network != request.network.name
         })
     }
 
@@ -275,6 +272,16 @@ impl Engine<'_> {
     /// no more. What this process has not finished it does not work on either, for it is the
     /// caller's turn.
     pub(crate) fn is_gone(&self, attachment: &Attachment) -> bool {
+        self.is_gone_as(attachment, self.presence_if_attached(attachment))
+    }
+
+    /// What the kernel says of one that is complete.
+    pub(crate) fn presence_if_attached(&self, attachment: &Attachment) -> Option<Presence> {
+        matches!(attachment.phase, Phase::Attached(_)).then(|| self.presence(attachment))
+    }
+
+    /// The same for whoever has asked the kernel already.
+    pub(crate) fn is_gone_as(&self, attachment: &Attachment, presence: Option<Presence>) -> bool {
         let others = Others::of(&attachment.phase, &self.host.me());
         let at_work = [others.attacher, others.detacher].into_iter().flatten();
         match &attachment.phase {
@@ -283,10 +290,10 @@ impl Engine<'_> {
             }
             // Only its runtime knows.
             Phase::Reserved => false,
-            Phase::Attached(_) => match self.presence(attachment) {
-                Presence::Gone => true,
-                Presence::Alive => false,
-                Presence::Doubtful => self.is_ended(attachment),
+            Phase::Attached(_) => match presence {
+                Some(Presence::Gone) => true,
+                Some(Presence::Alive) | None => false,
+                Some(Presence::Doubtful) => self.is_ended(attachment),
             },
         }
     }

@@ -124,8 +124,8 @@ impl Engine<'_> {
         self.unsettled(mode, &mut findings, &mut failures)?;
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
-        self.half_made(mode, &mut findings, &mut failures)?;
-        self.abandoned_networks(mode, &mut findings, &mut failures)?;
+        let networks = self.half_made(mode, &mut findings, &mut failures)?;
+        self.abandoned_networks(networks, mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
         self.damaged_records(&mut findings)?;
         all_of(failures).map(|()| findings)
@@ -135,7 +135,8 @@ impl Engine<'_> {
     /// if it is only in doubt.
     fn judge(&self, attachment: &Attachment) -> Option<(Finding, Option<Timestamp>)> {
         let id = attachment.id.clone();
-        if self.is_gone(attachment) {
+        let presence = self.presence_if_attached(attachment);
+        if self.is_gone_as(attachment, presence) {
             let what = match is_rewindable(attachment) {
                 true => Garbage::Unfinished(id),
                 false => Garbage::Attachment(id),
@@ -143,7 +144,7 @@ impl Engine<'_> {
             return Some((Finding { what, remedy: Remedy::Free }, None));
         }
         let doubtful = Finding { what: Garbage::Doubtful(id), remedy: Remedy::Quarantine };
-        self.is_doubtful(attachment).then(|| (doubtful, Some(self.host.now())))
+        (presence == Some(Presence::Doubtful)).then(|| (doubtful, Some(self.host.now())))
     }
 
     fn mend(&self, read: Read<Box<Attachment>>, since: Option<Timestamp>) -> Result<()> {
@@ -217,11 +218,6 @@ impl Engine<'_> {
             findings.push(Finding { what, remedy: Remedy::Quarantine });
         }
         Ok(())
-    }
-
-    fn is_doubtful(&self, attachment: &Attachment) -> bool {
-        matches!(attachment.phase, Phase::Attached(_))
-            && self.presence(attachment) == Presence::Doubtful
     }
 
     /// Marks the addresses, so that whoever looks sees why they are not handed out; or takes the

@@ -21,6 +21,7 @@ mod free;
 mod gc;
 mod heal;
 mod label;
+mod neighbours;
 mod network;
 mod overlap;
 mod owner;

@@ -1,6 +1,6 @@
 //! Networks: declared by a command, or described by a runtime's configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Result, Stage};
 
@@ -45,15 +45,13 @@ impl Engine<'_> {
 
     /// Every network that is declared, or that a configuration described on this boot.
     pub fn networks(&self) -> Result<Vec<Network>> {
-        let mut networks: Vec<Network> =
-            self.networks_in(&Prefix::Networks)?.into_iter().map(|read| *read.value).collect();
-        for read in self.networks_in(&Prefix::Configured)? {
-            if networks.iter().all(|network| network.name != read.value.name) {
-                networks.push(*read.value);
+        let mut networks = BTreeMap::new();
+        for prefix in [Prefix::Configured, Prefix::Networks] {
+            for read in self.networks_in(&prefix)? {
+                networks.insert(read.value.name.clone(), *read.value);
             }
         }
-        networks.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(networks)
+        Ok(networks.into_values().collect())
     }
 
     /// The network of this name, or that which a runtime calls so.
@@ -71,7 +69,8 @@ impl Engine<'_> {
         }
     }
 
-    fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
+    /// The network of this name, if there is one: a declared one rather than a configuration's.
+    pub fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
         for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
             if let Some(read) = self.network_under(&key)? {
                 return Ok(Some(*read.value));

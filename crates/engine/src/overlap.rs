@@ -1,61 +1,84 @@
 //! Subnets that two networks cannot have at once.
 
-use model::{Error, IfName, Network, Range, Result, Space, Stage};
+use model::{Error, IfName, Network, Range, Result, Space, Stage, Subnet, overlap};
 
 use crate::Engine;
-use crate::port::Prefix;
+use crate::book::Read;
+use crate::neighbours::Neighbours;
+use crate::port::{Outline, Prefix};
 
 impl Engine<'_> {
     pub(crate) fn overlapping(&self, network: &Network) -> Result<Option<Error>> {
-        for other in self.networks()?.into_iter().filter(|other| other.name != network.name) {
-            if other.stage == Stage::Template || !self.is_in_use(&other)? {
-                continue;
-            }
-            if let Some(clash) = clash(network, &other) {
-                return Ok(Some(clash));
+        let near = self.near(network)?;
+        let mut others: Vec<Network> = near.networks.into_iter().map(|read| *read.value).collect();
+        for read in self.networks_in(&Prefix::Configured)? {
+            // A network that a configuration once described, and that nobody is on, holds no subnet.
+            if clash(network, &read.value).is_some()
+                && !self.is_declared(&read.value.name)?
+                && self.has_members(&read.value.name)?
+            {
+                others.push(*read.value);
             }
         }
-        self.handed_out(network)
+        others.sort_by(|one, other| one.name.cmp(&other.name));
+        let others = others.iter().filter(|other| other.name != network.name);
+        let clash = { others }.find_map(|other| clash(network, other));
+        clash.map_or_else(|| handed_out(network, &near.subnets), |clash| Ok(Some(clash)))
     }
 
     /// A configuration may share a subnet with another, as it could with the reference plugins, but
     /// not take that of a network which somebody made, unless both are on one bridge.
     pub(crate) fn refuse_taken(&self, network: &Network) -> Result<()> {
-        let declared = self.networks_in(&Prefix::Networks)?.into_iter().map(|read| read.value);
-        let others: Vec<_> = declared.filter(|other| other.name != network.name).collect();
+        let Neighbours { networks, subnets } = self.near(network)?;
+        let others = networks.into_iter().map(|read| read.value);
+        let others: Vec<_> = others.filter(|other| other.name != network.name).collect();
         let own = bridge(network);
         if own.is_some() && others.iter().any(|other| bridge(other) == own) {
             return Ok(());
         }
         match others.iter().find_map(|other| clash(network, other)) {
             Some(clash) => Err(clash),
-            None => self.handed_out(network)?.map_or(Ok(()), Err),
+            None => handed_out(network, &subnets)?.map_or(Ok(()), Err),
         }
     }
 
-    /// Subnets that were handed out for networks that are yet to be made are not free either.
-    fn handed_out(&self, network: &Network) -> Result<Option<Error>> {
-        let others = self.subnets()?.into_iter().filter(|other| other.network != network.name);
+    /// What the book has declared or handed out that may overlap the network, or is on its bridge.
+    fn near(&self, network: &Network) -> Result<Neighbours> {
         let ours = spans(network);
-        for other in others {
-            let span = other.id.part.unwrap_or(other.id.net);
-            let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
-            let ours = ours.iter().filter(|(space, _)| *space == other.id.space);
-            if let Some((_, ours)) = ours.into_iter().find(|(_, our)| our.overlaps(&theirs)) {
-                return Ok(Some(Error::conflict(format!(
-                    "subnet {} overlaps {}, which was handed to {} for network {}",
-                    ours.subnet, other.id, other.runtime, other.network
-                ))));
+        let own = bridge(network).map(IfName::as_str);
+        let meets = |label: &str, net: &model::IpNet| {
+            let mut ours = ours.iter().filter(|(space, _)| space.label() == label);
+            ours.any(|(_, our)| overlap(&our.subnet.trunc(), net))
+        };
+        self.neighbours(|outline| match *outline {
+            Outline::Bridge { bridge, .. } => own == Some(bridge),
+            Outline::Net { space, net, .. } | Outline::Subnet { space, net, .. } => {
+                meets(space, &net)
             }
-        }
-        Ok(None)
+        })
     }
 
-    /// A network that a configuration once described, and that nobody is on, holds no subnet.
-    fn is_in_use(&self, network: &Network) -> Result<bool> {
-        let members = Prefix::AttachmentsOf(network.name.clone());
-        Ok(self.declared(&network.name)?.is_some() || !self.records(&members)?.is_empty())
+    fn has_members(&self, name: &model::NetworkName) -> Result<bool> {
+        Ok(!self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty())
     }
+}
+
+/// Subnets that were handed out for networks that are yet to be made are not free either.
+fn handed_out(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
+    let others = subnets.iter().map(|read| &read.value);
+    let ours = spans(network);
+    for other in others.filter(|other| other.network != network.name) {
+        let span = other.id.part.unwrap_or(other.id.net);
+        let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
+        let ours = ours.iter().filter(|(space, _)| *space == other.id.space);
+        if let Some((_, ours)) = ours.into_iter().find(|(_, our)| our.overlaps(&theirs)) {
+            return Ok(Some(Error::conflict(format!(
+                "subnet {} overlaps {}, which was handed to {} for network {}",
+                ours.subnet, other.id, other.runtime, other.network
+            ))));
+        }
+    }
+    Ok(None)
 }
 
 /// Which addresses are the network's, and where: those that it leases, and those that somebody else

@@ -4,6 +4,7 @@ mod cloud;
 mod driver;
 mod host;
 mod ipam;
+mod outline;
 mod store;
 
 pub use cloud::{
@@ -13,4 +14,5 @@ pub use cloud::{
 pub use driver::{Driver, Presence, Stray};
 pub use host::{Host, Occupied, Turn};
 pub use ipam::{Granted, Ipam, Offer};
+pub use outline::Outline;
 pub use store::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

@@ -17,11 +17,12 @@ impl Engine<'_> {
         if request.layer != Layer::Link {
             return Ok(None);
         }
-        let records = self.records(&Prefix::Attachments)?.into_iter();
+        let container = request.container.clone();
+        let records = self.records(&Prefix::AttachmentsOfContainer(container))?.into_iter();
         let mut alike = records.filter(|read| {
             let (record, id) = (&read.value, &read.value.id);
             record.layer == Layer::Link
-                && (&id.container, &id.ifname) == (&request.container, &request.ifname)
+                && id.ifname == request.ifname
                 && id.network != request.network.name
                 && record.alias.is_none()
                 && record.origin.is_none()

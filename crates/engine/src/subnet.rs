@@ -123,11 +123,13 @@ impl Engine<'_> {
         let kept = kept.map(|Read { value, .. }| (value.space, value.address));
         let held = self.holders_in(&Prefix::AllLeases)?.into_iter();
         let held = held.map(|Read { value, .. }| (value.lease.space, value.lease.address.addr()));
-        let used: Vec<(Space, IpAddr)> = kept.chain(held).collect();
+        let used: BTreeSet<(Space, IpAddr)> = kept.chain(held).collect();
         let aliases = self.aliases()?;
+        let made: BTreeSet<_> = aliases.iter().map(|alias| &alias.network).collect();
         idle.retain(|Subnet { id, network, .. }| {
-            !used.iter().any(|(space, address)| *space == id.space && id.net.contains(address))
-                && !aliases.iter().any(|alias| alias.network == *network)
+            let first = (id.space.clone(), id.net.network());
+            let last = (id.space.clone(), id.net.broadcast());
+            used.range(first..=last).next().is_none() && !made.contains(network)
         });
         Ok(idle.into_iter().map(|subnet| subnet.id).collect())
     }

@@ -109,10 +109,10 @@ impl Engine<'_> {
         let Some(container) = requests.first().map(|request| &request.container) else {
             return Ok(Vec::new());
         };
-        let mut made = self.records(&Prefix::Attachments)?;
+        let mut made = self.records(&Prefix::AttachmentsOfContainer(container.clone()))?;
         made.retain(|read| {
             let of_call = read.value.origin.as_ref().is_some_and(|its| its.is_same_call(origin));
-            read.value.layer == Layer::Link && read.value.id.container == *container && of_call
+            read.value.layer == Layer::Link && of_call
         });
         Ok(made)
     }

@@ -153,17 +153,16 @@ impl Engine<'_> {
         self.untell(read, is_created, first)
     }
 
-    /// Networks that a dead process left half made or half taken down.
+    /// Networks that a dead process left half made or half taken down; returns the others.
     pub(crate) fn half_made(
         &self,
         mode: Mode,
         findings: &mut Vec<Finding>,
         failures: &mut Vec<Error>,
-    ) -> Result<()> {
-        for read in self.networks_in(&Prefix::Networks)? {
-            if !self.is_left(&read.value) {
-                continue;
-            }
+    ) -> Result<Vec<Read<Box<Network>>>> {
+        let networks = self.networks_in(&Prefix::Networks)?.into_iter();
+        let (left, whole): (Vec<_>, Vec<_>) = networks.partition(|read| self.is_left(&read.value));
+        for read in left {
             let what = Garbage::Network(read.value.name.clone());
             if mode == Mode::Mend {
                 match self.take_down(read) {
@@ -174,7 +173,7 @@ impl Engine<'_> {
             }
             findings.push(Finding { what, remedy: Remedy::Free });
         }
-        Ok(())
+        Ok(whole)
     }
 
     fn is_left(&self, network: &Network) -> bool {

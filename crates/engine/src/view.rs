@@ -18,6 +18,12 @@ impl Engine<'_> {
         Ok(self.records(&Prefix::Attachments)?.into_iter().map(|read| *read.value).collect())
     }
 
+    /// Every record of every attachment of a container, whoever made it.
+    pub fn attachments_of(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
+        let records = self.records(&Prefix::AttachmentsOfContainer(container.clone()))?;
+        Ok(records.into_iter().map(|read| *read.value).collect())
+    }
+
     /// The attachments of a container that Spoke itself connects to networks, whatever phase they are in.
     pub fn connected(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
         self.roster_of(container)?.map_or(Ok(Vec::new()), |read| self.members_of(&read.value))

@@ -90,9 +90,9 @@ impl Identity {
         mark.split_once('/').is_some_and(|(digits, rest)| is_digits(digits) && rest == READY)
     }
 
-    /// Whether `mark` is this identity's, in whichever layer.
-    pub fn made(&self, mark: &str) -> bool {
-        mark.split_once('/').is_some_and(|(identity, _)| identity == self.hex(32))
+    /// What its marks begin with, before a slash, in whichever layer.
+    pub fn digits(&self) -> String {
+        self.hex(32)
     }
 
     /// The hardware address of the container's interface, where none is asked for and there is no
@@ -104,6 +104,12 @@ impl Identity {
     /// The hardware address of the host's end.
     pub fn host_mac(&self) -> Mac {
         short(&self.digest[24..])
+    }
+
+    /// Whether `mark` is this identity's, in whichever layer.
+    #[cfg(test)]
+    pub(crate) fn made(&self, mark: &str) -> bool {
+        mark.split_once('/').is_some_and(|(identity, _)| identity == self.digits())
     }
 
     fn hex(&self, digits: usize) -> String {

@@ -30,10 +30,10 @@ impl Made {
             .flatten()
             .collect();
         let links: BTreeSet<&IfName> = self.links.iter().map(|link| &link.name).collect();
-        let is_marked = |link: &Link| {
-            let alias = link.alias.as_deref();
-            alias.is_some_and(|alias| known.iter().any(|identity| identity.made(alias)))
-        };
+        let known: BTreeSet<String> = known.iter().map(Identity::digits).collect();
+        let is_known =
+            |mark: &str| mark.split_once('/').is_some_and(|(its, _)| known.contains(its));
+        let is_marked = |link: &Link| link.alias.as_deref().is_some_and(is_known);
         let unknown =
             self.links.iter().filter(|link| !names.contains(&link.name) && !is_marked(link));
         let host_ends = unknown.filter(|link| !self.goes_with_another(link));
@@ -44,7 +44,7 @@ impl Made {
                 (Stray::Link(link.name.clone()), presence)
             })
             .collect();
-        for mark in self.marks.iter().filter(|mark| !known.iter().any(|id| id.made(mark))) {
+        for mark in self.marks.iter().filter(|mark| !is_known(mark)) {
             strays.push((Stray::Elements(mark.clone()), presence_of(mark, &links)));
         }
         strays

@@ -106,6 +106,25 @@ pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }
 
+/// Which of `nets` overlap: each pair once, as their places, in the order of these. It costs what sorting
+/// them does, and the pairs.
+pub fn overlapping_pairs(nets: &[IpNet]) -> Vec<(usize, usize)> {
+    let mut places: Vec<usize> = (0..nets.len()).collect();
+    places.sort_by_key(|place| (nets[*place].network(), nets[*place].prefix_len()));
+    let mut pairs = Vec::new();
+    // Two subnets overlap only where one contains the other: those that contain the current one.
+    let mut around: Vec<usize> = Vec::new();
+    for place in places {
+        while around.last().is_some_and(|last| !overlap(&nets[*last], &nets[place])) {
+            around.pop();
+        }
+        pairs.extend(around.iter().map(|other| (place.min(*other), place.max(*other))));
+        around.push(place);
+    }
+    pairs.sort_unstable();
+    pairs
+}
+
 /// The first address of a subnet after its network address: the gateway where none is named.
 pub fn first_host(net: &IpNet) -> Option<IpAddr> {
     next_address(net.network())
@@ -118,6 +137,8 @@ pub fn host_net(address: IpAddr) -> IpNet {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -154,5 +175,23 @@ mod tests {
     #[test]
     fn local_addresses_are_unicast() {
         assert_eq!(Mac::local([0xff; 6]).octets()[0] & 0x03, 0x02);
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_those_of_all_that_are_compared(
+            nets in prop::collection::vec((any::<bool>(), 0u8..8, 0u8..=8), 0..30),
+        ) {
+            let nets: Vec<IpNet> = nets
+                .iter()
+                .map(|(is_v4, last, length)| match is_v4 {
+                    true => IpNet::new(IpAddr::from([10, 0, 0, *last]), 24 + length).unwrap(),
+                    false => IpNet::new(IpAddr::from([u16::from(*last); 8]), 120 + length).unwrap(),
+                })
+                .collect();
+            let all = (0..nets.len()).flat_map(|one| (one + 1..nets.len()).map(move |it| (one, it)));
+            let overlapping = all.filter(|(one, other)| overlap(&nets[*one], &nets[*other]));
+            prop_assert_eq!(overlapping_pairs(&nets), overlapping.collect::<Vec<_>>());
+        }
     }
 }

@@ -19,7 +19,9 @@ mod port;
 mod roster;
 pub mod text;
 
-pub use address::{Mac, first_host, host_net, hosts_of, next_address, overlap, previous_address};
+pub use address::{
+    Mac, first_host, host_net, hosts_of, next_address, overlap, overlapping_pairs, previous_address,
+};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Handoff, Layer, Lead, Origin, Phase, Process, Runtime,

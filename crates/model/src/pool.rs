@@ -32,6 +32,26 @@ pub enum Space {
     Network(NetworkName),
 }
 
+impl Space {
+    /// A name that no other space has: a network's begins with a letter or digit.
+    pub fn label(&self) -> &str {
+        match self {
+            Space::Host => "@host",
+            Space::Global => "@global",
+            Space::Network(name) => name.as_str(),
+        }
+    }
+
+    /// The space of this label. Fails with `Invalid` where it is none.
+    pub fn of_label(label: &str) -> Result<Self> {
+        Ok(match label {
+            "@host" => Space::Host,
+            "@global" => Space::Global,
+            name => Space::Network(name.parse()?),
+        })
+    }
+}
+
 /// A pool's name in the book: its network, and its place among the network's pools.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PoolId {

@@ -111,8 +111,7 @@ fn subnets_of(network: &Network) -> Value {
 /// A network of somebody else's is joined by asking for it, and not by accident. One that Podman
 /// had under this name, and that nobody is on, is forgotten.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
-    let networks = context.engine.networks()?;
-    let Some(known) = networks.iter().find(|known| known.name == *name) else { return Ok(()) };
+    let Some(known) = context.engine.named(name)? else { return Ok(()) };
     if known.runtime == Runtime::Podman && context.engine.declared(name)?.is_none() {
         return Ok(());
     }
@@ -127,12 +126,7 @@ fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> 
     let Some(bridge) = network.wiring.link.as_ref().and_then(|link| link.kind.bridge()) else {
         return Ok(());
     };
-    let others = context.engine.networks()?;
-    let has_it = |other: &&Network| {
-        let theirs = other.wiring.link.as_ref().and_then(|link| link.kind.bridge());
-        other.name != network.name && theirs.is_some_and(|theirs| theirs.name == bridge.name)
-    };
-    match others.iter().find(has_it) {
+    match context.engine.on_bridge(&bridge.name, &network.name)? {
         None => Ok(()),
         Some(other) => Err(Error::conflict(format!(
             "-o bridge={}: network {} has this bridge; -o network={} joins it",

@@ -1,5 +1,7 @@
 //! Networks that Podman has removed: it tells nobody.
 
+use std::collections::BTreeSet;
+
 use engine::{Engine, Mode};
 use model::{Error, Kind, NetworkName, Result, Runtime};
 
@@ -10,12 +12,13 @@ use crate::Declared;
 /// `known` are those that it knows. Returns those that are gone, or would be.
 pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<Vec<NetworkName>> {
     let attachments = engine.attachments()?;
+    let peopled: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
+    let known: BTreeSet<&NetworkName> = known.iter().map(|known| &known.name).collect();
     let mut gone = Vec::new();
     for network in engine.networks()? {
         let name = &network.name;
-        let is_unknown = known.iter().all(|known| known.name != *name);
-        let is_empty = attachments.iter().all(|attachment| attachment.id.network != *name);
-        if network.runtime != Runtime::Podman || !is_unknown || !is_empty {
+        let is_known = known.contains(name) || peopled.contains(name);
+        if network.runtime != Runtime::Podman || is_known {
             continue;
         }
         if engine.declared(name)?.is_some() {

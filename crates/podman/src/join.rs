@@ -18,11 +18,11 @@ pub(crate) fn network(
 
 /// Which network a container is on by this interface, whatever is called so by now.
 pub(crate) fn left(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkName>> {
-    let mut records = context.engine.attachments()?.into_iter();
+    let mut records = context.engine.attachments_of(&exec.container_id)?.into_iter();
     let record = records.find(|record| {
         record.layer == Layer::Link
             && record.runtime == Runtime::Podman
-            && (&record.id.container, &record.id.ifname) == (&exec.container_id, exec.ifname())
+            && record.id.ifname == *exec.ifname()
     });
     Ok(record.map(|record| record.id.network))
 }

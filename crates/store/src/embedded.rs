@@ -15,6 +15,8 @@
 mod file;
 mod half;
 mod header;
+mod outline;
+mod outlines;
 mod own;
 mod path;
 mod transaction;
@@ -24,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use engine::port::{Damaged, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::port::{Damaged, Key, Outcome, Outline, Prefix, Record, Store, Txn, Versioned};
 use model::{Error, Result};
 
 use self::file::Kind;
@@ -271,6 +273,10 @@ impl Store for Embedded {
         Ok(self.sift(&Scan::of(prefix))?.1)
     }
 
+    fn outline(&self, tell: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+        self.tell_outlines(tell)
+    }
+
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
         let mut held = self.lock(Reach::of(txn))?;
         let before = held.sequence_of_boot();
@@ -288,8 +294,11 @@ impl Store for Embedded {
         let changes: BTreeMap<&Key, Option<&Record>> =
             txn.changes.iter().map(|(key, change)| (key, change.as_ref())).collect();
         if !changes.is_empty() {
+            let outlines = self.known_outlines(&held, &changes);
             let steps = held.prepare(&changes, revision)?;
             held.happen(&steps, revision)?;
+            // It has happened, whatever becomes of what can be made of it again.
+            let _ = self.follow(&held, outlines, &changes, revision);
             let mut of_boot = changes.into_iter().filter(|(key, _)| !key.is_durable()).peekable();
             if of_boot.peek().is_some() {
                 self.own.changed(before, revision, of_boot);
@@ -343,7 +352,7 @@ fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
             }
         };
         files.damaged.extend(names.odd);
-        for name in names.whole {
+        for name in names.whole.iter().filter(|name| name.starts_with(&scan.begin)) {
             let path = format!("{directory}/{name}");
             match open.read(&path) {
                 Ok(Some(bytes)) => files.whole.push((path, bytes)),

@@ -88,6 +88,7 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Aliases, Key::Alias(_))
         | (Prefix::Sandboxes, Key::Sandbox(_)) => true,
         (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
+        (Prefix::AttachmentsOfContainer(wanted), Key::Attachment(id, _)) => id.container == *wanted,
         (Prefix::Leases(wanted), Key::Lease(space, _)) => space == wanted,
         (Prefix::StickyOf(wanted), Key::Sticky(network, _)) => network == wanted,
         _ => false,

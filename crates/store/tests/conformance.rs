@@ -295,6 +295,7 @@ fn every_prefix() -> Vec<Prefix> {
         Prefix::Configured,
         Prefix::Attachments,
         Prefix::AttachmentsOf("podman".parse().unwrap()),
+        Prefix::AttachmentsOfContainer("c1".parse().unwrap()),
         Prefix::Leases(Space::Host),
         Prefix::Leases(Space::Network("host".parse().unwrap())),
         Prefix::AllLeases,

@@ -4,12 +4,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::*;
-use engine::port::{Expect, Key, Outcome, Prefix, Record, Store, Txn};
+use engine::port::{Expect, Key, Outcome, Outline, Prefix, Record, Store, Txn};
 
 const DIRECTORY: &str = "STORE_TEST_DIRECTORY";
 const TASK: &str = "STORE_TEST_TASK";
@@ -29,6 +29,8 @@ fn child() {
         "mixed" => assert_done(&store, mixed()),
         "later" => assert_done(&store, later()),
         "single" => assert_done(&store, single()),
+        "declare" => assert_done(&store, declare(MANY)),
+        "many" => declare_many(&store),
         other => panic!("no task {other}"),
     }
 }
@@ -303,4 +305,92 @@ fn killed_while_finishing_for_another() {
         }
     }
     assert!(unfinished > 5, "only {unfinished} times there was something left to finish");
+}
+
+/// So many networks that their outlines are kept.
+const MANY: u32 = 40;
+
+fn declare(number: u32) -> Txn {
+    let [_, _, high, low] = number.to_be_bytes();
+    let id = subnet_id(model::Space::Host, &format!("10.{high}.{low}.0/24"), None);
+    let name = format!("n{number}");
+    Txn::new()
+        .put(Key::Network(name.parse().unwrap()), network(&name))
+        .put(Key::Subnet(id.clone()), subnet(&id, 1))
+}
+
+fn outlines(store: &dyn Store) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut tell = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
+    store.outline(&mut tell).unwrap();
+    all
+}
+
+/// As the records say it.
+fn derived(store: &dyn Store) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for (key, held) in store.list(&Prefix::Subnets).unwrap() {
+        let mut tell = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
+        Outline::each_of(&key, &held.record, &mut tell);
+    }
+    all
+}
+
+/// Whoever is killed leaves outlines that are true, or known not to be.
+#[test]
+fn killed_while_the_outlines_follow() {
+    let first = tempfile::tempdir().unwrap();
+    let store = embedded(first.path(), BOOT);
+    (0..MANY).for_each(|number| assert_done(&store, declare(number)));
+    let start = |directory: &Path| {
+        let halves = ["run", "state"].map(|half| first.path().join(half));
+        assert!(
+            Command::new("cp").arg("-a").args(halves).arg(directory).status().unwrap().success()
+        );
+        assert_eq!(outlines(&embedded(directory, BOOT)).len(), MANY as usize);
+        assert!(directory.join("run").join(BOOT).join("outlines").exists());
+    };
+    let mut declared = 0;
+    for (name, count) in system_calls("declare", start) {
+        for nth in 1..=count {
+            let directory = tempfile::tempdir().unwrap();
+            start(directory.path());
+            let inject = format!("inject={name}:signal=SIGKILL:when={nth}");
+            run_traced(directory.path(), "declare", &["-e", &inject], "/dev/null");
+            let store = embedded(directory.path(), BOOT);
+            let found = outlines(&store);
+            assert_eq!(found, derived(&store), "killed at {name} {nth}");
+            declared += usize::from(found.len() > MANY as usize);
+            assert_done(&store, declare(MANY + 1));
+            assert_eq!(outlines(&store), derived(&store), "killed at {name} {nth}, then a commit");
+        }
+    }
+    assert!(declared > 1, "never complete");
+}
+
+/// Each finds what it declared, and all that it has found before.
+fn declare_many(store: &dyn Store) {
+    let first = std::process::id() % 200 * 256;
+    let mut known = BTreeSet::new();
+    for number in first..first + 30 {
+        assert_done(store, declare(number));
+        let now = outlines(store);
+        let [_, _, high, low] = number.to_be_bytes();
+        let own = format!("10.{high}.{low}.0/24");
+        assert!(now.iter().any(|outline| outline.contains(&own)), "{own} is missing");
+        assert!(known.is_subset(&now), "one was forgotten");
+        known = now;
+    }
+}
+
+#[test]
+fn no_outline_is_missed() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |_| command(directory.path(), "many").spawn().unwrap();
+    let children: Vec<Child> = (0..PROCESSES).map(start).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let store = embedded(directory.path(), BOOT);
+    assert_eq!(outlines(&store), derived(&store));
 }

@@ -52,12 +52,12 @@ fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
 
 fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {
     let Some((container, ifname)) = &call.subject else { return Ok(None) };
-    let mut records = call.context.engine.attachments()?.into_iter();
+    let mut records = call.context.engine.attachments_of(container)?.into_iter();
     let record = records.find(|record| {
         record.layer == Layer::Link
             && record.alias.is_none()
             && record.id.network.as_str() != call.environment.chain
-            && (&record.id.container, &record.id.ifname) == (container, ifname)
+            && record.id.ifname == *ifname
     });
     Ok(record.map(|record| record.id.network))
 }

@@ -62,11 +62,8 @@ fn requested(engine: &Engine<'_>, space: &Space, net: IpNet) -> Result<Subnet> {
     if let Some(subnet) = engine.subnet(&whole)? {
         return Ok(subnet);
     }
-    let mut parts: Vec<Subnet> = engine
-        .subnets()?
-        .into_iter()
-        .filter(|subnet| subnet.id.space == *space && subnet.id.net == net)
-        .collect();
+    let mut parts = engine.subnets_over(space, &net)?;
+    parts.retain(|subnet| subnet.id.net == net);
     let aliases = engine.aliases()?;
     let is_made = |subnet: &Subnet| aliases.iter().any(|alias| alias.network == subnet.network);
     let new = parts.iter().position(|subnet| !is_made(subnet)).unwrap_or(0);

@@ -122,12 +122,10 @@ pub(crate) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<Attac
     if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
         return identity(&alias.network, at).map(Some);
     }
-    let records = engine.attachments()?;
-    let is_it = |id: &AttachmentId| {
-        id.container.as_str() == at.endpoint.as_str() && id.ifname.as_str() == INTERFACE
-    };
+    let Ok(container) = at.endpoint.as_str().parse() else { return Ok(None) };
+    let records = engine.attachments_of(&container)?;
     let mut ours = records.into_iter().filter(|record| record.runtime == Runtime::Docker);
-    Ok(ours.find(|record| is_it(&record.id)).map(|record| record.id))
+    Ok(ours.find(|record| record.id.ifname.as_str() == INTERFACE).map(|record| record.id))
 }
 
 pub(crate) fn unknown(at: &EndpointRef) -> Error {
@@ -250,11 +248,10 @@ fn is_of_subnet(
     space: &Space,
     address: &IpNet,
 ) -> Result<bool> {
-    Ok(engine.subnets()?.iter().any(|subnet| {
-        subnet.network == network.name
-            && subnet.id.space == *space
-            && subnet.id.net.contains(&address.addr())
-    }))
+    let over = engine.subnets_over(space, &model::host_net(address.addr()))?;
+    Ok(over
+        .iter()
+        .any(|subnet| subnet.network == network.name && subnet.id.net.contains(&address.addr())))
 }
 
 pub(crate) fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {

@@ -191,7 +191,7 @@ fn short(id: &str) -> &str {
 }
 
 fn known(engine: &Engine<'_>, name: &NetworkName) -> Result<Option<Network>> {
-    Ok(engine.networks()?.into_iter().find(|network| network.name == *name))
+    engine.named(name)
 }
 
 /// In the space of a cluster subnets are only agreed on.
@@ -237,15 +237,13 @@ fn refuse_uninvited(
 /// A bridge goes with its network, so no two have one.
 fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkName) -> Result<()> {
     let Some(bridge) = &wish.bridge else { return Ok(()) };
-    for other in engine.networks()? {
-        if other.name != *name && bridge_of(&other).is_some_and(|of| of.name == *bridge) {
-            return Err(Error::conflict(format!(
-                "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
-                other.name, other.name
-            )));
-        }
+    match engine.on_bridge(bridge, name)? {
+        None => Ok(()),
+        Some(other) => Err(Error::conflict(format!(
+            "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
+            other.name, other.name
+        ))),
     }
-    Ok(())
 }
 
 /// Parts of a subnet can be handed out apart, but of two bridges that both have an address in it
@@ -254,9 +252,9 @@ fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> R
     if bridge_of(new).is_none_or(|bridge| bridge.gateway == Gateway::None) {
         return Ok(());
     }
-    for other in engine.networks()?.into_iter().filter(|other| other.name != new.name) {
-        let is_on_a_bridge = bridge_of(&other).is_some_and(|of| of.gateway != Gateway::None);
-        if !is_on_a_bridge || engine.declared(&other.name)?.is_none() {
+    let nets: Vec<_> = blocks.iter().map(|block| block.net).collect();
+    for other in engine.declared_over(&nets)?.into_iter().filter(|other| other.name != new.name) {
+        if bridge_of(&other).is_none_or(|of| of.gateway == Gateway::None) {
             continue;
         }
         let pools = other.ipam.pools().iter().filter(|pool| pool.space == Space::Host);

@@ -8,6 +8,8 @@ use model::{
     NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Roster, Space, Subnet, SubnetId,
 };
 
+use super::Outline;
+
 /// The name of a record.
 ///
 /// Durable keys outlive a reboot; the others are void once the kernel that they speak of is gone.
@@ -73,6 +75,9 @@ pub enum Prefix {
     Attachments,
     /// Every [`Key::Attachment`] of one network.
     AttachmentsOf(NetworkName),
+    /// Every [`Key::Attachment`] of one container. Who has them is in their names: the others' records are
+    /// not read.
+    AttachmentsOfContainer(ContainerId),
     /// Every [`Key::Lease`] of one space.
     Leases(Space),
     /// Every [`Key::Lease`] of every space.
@@ -154,6 +159,17 @@ pub trait Store {
     /// What is under `prefix`, or anywhere, and cannot be read as a record.
     fn damaged(&self, _prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
         Ok(Vec::new())
+    }
+
+    /// Tells the [`Outline`]s of every declared network and every subnet that was handed out, in no
+    /// order, as far as their records can be read. A store can know them without reading the records.
+    fn outline(&self, tell: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+        for prefix in [Prefix::Networks, Prefix::Subnets] {
+            for (key, held) in self.list(&prefix)? {
+                Outline::each_of(&key, &held.record, tell);
+            }
+        }
+        Ok(())
     }
 
     /// Checks and writes in one step.

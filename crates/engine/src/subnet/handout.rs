@@ -3,6 +3,8 @@
 //! Two subnets that overlap have different keys, so the book itself keeps nobody from taking both
 //! at once. Therefore whoever took one looks again afterwards, and the later of two yields.
 
+use std::collections::BTreeSet;
+
 use model::{
     Error, Family, IpNet, Kind, Network, NetworkName, Order, Result, Runtime, Space, Stage, Subnet,
     SubnetId, overlap,
@@ -12,8 +14,9 @@ use super::{SubnetRequest, SubnetWish};
 use crate::Engine;
 use crate::book::{Read, unchanged};
 use crate::free::{Occupancy, check_subnet};
+use crate::neighbours::Neighbours;
 use crate::overlap::spans;
-use crate::port::{Expect, Key, Occupied, Outcome, Prefix, Record, Revision, Txn};
+use crate::port::{Expect, Key, Occupied, Outcome, Outline, Prefix, Record, Revision, Txn};
 
 /// How often a lost race is run again.
 const RACES: usize = 200;
@@ -167,7 +170,13 @@ impl Engine<'_> {
 
     /// Whether something that overlaps was there before the subnet was written.
     fn has_earlier(&self, id: &SubnetId, revision: Revision) -> Result<bool> {
-        let others = self.subnets_in(&Prefix::Subnets)?;
+        let is_near = |space: &str, net: &IpNet| space == id.space.label() && overlap(net, &id.net);
+        let Neighbours { networks, subnets: others } = self.neighbours(|it| match it {
+            Outline::Subnet { space, net, .. } | Outline::Net { space, net, .. } => {
+                is_near(space, net)
+            }
+            Outline::Bridge { .. } => false,
+        })?;
         let clashes = |other: &Read<Subnet>| {
             other.value.id != *id && other.revision < revision && !coexist(id, &other.value.id)
         };
@@ -177,10 +186,11 @@ impl Engine<'_> {
         if id.space != Space::Host {
             return Ok(false);
         }
-        let networks = self.networks_in(&Prefix::Networks)?;
         let earlier = networks.iter().filter(|read| read.revision < revision);
         Ok(earlier
-            .filter(|read| !is_spoken_for(&read.value, id, &others))
+            .filter(|read| {
+                !others.iter().any(|other| speaks_for(&other.value, id, &read.value.name))
+            })
             .any(|read| nets(&read.value).any(|net| overlap(&net, &id.net))))
     }
 
@@ -198,24 +208,34 @@ impl Engine<'_> {
         despite_others: bool,
     ) -> Result<Occupancy> {
         let mut occupancy = Occupancy { site: self.host.site(), ..Occupancy::default() };
-        let subnets = self.subnets_in(&Prefix::Subnets)?;
-        for Read { value: other, .. } in &subnets {
-            let is_beside = wish.is_some_and(|wish| coexist(wish, &other.id));
-            if other.id.space == *space && !is_beside {
-                let by = format!("{} network {}", other.runtime, other.network);
-                occupancy.refused.push(Occupied { net: other.id.net, by });
+        let mut declared = Vec::new();
+        let mut spoken_for = BTreeSet::new();
+        self.store.outline(&mut |outline| match *outline {
+            Outline::Subnet { network, runtime, space: its, net, part } if its == space.label() => {
+                let id = SubnetId { space: space.clone(), net, part };
+                if wish.is_some_and(|wish| net == wish.net) {
+                    spoken_for.insert(network.to_owned());
+                }
+                if !wish.is_some_and(|wish| coexist(wish, &id)) {
+                    occupancy.refused.push(Occupied { net, by: holder(runtime, network) });
+                }
             }
-        }
+            Outline::Net { network, runtime, space: its, net } if its == space.label() => {
+                declared.push((network.to_owned(), Occupied { net, by: holder(runtime, network) }));
+            }
+            Outline::Subnet { .. } | Outline::Net { .. } | Outline::Bridge { .. } => {}
+        })?;
         if *space != Space::Host {
             return Ok(occupancy);
         }
-        for network in self.networks_in_use()? {
-            if wish.is_some_and(|wish| is_spoken_for(&network, wish, &subnets)) {
-                continue;
+        let declared = declared.into_iter().filter(|(name, _)| !spoken_for.contains(name));
+        occupancy.refused.extend(declared.map(|(_, occupied)| occupied));
+        for network in self.configured_in_use()? {
+            if !spoken_for.contains(network.name.as_str()) {
+                let by = holder(network.runtime, network.name.as_str());
+                let occupied = |net: IpNet| Occupied { net, by: by.clone() };
+                occupancy.refused.extend(nets(&network).map(occupied));
             }
-            let by = format!("{} network {}", network.runtime, network.name);
-            let occupied = |net: IpNet| Occupied { net, by: by.clone() };
-            occupancy.refused.extend(nets(&network).map(occupied));
         }
         let others = self.host.occupied()?;
         match despite_others {
@@ -225,14 +245,15 @@ impl Engine<'_> {
         Ok(occupancy)
     }
 
-    /// Those that are declared, and those that somebody is on.
-    fn networks_in_use(&self) -> Result<Vec<Network>> {
-        let declared = self.networks_in(&Prefix::Networks)?;
-        let mut networks: Vec<Network> = declared.into_iter().map(|read| *read.value).collect();
+    /// Networks that only a configuration describes, and that somebody is on.
+    fn configured_in_use(&self) -> Result<Vec<Network>> {
+        let mut networks = Vec::new();
         for Read { value: network, .. } in self.networks_in(&Prefix::Configured)? {
-            let is_known = networks.iter().any(|known| known.name == network.name);
             let members = Prefix::AttachmentsOf(network.name.clone());
-            if !is_known && !self.records(&members)?.is_empty() {
+            if nets(&network).next().is_some()
+                && !self.is_declared(&network.name)?
+                && !self.records(&members)?.is_empty()
+            {
                 networks.push(*network);
             }
         }
@@ -242,9 +263,11 @@ impl Engine<'_> {
     /// A name that nothing else has, made of the subnet.
     fn minted(&self, id: &SubnetId, runtime: Runtime) -> Result<NetworkName> {
         let short = name_of(&SubnetId { part: None, ..id.clone() }, runtime)?;
-        let others = self.subnets_in(&Prefix::Subnets)?;
-        let is_taken =
-            others.iter().any(|read| read.value.network == short) || self.made(&short)?.is_some();
+        let others = self.neighbours(|outline| match outline {
+            Outline::Subnet { network, .. } => *network == short.as_str(),
+            Outline::Net { .. } | Outline::Bridge { .. } => false,
+        })?;
+        let is_taken = !others.subnets.is_empty() || self.made(&short)?.is_some();
         if is_taken { name_of(id, runtime) } else { Ok(short) }
     }
 
@@ -363,11 +386,13 @@ fn coexist(one: &SubnetId, other: &SubnetId) -> bool {
 
 /// Whether the network has the wished subnet because another part of it was handed out for it: the
 /// subnet's own record says then what is taken.
-fn is_spoken_for(network: &Network, wish: &SubnetId, subnets: &[Read<Subnet>]) -> bool {
-    let is_of = |subnet: &Subnet| {
-        subnet.network == network.name && subnet.id.net == wish.net && subnet.id.space == wish.space
-    };
-    subnets.iter().any(|read| is_of(&read.value))
+fn speaks_for(subnet: &Subnet, wish: &SubnetId, network: &NetworkName) -> bool {
+    subnet.network == *network && subnet.id.net == wish.net && subnet.id.space == wish.space
+}
+
+/// Who has a subnet, for a person to read.
+fn holder(runtime: Runtime, network: &str) -> String {
+    format!("{runtime} network {network}")
 }
 
 /// The subnets of a network that this host routes.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use cni::list::{self, Declared};
-use model::{IpNet, Network, overlap};
+use model::{IpNet, Network, overlap, overlapping_pairs};
 
 use super::World;
 use super::facts::{HostFacts, HostRoute};
@@ -157,14 +157,25 @@ fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
 
 /// Pairs of different networks whose subnets overlap.
 pub(super) fn clashes(claims: &[Claimed]) -> Vec<(&Claimed, &Claimed)> {
-    let mut pairs = Vec::new();
-    for (at, one) in claims.iter().enumerate() {
-        let later = claims.iter().skip(at + 1);
-        let clash =
-            |other: &&Claimed| overlap(&one.subnet, &other.subnet) && !one.is_same_network(other);
-        pairs.extend(later.filter(clash).map(|other| (one, other)));
-    }
-    pairs
+    let subnets: Vec<IpNet> = claims.iter().map(|claim| claim.subnet).collect();
+    let pairs = overlapping_pairs(&subnets).into_iter();
+    let pairs = pairs.map(|(one, other)| (&claims[one], &claims[other]));
+    pairs.filter(|(one, other)| !one.is_same_network(other)).collect()
+}
+
+/// For each claim that hides routes of this host, the claim and such a route.
+pub(super) fn hiding<'a>(
+    claims: &'a [Claimed],
+    facts: &'a HostFacts,
+) -> Vec<(&'a Claimed, &'a HostRoute)> {
+    let routes: Vec<&HostRoute> = routed(facts).collect();
+    let nets = claims.iter().map(|claim| claim.subnet);
+    let nets: Vec<IpNet> = nets.chain(routes.iter().map(|route| route.dst)).collect();
+    let hidden = overlapping_pairs(&nets).into_iter().filter_map(|(one, other)| {
+        let route = routes.get(other.checked_sub(claims.len())?)?;
+        Some((claims.get(one)?, *route))
+    });
+    hidden.filter(|(claim, route)| claim.device.as_ref() != Some(&route.device)).collect()
 }
 
 /// Routes of this host, to somewhere else than container networks, that `subnet` would hide.

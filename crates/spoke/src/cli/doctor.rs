@@ -120,8 +120,8 @@ fn lost_ports(world: &World) -> Vec<Check> {
 fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {
         let engine = (world.engine)()?;
-        let leftovers = findings::leftovers(&engine, Mode::DryRun, world)?;
-        Ok((leftovers, engine.networks()?, engine.attachments()?))
+        let (leftovers, networks) = findings::leftovers(&engine, Mode::DryRun, world)?;
+        Ok((leftovers, networks, engine.attachments()?))
     };
     match read() {
         Ok((leftovers, networks, attachments)) => {

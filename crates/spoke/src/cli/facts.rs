@@ -1,6 +1,6 @@
 //! What commands must know of this host's network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::IpNet;
 
@@ -60,6 +60,11 @@ impl HostFacts {
     pub(super) fn uplink(&self) -> Option<&HostLink> {
         let default = self.routes.iter().find(|route| route.dst.prefix_len() == 0)?;
         self.link(&default.device)
+    }
+
+    /// For whoever looks for many.
+    pub(super) fn by_name(&self) -> BTreeMap<&str, &HostLink> {
+        self.links.iter().map(|link| (link.name.as_str(), link)).collect()
     }
 
     pub(super) fn link(&self, name: &str) -> Option<&HostLink> {

@@ -19,8 +19,8 @@ use super::{Answer, FOUND, World, claims, kurma, orphans, owed};
 pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let mode = if fix { Mode::Mend } else { Mode::DryRun };
-    let mut findings = leftovers(&engine, mode, world)?;
-    findings.extend(overlaps(&engine.networks()?, world)?);
+    let (mut findings, networks) = leftovers(&engine, mode, world)?;
+    findings.extend(overlaps(&networks, world)?);
     let code = if findings.iter().any(is_open) { FOUND } else { 0 };
     let mut answer = answer(&findings, output)?;
     if code != 0 && !fix && findings.iter().any(|finding| finding.remedy == "free") {
@@ -38,7 +38,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answ
     let left = leftovers(&engine, mode, world);
     // Plugins get what they are owed, whatever else fails.
     let owed = owed::collect(gc, world);
-    let mut findings = left?;
+    let (mut findings, _) = left?;
     let known = crate::netavark::known(&world.root);
     for name in ::podman::forgotten(&engine, &known, mode)? {
         findings.push(FindingView {
@@ -83,8 +83,13 @@ fn text(findings: &[FindingView]) -> String {
     table.text()
 }
 
-/// What dead containers left: in the book, in the kernel, and in the reference plugins' files.
-pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Vec<FindingView>> {
+/// What dead containers left: in the book, in the kernel, and in the reference plugins' files. With the
+/// networks that there are then.
+pub(super) fn leftovers(
+    engine: &Engine,
+    mode: Mode,
+    world: &World,
+) -> Result<(Vec<FindingView>, Vec<Network>)> {
     let found = engine.reconcile(mode)?;
     let mut findings: Vec<FindingView> =
         found.iter().map(|finding| of_engine(finding, mode)).collect();
@@ -96,12 +101,13 @@ pub(super) fn leftovers(engine: &Engine, mode: Mode, world: &World) -> Result<Ve
             Some((holder.lease.address.addr(), container))
         })
         .collect();
-    for file in reference::files(world, &engine.networks()?) {
+    let networks = engine.networks()?;
+    for file in reference::files(world, &networks) {
         if !recorded.contains(&(file.address, file.container.as_str())) {
             findings.extend(of_file(&file, mode, world)?);
         }
     }
-    Ok(findings)
+    Ok((findings, networks))
 }
 
 pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {

@@ -41,7 +41,7 @@ fn taken(engine: &Engine, networks: &[Network], world: &World) -> Result<Taken> 
     let mut files = reference::files(world, networks);
     let held: BTreeSet<IpAddr> = holders.iter().map(|holder| holder.lease.address.addr()).collect();
     files.retain(|file| !held.contains(&file.address));
-    Ok(Taken { holders, reservations: engine.reservations()?, files })
+    Ok(Taken::new(holders, engine.reservations()?, files))
 }
 
 fn free(name: &NetworkName, count: usize, output: Output, world: &World) -> Result<Answer> {

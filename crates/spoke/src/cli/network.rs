@@ -2,7 +2,8 @@
 
 mod connect;
 
-use model::{Error, Kind, Network, Result};
+use engine::Engine;
+use model::{Alias, Error, Kind, Network, Result};
 
 use super::args::{
     CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
@@ -28,13 +29,18 @@ pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Re
 
 fn ls(wanted: &LsArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
-    let (attachments, aliases) = (engine.attachments()?, engine.aliases()?);
+    let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
     let views = engine.networks()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
     let rows: Vec<NetworkView> = views.filter(holds).collect();
     let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
     Ok(Answer::text(list(output, &wanted.listing, &rows, shown)?))
+}
+
+fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
+    aliases.sort_by(|one, other| one.network.cmp(&other.network));
+    aliases
 }
 
 fn passes(filter: &Filter, view: &NetworkView) -> bool {
@@ -66,7 +72,7 @@ fn table(rows: &[NetworkView]) -> Table {
 
 fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
-    let (attachments, aliases) = (engine.attachments()?, engine.aliases()?);
+    let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
     let mut views = Vec::new();
     for name in &wanted.names {
         views.push(NetworkView::of(&engine.network(name)?, &attachments, &aliases));
@@ -85,7 +91,7 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
     let facts = (world.facts)()?;
     let mut tries = 0;
     loop {
-        let known = engine.networks()?;
+        let known = near(wanted, &engine)?;
         let network = draft::network(wanted, world, &known, &facts, spread(tries))?;
         if wanted.driver == Driver::Neutron {
             // Whoever names what is not there learns it now, and not with the first container.
@@ -108,6 +114,13 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
             }
         }
     }
+}
+
+/// The networks that the wanted one must not be mixed up with; all others matter by their subnets only.
+fn near(wanted: &CreateArgs, engine: &Engine<'_>) -> Result<Vec<Network>> {
+    let names: Vec<_> = [&wanted.name].into_iter().chain(&wanted.remote.config_from).collect();
+    let bridge = wanted.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
+    engine.namesakes(&names, Some(&bridge))
 }
 
 /// How far from the first free subnet one is taken that was lost so often: many who look at the same

@@ -8,8 +8,8 @@ use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
-use super::view::reach;
 use super::view::remote::serves;
+use super::view::{of_one, reach};
 use super::{Answer, World};
 
 /// A published port and who has it.
@@ -52,7 +52,7 @@ pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<A
 
 fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
     let theirs = mapped.to(&record.id.container).filter(|_| record.layer == Layer::Link);
-    let mut of_same = all.iter().filter(|other| other.id == record.id);
+    let mut of_same = of_one(all, &record.id, |other| &other.id).iter();
     let known = of_same.find_map(|layer| layer.owner.as_ref());
     let known = known.or(theirs.and_then(|target| target.name.as_ref()));
     let name = &known.map_or_else(|| record.id.container.to_string(), ToString::to_string);

@@ -1,5 +1,7 @@
 //! `spoke ps`: one row for each attachment of every runtime.
 
+use std::collections::BTreeMap;
+
 use model::{Alias, Attachment, Error, NetworkName, Result, Timestamp};
 
 use super::args::{Output, PsArgs};
@@ -44,11 +46,16 @@ pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answ
 
 /// Tells what each row's runtime calls its network.
 fn entitle(rows: &mut [AttachmentView], aliases: &[Alias]) {
+    let mut titles = BTreeMap::new();
+    for alias in aliases {
+        if let Some(title) = &alias.title {
+            let whose = (alias.network.as_str(), alias.runtime.to_string());
+            titles.entry(whose).or_insert(title);
+        }
+    }
     for row in rows {
-        let mut its = aliases.iter().filter(|alias| {
-            alias.network.as_str() == row.network && alias.runtime.to_string() == row.runtime
-        });
-        row.title = its.find_map(|alias| alias.title.as_ref()).map(ToString::to_string);
+        let whose = (row.network.as_str(), row.runtime.clone());
+        row.title = titles.get(&whose).map(ToString::to_string);
     }
 }
 

@@ -24,11 +24,7 @@ pub(crate) fn clashes<'a>(
 pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<Book> {
     let engine = engine()?;
     let networks = engine.networks()?;
-    let taken = Taken {
-        holders: engine.holders()?,
-        reservations: engine.reservations()?,
-        files: Vec::new(),
-    };
+    let taken = Taken::new(engine.holders()?, engine.reservations()?, Vec::new());
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let pools = pools.map(|pool| usage::view(pool, &taken)).map(|view| PoolUse {
         network: view.network,

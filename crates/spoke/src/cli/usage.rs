@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cni::reference::HeldFile;
-use model::{Holder, Pool, Reservation};
+use model::{Holder, Pool, Range, Reservation};
 
 use super::view::PoolView;
 
-/// Who has addresses, from the book and from the reference plugins' files.
+/// Who has addresses, from the book and from the reference plugins' files; each in the order of these.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) holders: Vec<Holder>,
@@ -18,22 +18,49 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    pub(super) fn new(
+        mut holders: Vec<Holder>,
+        mut reservations: Vec<Reservation>,
+        mut files: Vec<HeldFile>,
+    ) -> Self {
+        holders.sort_by_key(|holder| holder.lease.address.addr());
+        reservations.sort_by_key(|reserved| reserved.address);
+        files.sort_by_key(|file| file.address);
+        Self { holders, reservations, files }
+    }
+
     fn held_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Holder> {
-        self.holders.iter().filter(|holder| {
-            holder.lease.space == pool.space && pool.range_of(holder.lease.address.addr()).is_some()
-        })
+        let inside = inside(pool, &self.holders, |holder| holder.lease.address.addr());
+        inside.filter(|holder| holder.lease.space == pool.space)
     }
 
     fn reserved_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = IpAddr> + 'a {
-        let here = |reserved: &&Reservation| {
-            reserved.space == pool.space && pool.range_of(reserved.address).is_some()
-        };
-        self.reservations.iter().filter(here).map(|reserved| reserved.address)
+        let inside = inside(pool, &self.reservations, |reserved| reserved.address);
+        inside.filter(|reserved| reserved.space == pool.space).map(|reserved| reserved.address)
     }
 
     fn files_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a HeldFile> {
-        self.files.iter().filter(|file| pool.range_of(file.address).is_some())
+        inside(pool, &self.files, |file| file.address)
     }
+}
+
+/// Those of a list in the order of addresses that are in the pool, each once.
+fn inside<'a, T>(
+    pool: &'a Pool,
+    all: &'a [T],
+    address_of: impl Fn(&T) -> IpAddr + Copy + 'a,
+) -> impl Iterator<Item = &'a T> {
+    let of_range = move |range: &'a Range| {
+        let from = all.partition_point(|it| address_of(it) < range.first);
+        let rest = all.get(from..).unwrap_or_default().iter();
+        let those = rest.take_while(move |it| address_of(it) <= range.last);
+        // Ranges may overlap.
+        those.filter(move |it| {
+            let first = pool.range_of(address_of(it));
+            first.is_some_and(|first| std::ptr::eq(first, range))
+        })
+    };
+    pool.ranges.iter().flat_map(of_range)
 }
 
 /// How full `pool` is.
@@ -127,7 +154,7 @@ pub(super) fn address(bits: u128, like: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use model::{Order, PoolId, Range, Space};
+    use model::{Order, PoolId, Space};
     use proptest::prelude::*;
 
     use super::*;
@@ -149,8 +176,7 @@ mod tests {
     #[test]
     fn a_whole_ipv6_subnet_is_two_ends() {
         let pool = pool("fd00::/64", "fd00::1", "fd00::ffff:ffff:ffff:ffff");
-        let taken =
-            Taken { reservations: vec![reserved("fd00::5".parse().unwrap())], ..Taken::default() };
+        let taken = Taken::new(Vec::new(), vec![reserved("fd00::5".parse().unwrap())], Vec::new());
         let view = view(&pool, &taken);
         assert_eq!(view.free_ranges, ["fd00::2-fd00::4", "fd00::6-fd00::ffff:ffff:ffff:ffff"]);
         assert_eq!((view.size, view.reserved), (u64::MAX - 1, 1));
@@ -164,7 +190,7 @@ mod tests {
         fn what_is_free_and_what_is_taken_make_the_pool(taken in prop::collection::btree_set(1u8..=254, 0..254)) {
             let pool = pool("10.0.0.0/24", "10.0.0.1", "10.0.0.254");
             let addresses = taken.iter().map(|last| IpAddr::from([10, 0, 0, *last]));
-            let taken = Taken { reservations: addresses.map(reserved).collect(), ..Taken::default() };
+            let taken = Taken::new(Vec::new(), addresses.map(reserved).collect(), Vec::new());
             let free = lowest_free(&pool, &taken, 1000);
             for address in &free {
                 prop_assert!(taken.reservations.iter().all(|reserved| reserved.address != *address));

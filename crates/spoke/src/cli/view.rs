@@ -89,23 +89,30 @@ pub(super) fn reach(reach: Reach) -> &'static str {
     }
 }
 
-fn aliases_of(network: &Network, aliases: &[Alias]) -> Vec<AliasView> {
+fn aliases(aliases: &[Alias]) -> Vec<AliasView> {
     let view = |alias: &Alias| AliasView {
         runtime: alias.runtime.to_string(),
         id: alias.id.to_string(),
         name: alias.title.as_ref().map(ToString::to_string),
     };
-    aliases.iter().filter(|alias| alias.network == network.name).map(view).collect()
+    aliases.iter().map(view).collect()
+}
+
+/// Those of a list that are of one; it is in the order of what they are of.
+pub(super) fn of_one<'a, T, K: Ord>(all: &'a [T], one: &K, of: impl Fn(&T) -> &K) -> &'a [T] {
+    let from = all.partition_point(|it| of(it) < one);
+    let rest = all.get(from..).unwrap_or_default();
+    let count = rest.partition_point(|it| of(it) == one);
+    rest.get(..count).unwrap_or_default()
 }
 
 impl NetworkView {
-    /// Of a network, with those of `attachments` that are on it, and of `aliases` that mean it.
+    /// Of a network, with those of `attachments` that are on it, and of `aliases` that mean it; both in
+    /// the order of their networks' names.
     pub(super) fn of(network: &Network, attachments: &[Attachment], aliases: &[Alias]) -> Self {
-        let mut on_it: Vec<&AttachmentId> = attachments
-            .iter()
-            .map(|attachment| &attachment.id)
-            .filter(|id| id.network == network.name)
-            .collect();
+        let attachments = of_one(attachments, &network.name, |attachment| &attachment.id.network);
+        let mut on_it: Vec<&AttachmentId> =
+            attachments.iter().map(|attachment| &attachment.id).collect();
         on_it.dedup();
         let wiring = &network.wiring;
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
@@ -134,11 +141,11 @@ impl NetworkView {
             publish: reach(
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
             ),
-            aliases: aliases_of(network, aliases),
+            aliases: self::aliases(of_one(aliases, &network.name, |alias| &alias.network)),
             sticky: network.sticky,
             ipam: ipam(network),
             subnets: subnets(network),
-            leads: remote::LedView::on(&network.name, attachments),
+            leads: remote::LedView::of(attachments),
             attached: on_it.len(),
             containers: on_it.iter().map(|id| id.container.to_string()).collect(),
         }

@@ -352,6 +352,14 @@ impl Open {
         Ok(stat.st_nlink > 0)
     }
 
+    pub(super) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    pub(super) fn failed(&self, doing: &str, path: &str, cause: Errno) -> Error {
+        failed(doing, &self.path(path), cause)
+    }
+
     /// The full path of a file in it.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)

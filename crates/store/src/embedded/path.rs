@@ -5,7 +5,7 @@
 //! making; no record has one.
 
 use engine::port::{Key, Prefix};
-use model::{IfName, IpNet, OwnerName, Space, SubnetId};
+use model::{IfName, IpNet, OwnerName, SubnetId};
 
 use super::file::Kind;
 
@@ -18,10 +18,10 @@ pub(super) fn of(key: &Key) -> String {
             let (interface, layer) = (printable(&id.ifname), layer.name());
             format!("attachments/{}/{}:{interface}:{layer}", id.network, id.container)
         }
-        Key::Lease(space, address) => format!("leases/{}/{address}", space_name(space)),
+        Key::Lease(space, address) => format!("leases/{}/{address}", space.label()),
         Key::Cursor(pool) => format!("cursors/{}:{}", pool.network, pool.index),
         Key::Port(protocol, port) => format!("ports/{protocol}:{port}"),
-        Key::Reservation(space, address) => format!("reservations/{}/{address}", space_name(space)),
+        Key::Reservation(space, address) => format!("reservations/{}/{address}", space.label()),
         Key::Sticky(network, owner) => format!("sticky/{network}/{}", owner_name(owner)),
         Key::Subnet(id) => format!("subnets/{}", subnet_name(id)),
         Key::Alias(id) => format!("aliases/{id}"),
@@ -52,6 +52,8 @@ pub(super) struct Scan {
     pub(super) directory: String,
     /// Whether the files are in it, or in its directories.
     pub(super) nested: bool,
+    /// How the names of the files begin that are meant.
+    pub(super) begin: String,
 }
 
 impl Scan {
@@ -68,14 +70,21 @@ impl Scan {
             Prefix::Aliases,
             Prefix::Sandboxes,
         ];
-        let cursors = Self { kind: Kind::Cursor, directory: "cursors".into(), nested: false };
-        let sticky = Self { kind: Kind::Sticky, directory: "sticky".into(), nested: true };
+        let cursors = Self::flat(Kind::Cursor, "cursors".into());
+        let sticky = Self::nested(Kind::Sticky, "sticky");
         prefixes.iter().map(Self::of).chain([cursors, sticky]).collect()
     }
 
+    fn flat(kind: Kind, directory: String) -> Self {
+        Self { kind, directory, nested: false, begin: String::new() }
+    }
+
+    fn nested(kind: Kind, directory: &str) -> Self {
+        Self { nested: true, ..Self::flat(kind, directory.to_owned()) }
+    }
+
     pub(super) fn of(prefix: &Prefix) -> Self {
-        let flat = |kind, directory: String| Self { kind, directory, nested: false };
-        let nested = |kind, name: &str| Self { kind, directory: name.to_owned(), nested: true };
+        let (flat, nested) = (Self::flat, Self::nested);
         match prefix {
             Prefix::Networks => flat(Kind::Network, "networks".into()),
             Prefix::Configured => flat(Kind::Configured, "configured".into()),
@@ -83,7 +92,12 @@ impl Scan {
             Prefix::AttachmentsOf(network) => {
                 flat(Kind::Attachment, format!("attachments/{network}"))
             }
-            Prefix::Leases(space) => flat(Kind::Lease, format!("leases/{}", space_name(space))),
+            // No id holds the separator.
+            Prefix::AttachmentsOfContainer(container) => {
+                let begin = format!("{container}:");
+                Self { begin, ..nested(Kind::Attachment, "attachments") }
+            }
+            Prefix::Leases(space) => flat(Kind::Lease, format!("leases/{}", space.label())),
             Prefix::AllLeases => nested(Kind::Lease, "leases"),
             Prefix::Ports => flat(Kind::Port, "ports".into()),
             Prefix::Reservations => nested(Kind::Reservation, "reservations"),
@@ -95,21 +109,12 @@ impl Scan {
     }
 }
 
-/// A network's name starts with a letter or digit.
-fn space_name(space: &Space) -> &str {
-    match space {
-        Space::Host => "@host",
-        Space::Global => "@global",
-        Space::Network(name) => name.as_str(),
-    }
-}
-
 /// The separators occur neither in a space's name nor in an address.
 fn subnet_name(id: &SubnetId) -> String {
     let net = |net: &IpNet| format!("{}_{}", net.addr(), net.prefix_len());
     match &id.part {
-        Some(part) => format!("{},{},{}", space_name(&id.space), net(&id.net), net(part)),
-        None => format!("{},{}", space_name(&id.space), net(&id.net)),
+        Some(part) => format!("{},{},{}", id.space.label(), net(&id.net), net(part)),
+        None => format!("{},{}", id.space.label(), net(&id.net)),
     }
 }
 
@@ -134,7 +139,7 @@ fn owner_name(owner: &OwnerName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::Layer;
+    use model::{Layer, Space};
 
     use super::*;
     use model::{AttachmentId, PoolId};

@@ -60,6 +60,12 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// What the half's lock file says, where there is one.
+    pub(super) fn sequence(&self, durable: bool) -> Option<u64> {
+        let locked = if durable { &self.durable } else { &self.boot };
+        locked.as_ref().map(|half| half.header.sequence)
+    }
+
     /// What the lock file of this boot's half says; zero where there is none.
     pub(super) fn sequence_of_boot(&self) -> u64 {
         self.boot.as_ref().map_or(0, |half| half.header.sequence)

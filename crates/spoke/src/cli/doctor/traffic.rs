@@ -1,10 +1,11 @@
 //! Whether packets get through.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use model::{Attachment, Family, Network};
 
-use super::super::claims::{self, Owner, hidden_routes};
+use super::super::claims::{self, Owner};
 use super::super::facts::{DroppingChain, Forward, HostFacts};
 use super::super::{World, findings};
 use super::{Check, parameter};
@@ -122,8 +123,9 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
 /// that will be, for which nothing can be let pass yet.
 pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
     let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
+    let links = facts.by_name();
     let there: Vec<String> =
-        all.iter().filter(|name| facts.link(name).is_some()).cloned().collect();
+        all.iter().filter(|name| links.contains_key(name.as_str())).cloned().collect();
     if there.is_empty() { all } else { there }
 }
 
@@ -147,10 +149,10 @@ pub(super) fn subnets(world: &World, networks: &[Network], facts: &HostFacts) ->
             Check::warn(what, findings::newer(one, other).removal())
         })
         .collect();
-    for claim in claims.iter().filter(|claim| claim.owner == Owner::Spoke) {
-        let hidden = hidden_routes(&claim.subnet, claim.device.as_deref(), facts);
-        let is_foreign = |device: &str| claims.iter().all(|c| c.device.as_deref() != Some(device));
-        for route in hidden.iter().filter(|route| is_foreign(&route.device)) {
+    let devices: BTreeSet<&String> =
+        claims.iter().filter_map(|claim| claim.device.as_ref()).collect();
+    for (claim, route) in claims::hiding(&claims, facts) {
+        if claim.owner == Owner::Spoke && !devices.contains(&route.device) {
             let what =
                 format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
             checks.push(Check::warn(what, claim.removal()));
@@ -167,9 +169,10 @@ pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let Some(uplink) = facts.uplink() else {
         return vec![Check::ok("no default route: containers reach this host's networks only")];
     };
+    let links = facts.by_name();
     let mtu_of = |network: &Network| {
         let link = network.wiring.link.as_ref()?;
-        let made = claims::device(network).and_then(|name| facts.link(&name)).map(|link| link.mtu);
+        let made = claims::device(network).and_then(|name| Some(links.get(name.as_str())?.mtu));
         Some(link.mtu.map(model::Mtu::bytes).or(made).unwrap_or(ETHERNET_MTU))
     };
     let too_large = networks.iter().filter_map(|network| {

@@ -55,8 +55,8 @@ fn of_pod(uuid: &PodId, world: &World) -> Result<BTreeSet<AttachmentId>> {
         return Ok(BTreeSet::new());
     }
     let container: ContainerId = uuid.try_into()?;
-    let records = (world.engine)()?.attachments()?.into_iter();
-    Ok(records.map(|record| record.id).filter(|id| id.container == container).collect())
+    let records = (world.engine)()?.attachments_of(&container)?.into_iter();
+    Ok(records.map(|record| record.id).collect())
 }
 
 /// What stays in the hands of a plugin.

@@ -1,6 +1,6 @@
 //! What is shown of networks of Docker plugins, and of addresses of theirs.
 
-use model::{Attachment, Family, Ipam, LinkKind, Network, NetworkName, Phase, RemotePool, Stage};
+use model::{Attachment, Family, Ipam, LinkKind, Network, Phase, RemotePool, Stage};
 use serde::Serialize;
 
 use super::SubnetView;
@@ -39,10 +39,9 @@ impl RemoteView {
 }
 
 impl LedView {
-    /// Those of the containers on the network that it leads out.
-    pub(super) fn on(network: &NetworkName, attachments: &[Attachment]) -> Vec<Self> {
-        let on_it = attachments.iter().filter(|attachment| attachment.id.network == *network);
-        let led = on_it.filter_map(|attachment| {
+    /// Those of the containers on a network that it leads out.
+    pub(super) fn of(on_it: &[Attachment]) -> Vec<Self> {
+        let led = on_it.iter().filter_map(|attachment| {
             let led = led(attachment).filter(|families| !families.is_empty())?;
             let lead = attachment.lead.as_ref()?;
             Some(Self {

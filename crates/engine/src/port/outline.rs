@@ -1,0 +1,105 @@
+//! What of a record concerns others, in short.
+
+use model::{IpNet, NetworkName, Result, Runtime, Space, Stage, SubnetId};
+
+use super::{Key, Record};
+use crate::overlap::spans;
+
+/// What a declared network, or a subnet that was handed out, takes from the others. Whoever looks for
+/// those that are in the way of one needs no more than this of the rest, however many there are.
+///
+/// Spaces are told by their [`Space::label`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outline<'a> {
+    /// A declared network has this bridge.
+    Bridge {
+        /// The network's name.
+        network: &'a str,
+        /// The bridge's.
+        bridge: &'a str,
+    },
+    /// All addresses of a declared network that lie in this subnet may be its own.
+    Net {
+        /// The network's name.
+        network: &'a str,
+        /// Whose it is.
+        runtime: Runtime,
+        /// Where the addresses are unique.
+        space: &'a str,
+        /// The subnet.
+        net: IpNet,
+    },
+    /// A subnet was handed out.
+    Subnet {
+        /// For a network of this name.
+        network: &'a str,
+        /// To whom.
+        runtime: Runtime,
+        /// Where its addresses are unique.
+        space: &'a str,
+        /// The subnet.
+        net: IpNet,
+        /// All of it, or only this part.
+        part: Option<IpNet>,
+    },
+}
+
+impl Outline<'_> {
+    /// Tells what there is of one record; nothing where it is of another kind.
+    pub fn each_of(key: &Key, record: &Record, tell: &mut dyn FnMut(&Outline<'_>)) {
+        match (key, record) {
+            (Key::Network(name), Record::Network(network)) => {
+                let network_name = name.as_str();
+                let link = network.wiring.link.as_ref();
+                if let Some(bridge) = link.and_then(|link| link.kind.bridge()) {
+                    tell(&Outline::Bridge { network: network_name, bridge: bridge.name.as_str() });
+                }
+                if network.stage == Stage::Template {
+                    return;
+                }
+                for (space, range) in spans(network) {
+                    tell(&Outline::Net {
+                        network: network_name,
+                        runtime: network.runtime,
+                        space: space.label(),
+                        net: range.subnet.trunc(),
+                    });
+                }
+            }
+            (Key::Subnet(id), Record::Subnet(subnet)) => tell(&Outline::Subnet {
+                network: subnet.network.as_str(),
+                runtime: subnet.runtime,
+                space: id.space.label(),
+                net: id.net,
+                part: id.part,
+            }),
+            _ => {}
+        }
+    }
+
+    /// Which record it is of.
+    pub fn key(&self) -> Result<Key> {
+        Ok(match *self {
+            Outline::Bridge { network, .. } | Outline::Net { network, .. } => {
+                Key::Network(network.parse::<NetworkName>()?)
+            }
+            Outline::Subnet { space, net, part, .. } => {
+                Key::Subnet(SubnetId { space: Space::of_label(space)?, net, part })
+            }
+        })
+    }
+
+    /// Whether it is of the record under `key`.
+    pub fn is_of(&self, key: &Key) -> bool {
+        match (*self, key) {
+            (
+                Outline::Bridge { network, .. } | Outline::Net { network, .. },
+                Key::Network(name),
+            ) => network == name.as_str(),
+            (Outline::Subnet { space, net, part, .. }, Key::Subnet(id)) => {
+                (space, net, part) == (id.space.label(), id.net, id.part)
+            }
+            _ => false,
+        }
+    }
+}
