@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Answer, Cni};
+use crate::{Answer, Cni, World};
 
 /// The system calls of a process and its children, in order.
 #[derive(Clone, Debug)]
@@ -17,14 +17,26 @@ impl Trace {
     /// Executes one plugin, and tells what it answered and what it called.
     #[track_caller]
     pub fn of(cni: &Cni<'_>, plugin: &str, verb: &str, stdin: &str) -> (Answer, Self) {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let file = format!("/world/trace.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let file = file();
         let over = ["/usr/bin/strace", "-f", "-qq", "-o", &file];
         let answer = cni.execute_under(&over, plugin, verb, stdin);
-        let path = cni.world.path(&file);
+        (answer, Self::read(cni.world, &file))
+    }
+
+    /// Executes one command, which succeeds, and tells what it called.
+    #[track_caller]
+    pub fn of_command(world: &World, command: &str) -> Self {
+        let file = file();
+        world.sh(&format!("/usr/bin/strace -f -qq -o {file} {command}"));
+        Self::read(world, &file)
+    }
+
+    #[track_caller]
+    fn read(world: &World, file: &str) -> Self {
+        let path = world.path(file);
         let text = fs::read(&path).expect("strace writes (scripts/setup test)");
         fs::remove_file(&path).expect("the trace is ours");
-        (answer, Self::parse(&String::from_utf8_lossy(&text)))
+        Self::parse(&String::from_utf8_lossy(&text))
     }
 
     /// Of all processes together.
@@ -74,6 +86,12 @@ impl Trace {
         }
         Self { calls }
     }
+}
+
+/// Inside of a world, for one trace.
+fn file() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("/world/trace.{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
 use crate::detach::Meaning;
 use crate::port::{Expect, Key, Outcome, Prefix, Presence, Record, Turn, Txn};
-use crate::{Engine, Request};
+use crate::{Connecting, Engine, Request};
 
 impl Engine<'_> {
     /// Commits the intent: the record, its leases and its ports, all or none.
@@ -21,9 +21,12 @@ impl Engine<'_> {
         match role {
             Role::Alone => {}
             Role::Of(origin) => draft.blank.be_of(origin),
-            Role::Leading(priority) => {
+            Role::Leading(how) => {
                 draft.blank.runtime = Runtime::Spoke;
-                draft.blank.lead = Some(Lead { priority, families: Vec::new() });
+                draft.blank.lead = Some(Lead { priority: how.priority, families: Vec::new() });
+                draft.blank.names.clone_from(&how.names);
+                draft.blank.link_local.clone_from(&how.link_local);
+                draft.blank.dns = how.dns.or(&draft.blank.dns);
                 draft.blank = self.bring_ports(draft.blank)?;
             }
         }
@@ -268,8 +271,8 @@ pub(crate) enum Role<'o> {
     Alone,
     /// Of a call that makes several.
     Of(&'o Origin),
-    /// Of a sandbox that Spoke itself connects, with this priority to lead it out.
-    Leading(i32),
+    /// Of a sandbox that Spoke itself connects, in this way.
+    Leading(&'o Connecting),
 }
 
 /// What is to be committed, as far as it is the same at every try.

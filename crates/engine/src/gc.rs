@@ -128,6 +128,9 @@ impl Engine<'_> {
         self.abandoned_networks(networks, mode, &mut findings, &mut failures)?;
         self.strays(mode, &mut findings, &mut failures)?;
         self.damaged_records(&mut findings)?;
+        if mode == Mode::Mend {
+            failures.extend(self.name_sandboxes().err());
+        }
         all_of(failures).map(|()| findings)
     }
 

@@ -127,9 +127,14 @@ impl Engine<'_> {
             let _turn = self.host.turn(&read.value.id);
             failures.extend(self.detach_record(read, Meaning::Whatever).err());
         }
+        let is_steered = !left.is_empty();
         for container in left {
             // Where this fails the sandbox's record says so, and it is tried again.
             let _ = self.settle(&container);
+        }
+        if is_steered {
+            // The reconciler looks after this too.
+            let _ = self.name_sandboxes();
         }
         all_of(failures)
     }

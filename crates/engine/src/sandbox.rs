@@ -17,13 +17,14 @@ use crate::attach::overtaken;
 use crate::begin::Role;
 use crate::book::unchanged;
 use crate::port::{Key, Record, Txn};
-use crate::{Engine, Request};
+use crate::{Connecting, Engine, Request};
 
 pub use exit::GATEWAY_NETWORK;
+pub(crate) use exit::is_exit;
 
 impl Engine<'_> {
     /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
-    /// of its attachments that has a way out, those of the greatest `priority` first.
+    /// of its attachments that has a way out, those of the greatest [`Connecting::priority`] first.
     ///
     /// The request names the sandbox, and in its wiring ports of the host. Those are the sandbox's
     /// from then on, as long as it is on any network: whichever of its attachments leads it out
@@ -32,14 +33,15 @@ impl Engine<'_> {
     ///
     /// The record that is returned is in phase [`model::Phase::Attached`]. Fails as
     /// [`Engine::attach`] does; after a failure the sandbox is as it was before.
-    pub fn connect(&self, request: &Request, priority: i32) -> Result<Attachment> {
+    pub fn connect(&self, request: &Request, how: impl Into<Connecting>) -> Result<Attachment> {
+        let how = how.into();
         refuse_senseless(request)?;
         // Before anything else names it, with a number that others may get after it.
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
         // From here on what leads it out may change: no other thread of ours is at that.
         let _turn = self.turn_of(&request.container)?;
         let before = self.roster_of(&request.container)?.map(|read| read.value);
-        let attached = self.attach_as(request, Role::Leading(priority));
+        let attached = self.attach_as(request, Role::Leading(&how));
         let id = attached.inspect_err(|_| self.leave_unsettled(&request.container))?.id;
         match self.settle_in_turn(&id.container, &[], before.is_none()) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {

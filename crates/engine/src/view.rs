@@ -127,6 +127,8 @@ impl Engine<'_> {
             drop(turn);
             if is_steered {
                 self.settle(&id.container)?;
+                // The reconciler looks after this too.
+                let _ = self.name_sandboxes();
             }
         }
         let address = holder.lease.address.addr();

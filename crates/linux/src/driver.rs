@@ -259,9 +259,9 @@ impl Driver for Linux {
         match stray {
             Stray::Link(name) => self.delete(&mut Socket::route()?, name),
             Stray::Elements(mark) => self.policy.remove_marked(mark),
-            Stray::Parking(name) => {
-                Err(Error::bug(format!("nothing of the kernel's dataplane is parked in {name}")))
-            }
+            Stray::Parking(name) | Stray::Names(name) => Err(Error::bug(format!(
+                "nothing of the kernel's dataplane is in a namespace {name} of nobody's"
+            ))),
         }
     }
 }

@@ -15,6 +15,7 @@ mod lead;
 mod link;
 mod listener;
 mod moved;
+pub mod names;
 mod parts;
 pub mod plan;
 mod policy;

@@ -7,6 +7,7 @@ mod dummy;
 mod facts;
 mod ipvlan;
 pub(crate) mod lead;
+mod link_local;
 mod loopback;
 mod macvlan;
 pub(crate) mod parent;
@@ -50,6 +51,7 @@ pub struct Plan {
 /// interfaces, it has the default routes that are its own now.
 pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     let mut plan = make(attachment, facts)?;
+    link_local::add(attachment, &mut plan)?;
     lead::withhold(attachment, &mut plan.sandbox);
     Ok(plan)
 }
@@ -92,6 +94,7 @@ pub fn connect(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     }
     bare.addresses.clear();
     bare.routes.clear();
+    bare.link_local.clear();
     let mut plan = attach(&bare, facts)?;
     let seat = Seat::of(attachment)?;
     if seat.place == Place::Host {

@@ -8,9 +8,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, IfName, InterfaceAddress,
-    Ipam, Lease, Link, LinkKind, Masquerade, NetworkName, OwnerName, Publish, Route, SourceRouting,
-    Space, Sysctl, Tuning, Vrf,
+    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, HostName, IfName,
+    InterfaceAddress, Ipam, Lease, Link, LinkKind, LinkLocal, Masquerade, NetworkName, OwnerName,
+    Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -258,6 +258,12 @@ pub struct Attachment {
     /// interfaces there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lead: Option<Lead>,
+    /// What it is called on its network besides the container's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<HostName>,
+    /// What its interface has besides `addresses`; nobody hands these out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link_local: Vec<LinkLocal>,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.
@@ -314,6 +320,8 @@ impl Attachment {
             wish: None,
             origin: None,
             lead: None,
+            names: Vec::new(),
+            link_local: Vec::new(),
             wiring: Wiring::default(),
             ipam: Ipam::None,
             leases: Vec::new(),

@@ -12,6 +12,7 @@ mod dhcp;
 mod error;
 mod link;
 mod name;
+mod naming;
 mod network;
 mod policy;
 mod pool;
@@ -41,6 +42,7 @@ pub use link::{
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
 };
+pub use naming::{HostName, LinkLocal, ResolverOption, SearchDomain};
 pub use network::{Alias, Network, Publisher, Stage};
 pub use policy::{
     Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use ::docker::api::Container;
 use ::neutron::Neutron;
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use engine::Engine;
 use model::{Backend, Kind, PortMap, Result, Timestamp};
 
@@ -150,12 +151,27 @@ pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
 fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = usage.render().to_string();
     if usage.use_stderr() {
-        let _ = write!(err, "spoke: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        let text = bounded(usage, text);
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let _ = writeln!(err, "spoke: {}", sentence(&text));
         exit_code(Kind::Invalid)
     } else {
         let _ = out.write_all(text.as_bytes());
         0
     }
+}
+
+/// What was typed may come from anywhere: it is neither long, nor more than one line.
+fn bounded(usage: &clap::Error, text: String) -> String {
+    let kinds =
+        [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
+    kinds.iter().filter_map(|kind| usage.get(*kind)).fold(text, |text, said| match said {
+        ContextValue::String(said) => match model::text::shown(said) {
+            shown if shown == *said => text,
+            shown => text.replace(said.as_str(), &shown),
+        },
+        _ => text,
+    })
 }
 
 fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {

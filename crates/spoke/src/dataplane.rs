@@ -12,9 +12,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use cni::Chain;
-use engine::port::{Driver, Offer, Presence, Stray};
+use engine::port::{Driver, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
+use linux::names::Names;
 use model::{
     Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Namespace, Network, Result,
     Sandbox,
@@ -33,7 +34,11 @@ pub(crate) struct Dataplane {
     chain: Chain,
     cloud: Cloud,
     remote: Plugins,
+    names: Names,
 }
+
+/// Where whoever writes what sandboxes resolve names with has a lock, below the runtime directory.
+const NAMES: &str = "names/lock";
 
 /// Who makes a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,7 @@ impl Dataplane {
             chain: Chain::new(&config.store.runtime, waiting, tell),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),
+            names: Names::new("/", config.store.runtime.join(NAMES)),
         }
     }
 
@@ -280,18 +286,24 @@ impl Driver for Dataplane {
         }
     }
 
+    fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
+        self.names.write(records)
+    }
+
     fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>> {
         let mut strays = self.linux.strays(records)?;
         strays.extend(self.chain.strays(records)?);
+        strays.extend(self.names.strays(records)?);
         Ok(strays)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
         match stray {
             Stray::Parking(name) => self.chain.remove_stray(name),
+            Stray::Names(name) => self.names.forget(name),
             Stray::Link(_) | Stray::Elements(_) => self.linux.remove_stray(stray),
         }
     }

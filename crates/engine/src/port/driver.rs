@@ -18,6 +18,15 @@ pub enum Presence {
     Doubtful,
 }
 
+/// What a driver left as it is, because somebody else made it so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What the namespace that it is about is called.
+    pub namespace: String,
+    /// What is left, and why.
+    pub sentence: String,
+}
+
 /// Something of ours in the kernel that no record speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stray {
@@ -27,6 +36,8 @@ pub enum Stray {
     Elements(String),
     /// A network namespace of this name where an interface waits for its container.
     Parking(String),
+    /// Files with which a network namespace of this name resolves names.
+    Names(String),
 }
 
 /// Makes and unmakes what an attachment's record describes.
@@ -153,6 +164,14 @@ pub trait Driver {
 
     /// Removes what the network's attachments share, such as its bridge.
     fn remove(&self, network: &Network) -> Result<()>;
+
+    /// Has the namespaces of these records, which are attached, resolve names as they say, where a namespace
+    /// has a place for that; and no other one any more. `records` is asked once nobody else is at that, so
+    /// that whoever comes last knows all. Tells what stays as it is. Repeating it is no error.
+    fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
+        let _ = records;
+        Ok(Vec::new())
+    }
 
     /// What Spoke made in the kernel that belongs to no record, and whether the container that it
     /// was made for is proved to be gone. `records` is asked after the kernel.

@@ -101,7 +101,7 @@ impl Engine<'_> {
     }
 }
 
-pub(super) fn is_exit(id: &AttachmentId) -> bool {
+pub(crate) fn is_exit(id: &AttachmentId) -> bool {
     id.network.as_str() == GATEWAY_NETWORK
 }
 

@@ -14,12 +14,12 @@ use model::{
 use super::choice::{Candidate, choose, needs_exit};
 use super::exit::is_exit;
 use super::ports::{all, published, share};
-use crate::Engine;
 use crate::attach::RACES;
 use crate::begin::Role;
 use crate::book::{Read, passable, unchanged};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
+use crate::{Connecting, Engine};
 
 /// How long one waits for another process that changes the same sandbox, in all: it may wait for some
 /// calls of a plugin, one after the other.
@@ -155,7 +155,7 @@ impl Engine<'_> {
         let mut entered = Ok(());
         for place in 0..NAMES {
             let Some(request) = self.exit_of(members, place)? else { return Ok(()) };
-            entered = self.attach_as(&request, Role::Leading(0)).map(|_| ());
+            entered = self.attach_as(&request, Role::Leading(&Connecting::default())).map(|_| ());
             match &entered {
                 Err(error) if error.kind() == Kind::Conflict => {}
                 Ok(()) | Err(_) => break,

@@ -210,11 +210,15 @@ pub(super) enum NetworkCommand {
         --gw-priority, of each address family. Where none of its networks leads out and not all are \
         internal, it is connected to the network gwbridge besides, which publishes its ports.
 
+A namespace with a name below /run/netns gets /etc/netns/NAME/hosts and /etc/netns/NAME/resolv.conf, which \
+        `ip netns exec` puts in the places of the host's. What somebody else wrote there stays.
+
 Examples:
   ip netns add web
   spoke network connect front web
   spoke network connect --ip 10.70.1.9 --publish 8080:80 back /run/netns/web
-  spoke network connect --gw-priority 10 --ifname wan0 uplink 4711"
+  spoke network connect --gw-priority 10 --ifname wan0 uplink 4711
+  spoke network connect --alias www --dns 10.70.1.2 --dns-search lan.example back web"
     )]
     Connect(Box<ConnectArgs>),
     /// Take a container off a network that `connect` connected it to

@@ -132,6 +132,9 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Stray(Stray::Parking(name)) => {
             ("namespace", name.clone(), "no record knows what waits there for its container")
         }
+        Garbage::Stray(Stray::Names(name)) => {
+            ("names", format!("/etc/netns/{name}"), "no record knows the namespace")
+        }
         Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
         Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
         Garbage::Network(name) => {

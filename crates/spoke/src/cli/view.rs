@@ -59,6 +59,8 @@ pub(super) struct NetworkView {
     pub(super) subnets: Vec<SubnetView>,
     /// Whose way out it is, of those containers whose way out Spoke chooses.
     pub(super) leads: Vec<remote::LedView>,
+    /// What else containers are called on it.
+    pub(super) names: Vec<NamedView>,
     pub(super) attached: usize,
     pub(super) containers: Vec<String>,
 }
@@ -146,10 +148,28 @@ impl NetworkView {
             ipam: ipam(network),
             subnets: subnets(network),
             leads: remote::LedView::of(attachments),
+            names: named_on(network, attachments),
             attached: on_it.len(),
             containers: on_it.iter().map(|id| id.container.to_string()).collect(),
         }
     }
+}
+
+/// What else a container is called on a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct NamedView {
+    pub(super) container: String,
+    pub(super) names: Vec<String>,
+}
+
+fn named_on(network: &Network, attachments: &[Attachment]) -> Vec<NamedView> {
+    let on_it = attachments.iter().filter(|attachment| attachment.id.network == network.name);
+    let named = on_it.filter(|it| it.layer == Layer::Link && !it.names.is_empty());
+    let view = |it: &Attachment| NamedView {
+        container: it.id.container.to_string(),
+        names: it.names.iter().map(ToString::to_string).collect(),
+    };
+    named.map(view).collect()
 }
 
 fn subnets(network: &Network) -> Vec<SubnetView> {
@@ -219,6 +239,10 @@ pub(super) struct AttachmentView {
     pub(super) addresses: Vec<String>,
     pub(super) mac: Option<String>,
     pub(super) driver: Option<String>,
+    /// What it is called on the network besides.
+    pub(super) names: Vec<String>,
+    /// What its interface has besides `addresses`.
+    pub(super) link_local: Vec<String>,
     /// Of which families the container's way out is this one, where Spoke chooses that.
     pub(super) leads: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
@@ -268,6 +292,8 @@ impl AttachmentView {
             addresses: addresses(layers),
             mac: mac(layers),
             driver: kind.map(|link| driver(&link.kind).to_owned()),
+            names: main.names.iter().map(ToString::to_string).collect(),
+            link_local: main.link_local.iter().map(ToString::to_string).collect(),
             leads: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),

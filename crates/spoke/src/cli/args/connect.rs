@@ -1,10 +1,13 @@
 //! What a sandbox is connected to, and how.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use clap::Args;
-use model::{ContainerId, IfName, Mac, NetworkName, PortMap, Protocol};
+use model::{
+    ContainerId, HostName, IfName, LinkLocal, Mac, NetworkName, PortMap, Protocol, ResolverOption,
+    SearchDomain,
+};
 
 use super::create::pair;
 
@@ -25,6 +28,21 @@ pub(in crate::cli) struct ConnectArgs {
     /// An IPv6 address to have
     #[arg(long, value_name = "IP")]
     pub(in crate::cli) ip6: Option<Ipv6Addr>,
+    /// A link-local address to have besides, of 169.254.0.0/16 or fe80::/10
+    #[arg(long = "link-local-ip", value_name = "IP", value_parser = quoted::<LinkLocal>)]
+    pub(in crate::cli) link_local: Vec<LinkLocal>,
+    /// What the container is called on the network besides its own name
+    #[arg(long = "alias", value_name = "NAME", value_parser = quoted::<HostName>)]
+    pub(in crate::cli) names: Vec<HostName>,
+    /// A server that resolves names for the namespace; the network's, or else this host's, unless given
+    #[arg(long = "dns", value_name = "IP", value_parser = server)]
+    pub(in crate::cli) dns: Vec<IpAddr>,
+    /// A domain in which it looks for names; . for none
+    #[arg(long, value_name = "DOMAIN", value_parser = quoted::<SearchDomain>)]
+    pub(in crate::cli) dns_search: Vec<SearchDomain>,
+    /// An option of its resolver, as in resolv.conf(5)
+    #[arg(long, value_name = "OPTION", value_parser = quoted::<ResolverOption>)]
+    pub(in crate::cli) dns_option: Vec<ResolverOption>,
     /// The interface's hardware address
     #[arg(long, value_name = "MAC")]
     pub(in crate::cli) mac_address: Option<Mac>,
@@ -58,6 +76,21 @@ pub(in crate::cli) struct DisconnectArgs {
     pub(in crate::cli) force: bool,
 }
 
+/// A value that says by itself what is wrong with it.
+fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: model::Error| error.to_string())
+}
+
+/// What no packet leads to answers nothing.
+fn server(text: &str) -> Result<IpAddr, String> {
+    let said = model::text::shown(text);
+    match text.parse::<IpAddr>() {
+        Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
+        Ok(_) => Err(format!("{said} is nobody's address")),
+        Err(_) => Err(format!("'{said}' is no address")),
+    }
+}
+
 fn published(text: &str) -> Result<PortMap, String> {
     let wrong = || "a published port is [IP:]HOST:CONTAINER[/PROTOCOL]".to_owned();
     let (ports, container) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -87,6 +120,14 @@ fn exposed(text: &str) -> Result<(Protocol, NonZeroU16), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        for wrong in ["", "x", "0.0.0.0", "::", "224.0.0.1", "1.1.1.1\nsearch x", "fe80::1%eth0"] {
+            assert!(server(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(server("127.0.0.1").is_ok() && server("fd00::53").is_ok());
+    }
 
     #[test]
     fn ports_are_read_as_docker_writes_them() {

@@ -1,6 +1,8 @@
 //! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
 //! libnetwork's controller does.
 
+mod naming;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,7 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
     let wiring = wiring(wanted, &network, world.backend)?;
     let (path, called) = find(&wanted.sandbox, &world.root);
+    let how = naming::connecting(wanted, &network, &path, &world.root)?;
     let container = wanted.container.clone().map_or_else(|| called.parse(), Ok)?;
     let known = ids(&engine, &container)?;
     let mut tries = 0;
@@ -54,7 +57,7 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             addresses: Vec::new(),
             network: network.clone(),
         };
-        match engine.connect(&request, wanted.gw_priority) {
+        match engine.connect(&request, how.clone()) {
             // Somebody else took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let now = crate::sandbox::look(&path)?;
@@ -70,7 +73,8 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             Err(error) => return Err(error),
             Ok(attachment) => {
                 look(&engine, &container, world);
-                return shown(&attachment, output);
+                let notes = naming::name(&engine, Some(&path), &world.root);
+                return Ok(Answer { notes, ..shown(&attachment, output)? });
             }
         }
     }
@@ -104,11 +108,14 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
             wanted.container
         )));
     }
+    let mut done = Ok(());
     for id in &on_it {
-        engine.disconnect(id)?;
+        done = done.and_then(|()| engine.disconnect(id));
     }
+    let notes = naming::name(&engine, None, &world.root);
+    done?;
     let text = names(output, &on_it.iter().map(|id| id.container.to_string()).collect::<Vec<_>>())?;
-    Ok(Answer::text(text))
+    Ok(Answer { notes, ..Answer::text(text) })
 }
 
 /// Where the namespace is, and what its container is called where nobody says.
@@ -202,7 +209,7 @@ fn say(wanted: &ConnectArgs, link: &mut Link) -> Result<()> {
     remote.endpoint = EndpointSaid {
         options: wanted.driver_options.iter().cloned().collect(),
         exposed: exposed.map(|&(protocol, port)| ExposedSaid { protocol, port }).collect(),
-        dns: Vec::new(),
+        dns: wanted.dns.clone(),
     }
     .to_text()?;
     Ok(())

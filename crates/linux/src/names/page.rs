@@ -1,0 +1,116 @@
+//! A file that says who wrote it.
+//!
+//! Its first line names us and the digest of all that follows: what somebody else changed is theirs from
+//! then on. Programs that `ip netns exec` started have the file itself in the place of the host's, so it is
+//! written in place; meanwhile the digest is zero, and who finds it so after a crash writes it again.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+const HEAD: &str = "# Written by `spoke network connect`, and again as long as nobody changes it. ";
+
+/// Of a file that is being written.
+const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// No file of ours is longer, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is as it should be.
+    AsSaid,
+    /// It is somebody else's.
+    Theirs,
+}
+
+/// Whether a file is there, and we wrote all of it.
+pub(super) fn is_ours(path: &Path) -> IoResult<bool> {
+    match read(path) {
+        Ok(Some(text)) => Ok(is_signed(&text)),
+        Ok(None) => Ok(false),
+        Err(cause) if is_absent(&cause) => Ok(false),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Makes a file say this, unless it is somebody else's. `fresh` is nobody else's, on the same file system.
+pub(super) fn write(path: &Path, body: &str, fresh: &Path) -> IoResult<Written> {
+    let there = match read(path) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Written::Theirs),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return create(path, body, fresh),
+        Err(cause) => return Err(cause),
+    };
+    if !is_signed(&there) {
+        return Ok(Written::Theirs);
+    }
+    if there == format!("{}{body}", head(&digest(body))).into_bytes() {
+        return Ok(Written::AsSaid);
+    }
+    let file = OpenOptions::new().write(true).open(path)?;
+    overwrite(&file, body).map(|()| Written::AsSaid)
+}
+
+fn overwrite(file: &File, body: &str) -> IoResult<()> {
+    let blank = head(NONE);
+    let start = blank.len() as u64;
+    file.write_all_at(blank.as_bytes(), 0)?;
+    file.write_all_at(body.as_bytes(), start)?;
+    file.set_len(start + body.len() as u64)?;
+    file.write_all_at(head(&digest(body)).as_bytes(), 0)
+}
+
+/// It comes into its place complete, and takes nobody's.
+fn create(path: &Path, body: &str, fresh: &Path) -> IoResult<Written> {
+    match fs::remove_file(fresh) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
+    // Whatever our umask is: every program in the namespace resolves names.
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.write_all(head(&digest(body)).as_bytes())?;
+    file.write_all(body.as_bytes())?;
+    let linked = fs::hard_link(fresh, path);
+    fs::remove_file(fresh)?;
+    match linked {
+        Ok(()) => Ok(Written::AsSaid),
+        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(Written::Theirs),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// What it holds; none where it is no regular file, or longer than one of ours.
+fn read(path: &Path) -> IoResult<Option<Vec<u8>>> {
+    let meta = fs::symlink_metadata(path)?;
+    if !meta.is_file() || meta.len() > LONGEST {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    file::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+    Ok(Some(text))
+}
+
+fn is_absent(cause: &Cause) -> bool {
+    matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn is_signed(text: &[u8]) -> bool {
+    let Some(rest) = text.strip_prefix(HEAD.as_bytes()) else { return false };
+    let Some((signature, rest)) = rest.split_at_checked(NONE.len()) else { return false };
+    let Some(body) = rest.strip_prefix(b"\n") else { return false };
+    signature == NONE.as_bytes() || signature == digest(body).as_bytes()
+}
+
+fn head(digest: &str) -> String {
+    format!("{HEAD}{digest}\n")
+}
+
+fn digest(body: impl AsRef<[u8]>) -> String {
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,114 @@
+//! What a resolv.conf says (resolv.conf(5)): what was said for the sandbox, and where nothing was, what the
+//! host's says, without what is reached in the host alone.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use model::{Attachment, ResolverOption, SearchDomain};
+
+const HOST: &str = "etc/resolv.conf";
+
+/// What systemd-resolved asks itself, where the host's file leads to that.
+const BEHIND: &str = "run/systemd/resolve/resolv.conf";
+const STUB: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53));
+
+/// No such file is longer, in bytes.
+const LONGEST: u64 = 1 << 16;
+
+/// What names are resolved with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resolver {
+    servers: Vec<IpAddr>,
+    search: Vec<SearchDomain>,
+    options: Vec<ResolverOption>,
+}
+
+impl Resolver {
+    /// Of a sandbox with these attachments. What names no server, domain or option is left out, whoever
+    /// said it: foreign plugins do.
+    pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
+        let mut said = Self::default();
+        for dns in members.iter().map(|member| &member.dns) {
+            add(&mut said.servers, dns.nameservers.iter().map(String::as_str));
+            let domains = dns.domain.iter().chain(&dns.search);
+            add(&mut said.search, domains.map(String::as_str));
+            add(&mut said.options, dns.options.iter().map(String::as_str));
+        }
+        let host = Self::of_host(root);
+        Self {
+            servers: or(said.servers, host.servers),
+            search: or(said.search, host.search),
+            options: or(said.options, host.options),
+        }
+    }
+
+    fn of_host(root: &Path) -> Self {
+        let read = |path: &str| file::text(&root.join(path), LONGEST).ok();
+        let mut host = read(HOST).map(|text| Self::parse(&text)).unwrap_or_default();
+        if host.servers == [STUB]
+            && let Some(behind) = read(BEHIND)
+        {
+            host = Self::parse(&behind);
+        }
+        host.servers.retain(|server| !server.is_loopback() && !server.is_unspecified());
+        host
+    }
+
+    /// As the C library reads it. An address of one link of the host's is no server of others.
+    fn parse(text: &str) -> Self {
+        let mut read = Self::default();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            match words.next() {
+                Some("nameserver") => add(&mut read.servers, words.take(1)),
+                Some("options") => add(&mut read.options, words),
+                Some("search" | "domain") => {
+                    read.search.clear();
+                    add(&mut read.search, words);
+                }
+                Some(_) | None => {}
+            }
+        }
+        read
+    }
+
+    /// Whether there is nobody to ask.
+    pub(super) fn is_mute(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// A search of the root alone is none, as in Docker.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let words = |all: Vec<String>| all.join(" ");
+        let search: Vec<String> = self.search.iter().map(ToString::to_string).collect();
+        if !search.is_empty() && search != ["."] {
+            let _ = writeln!(text, "search {}", words(search));
+        }
+        for server in &self.servers {
+            let _ = writeln!(text, "nameserver {server}");
+        }
+        if !self.options.is_empty() {
+            let options = self.options.iter().map(ToString::to_string).collect();
+            let _ = writeln!(text, "options {}", words(options));
+        }
+        text
+    }
+}
+
+fn or<T>(said: Vec<T>, host: Vec<T>) -> Vec<T> {
+    if said.is_empty() { host } else { said }
+}
+
+/// Adds those that are of the kind, once each.
+fn add<'w, T: std::str::FromStr + PartialEq>(
+    to: &mut Vec<T>,
+    words: impl IntoIterator<Item = &'w str>,
+) {
+    for word in words.into_iter().filter_map(|word| word.parse().ok()) {
+        if !to.contains(&word) {
+            to.push(word);
+        }
+    }
+}

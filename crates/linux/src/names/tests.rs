@@ -1,0 +1,239 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use model::{
+    AttachmentId, Dns, Error, InterfaceAddress, Layer, Lead, Phase, Process, Runtime, Sandbox,
+    Timestamp,
+};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A root with a host's resolv.conf and namespaces that are files.
+struct Host(TempDir);
+
+impl Host {
+    fn new(resolver: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for directory in ["etc", "run/netns"] {
+            fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        fs::write(root.path().join("etc/resolv.conf"), resolver).unwrap();
+        Self(root)
+    }
+
+    fn names(&self) -> Names {
+        Names::new(self.0.path(), self.0.path().join("run/lock"))
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    fn on(&self, network: &str, name: &str, address: &str) -> Attachment {
+        let path = self.path("run/netns").join(name);
+        if !path.exists() {
+            fs::write(&path, "").unwrap();
+        }
+        let inode = fs::metadata(&path).unwrap().ino();
+        let id = AttachmentId {
+            network: network.parse().unwrap(),
+            container: name.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        };
+        let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
+        Attachment {
+            sandbox: Some(Sandbox { path, inode }),
+            lead: Some(Lead::default()),
+            addresses: vec![InterfaceAddress {
+                address: address.parse().unwrap(),
+                gateway: None,
+                interface: None,
+            }],
+            ..Attachment::new(id, Layer::Link, Runtime::Spoke, Timestamp(0), phase)
+        }
+    }
+
+    fn write(&self, records: &[Attachment]) -> Vec<String> {
+        let notes = self.names().write(&|| Ok(records.to_vec())).unwrap();
+        notes.into_iter().map(|note| note.sentence).collect()
+    }
+
+    /// What a file says behind its first line.
+    fn said(&self, below: &str) -> String {
+        let text = fs::read_to_string(self.path("etc/netns").join(below)).unwrap();
+        text.split_once('\n').unwrap().1.to_owned()
+    }
+
+    fn left(&self) -> bool {
+        self.path("etc/netns").exists()
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn who_is_on_a_network_knows_the_others_there() {
+    let host = Host::new("nameserver 10.1.1.1\n");
+    let mut db = host.on("back", "db", "10.0.0.3/24");
+    db.names = vec!["sql".parse().unwrap()];
+    let web = host.on("back", "web", "10.0.0.2/24");
+    let far = host.on("front", "far", "10.9.0.2/24");
+    assert_eq!(host.write(&[web.clone(), db.clone(), far.clone()]), words(&[]));
+    assert!(host.said("web/hosts").ends_with("\n10.0.0.2\tweb\n10.0.0.3\tdb sql\n"));
+    assert!(host.said("db/hosts").ends_with("\n10.0.0.3\tdb sql\n10.0.0.2\tweb\n"));
+    assert!(host.said("far/hosts").ends_with("\n10.9.0.2\tfar\n"));
+    assert_eq!(host.said("web/resolv.conf"), "nameserver 10.1.1.1\n");
+    // It is the same file: programs that run have it in the place of the host's.
+    let inode = || fs::metadata(host.path("etc/netns/web/hosts")).unwrap().ino();
+    let before = inode();
+    host.write(&[web.clone(), far.clone()]);
+    assert!(host.said("web/hosts").ends_with("ip6-allrouters\n10.0.0.2\tweb\n"));
+    assert_eq!(inode(), before);
+    assert!(!host.path("etc/netns/db").exists());
+    host.write(&[]);
+    assert!(!host.left());
+}
+
+#[test]
+fn what_somebody_else_wrote_stays() {
+    let host = Host::new("nameserver 10.1.1.1\n");
+    let web = host.on("back", "web", "10.0.0.2/24");
+    let directory = host.path("etc/netns/web");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("hosts"), "10.7.7.7 mine\n").unwrap();
+    symlink("/nonexistent", directory.join("resolv.conf")).unwrap();
+    let notes = host.write(std::slice::from_ref(&web));
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].contains("netns/web/hosts is not of spoke's making"), "{notes:?}");
+    host.write(&[]);
+    assert_eq!(fs::read_to_string(directory.join("hosts")).unwrap(), "10.7.7.7 mine\n");
+    assert!(fs::symlink_metadata(directory.join("resolv.conf")).unwrap().is_symlink());
+
+    // What was ours is theirs once they changed it.
+    fs::remove_file(directory.join("resolv.conf")).unwrap();
+    host.write(std::slice::from_ref(&web));
+    let path = directory.join("resolv.conf");
+    let changed = fs::read_to_string(&path).unwrap() + "options rotate\n";
+    fs::write(&path, &changed).unwrap();
+    assert_eq!(host.write(std::slice::from_ref(&web)).len(), 2);
+    host.write(&[]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+
+    // An empty directory of theirs is no leftover of ours.
+    let empty = host.path("etc/netns/empty");
+    fs::create_dir(&empty).unwrap();
+    host.write(&[]);
+    assert!(empty.exists());
+}
+
+#[test]
+fn what_a_dead_process_left_is_mended() {
+    let host = Host::new("nameserver 10.1.1.1\n");
+    let web = host.on("back", "web", "10.0.0.2/24");
+    host.write(std::slice::from_ref(&web));
+    let path = host.path("etc/netns/web/hosts");
+    let whole = fs::read_to_string(&path).unwrap();
+    let (head, body) = whole.split_once('\n').unwrap();
+    let blank = format!("{}{}", &head[..head.len() - 64], "0".repeat(64));
+    for half in
+        [format!("{blank}\n{body}"), format!("{blank}\n127."), format!("{blank}\n{body}x y")]
+    {
+        fs::write(&path, half).unwrap();
+        assert_eq!(host.write(std::slice::from_ref(&web)), words(&[]));
+        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+    }
+    fs::write(host.path("etc/netns/.spoke.new"), "half").unwrap();
+    fs::remove_file(&path).unwrap();
+    host.write(std::slice::from_ref(&web));
+    assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+    // A directory that was to be removed, or filled.
+    let names = host.names();
+    names.make(&host.path("etc/netns/gone")).unwrap();
+    fs::write(host.path("etc/netns/.spoke.new"), "half").unwrap();
+    host.write(&[]);
+    assert!(!host.left());
+}
+
+#[test]
+fn garbage_is_what_no_record_wants() {
+    let host = Host::new("");
+    let web = host.on("back", "web", "10.0.0.2/24");
+    host.write(&[web.clone(), host.on("back", "db", "10.0.0.3/24")]);
+    let strays = host.names().strays(&|| Ok(vec![web.clone()])).unwrap();
+    assert_eq!(strays, [(Stray::Names("db".into()), Presence::Gone)]);
+    host.names().forget("db").unwrap();
+    assert!(!host.path("etc/netns/db").exists() && host.path("etc/netns/web/hosts").exists());
+    // Where the book cannot be read nothing is judged.
+    let unread = || Err(Error::bug("unreadable"));
+    assert!(host.names().write(&unread).is_err());
+    assert!(host.path("etc/netns/web/hosts").exists());
+}
+
+#[test]
+fn the_host_is_asked_where_nobody_says() {
+    let host = Host::new(
+        "# a comment\nsearch old\nsearch lan. example\nnameserver 127.0.0.1\nnameserver 10.1.1.1\n\
+         nameserver fe80::1%eth0\nnameserver ::1\noptions ndots:2 A;\n",
+    );
+    let mut web = host.on("back", "web", "10.0.0.2/24");
+    host.write(std::slice::from_ref(&web));
+    let text = "search lan. example\nnameserver 10.1.1.1\noptions ndots:2\n";
+    assert_eq!(host.said("web/resolv.conf"), text);
+    // What anybody said for it comes first, and nothing that is no server gets in.
+    web.dns = Dns {
+        nameservers: words(&["10.2.2.2", "1.1.1.1\nsearch evil", "x"]),
+        domain: Some("a\nb".into()),
+        search: words(&["."]),
+        options: words(&["edns0", "a b"]),
+    };
+    let mut second = host.on("front", "web", "10.9.0.2/24");
+    second.dns.nameservers = words(&["10.3.3.3", "10.2.2.2"]);
+    host.write(&[web, second]);
+    let text = "nameserver 10.2.2.2\nnameserver 10.3.3.3\noptions edns0\n";
+    assert_eq!(host.said("web/resolv.conf"), text);
+}
+
+#[test]
+fn what_answers_only_on_the_host_is_no_server() {
+    let host = Host::new("nameserver 127.0.0.53\noptions edns0\n");
+    let web = host.on("back", "web", "10.0.0.2/24");
+    let notes = host.write(std::slice::from_ref(&web));
+    assert!(notes.len() == 1 && notes[0].contains("no name server"), "{notes:?}");
+    assert_eq!(host.said("web/resolv.conf"), "options edns0\n");
+    let behind = host.path("run/systemd/resolve");
+    fs::create_dir_all(&behind).unwrap();
+    fs::write(behind.join("resolv.conf"), "nameserver 192.0.2.1\nsearch corp\n").unwrap();
+    assert_eq!(host.write(std::slice::from_ref(&web)), words(&[]));
+    assert_eq!(host.said("web/resolv.conf"), "search corp\nnameserver 192.0.2.1\n");
+}
+
+#[test]
+fn only_a_name_is_a_name() {
+    let names = Names::new("/", "");
+    for (path, name) in [
+        ("/run/netns/web", Some("web")),
+        ("/var/run/netns/web", Some("web")),
+        ("/run/netns/a/b", None),
+        ("/run/netns/..", None),
+        ("/run/netns", None),
+        ("/run/netns/.spoke.new", None),
+        ("/run/netns/a\nb", None),
+        ("/proc/7/ns/net", None),
+        ("/run/docker/netns/web", None),
+    ] {
+        assert_eq!(names.name_of(Path::new(path)), name, "{path:?}");
+    }
+}
+
+#[test]
+fn another_namespace_of_the_name_is_another_one() {
+    let host = Host::new("nameserver 10.1.1.1\n");
+    let mut old = host.on("front", "web", "10.9.0.2/24");
+    old.sandbox.as_mut().unwrap().inode += 1;
+    let web = host.on("back", "web", "10.0.0.2/24");
+    host.write(&[old, web]);
+    assert!(!host.said("web/hosts").contains("10.9.0.2"));
+}

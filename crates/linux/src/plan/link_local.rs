@@ -1,0 +1,30 @@
+//! Addresses that mean something on the interface's own link only, besides those that it is given.
+
+use model::{Attachment, Error, InterfaceAddress, LinkLocal, Place, Result};
+
+use super::{Plan, Step};
+
+/// Adds them to what is made in the sandbox, behind all the rest: they lead nowhere.
+pub(super) fn add(attachment: &Attachment, plan: &mut Plan) -> Result<()> {
+    let Some(first) = attachment.link_local.first() else { return Ok(()) };
+    let inside = |it: &model::Interface| it.place == Place::Sandbox;
+    let place = plan.attached.interfaces.iter().position(inside);
+    let interface = place.and_then(|place| plan.attached.interfaces.get(place));
+    let Some(device) = interface.map(|interface| interface.name.clone()) else {
+        return Err(Error::unsupported(format!(
+            "{}: its interface is nobody's to give the link-local address {first}",
+            attachment.id
+        )));
+    };
+    let held = |address: &LinkLocal| InterfaceAddress {
+        address: address.net(),
+        gateway: None,
+        interface: place,
+    };
+    let own: Vec<InterfaceAddress> = attachment.link_local.iter().map(held).collect();
+    plan.sandbox.extend(super::ipv6(&device, &own));
+    let steps = own.iter().map(|held| Step::Address(device.clone(), held.address));
+    plan.sandbox.extend(steps);
+    plan.attached.addresses.extend(own);
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What a sandbox is called, and what it resolves names with.
+
+use std::path::Path;
+
+use engine::{Connecting, Engine};
+use linux::names::Names;
+use model::{Dns, Error, LinkKind, Network, Result};
+
+use crate::cli::args::ConnectArgs;
+
+/// No resolver asks as many servers, or domains (resolv.conf(5)).
+const MOST_SERVERS: usize = 16;
+const MOST_DOMAINS: usize = 32;
+const MOST_OPTIONS: usize = 32;
+/// What nobody can remember.
+const MOST_NAMES: usize = 64;
+const MOST_LINK_LOCAL: usize = 16;
+
+/// How the sandbox at `path` is to be on the network.
+pub(super) fn connecting(
+    wanted: &ConnectArgs,
+    network: &Network,
+    path: &Path,
+    root: &Path,
+) -> Result<Connecting> {
+    for (option, count, most) in [
+        ("--dns", wanted.dns.len(), MOST_SERVERS),
+        ("--dns-search", wanted.dns_search.len(), MOST_DOMAINS),
+        ("--dns-option", wanted.dns_option.len(), MOST_OPTIONS),
+        ("--alias", wanted.names.len(), MOST_NAMES),
+        ("--link-local-ip", wanted.link_local.len(), MOST_LINK_LOCAL),
+    ] {
+        if count > most {
+            return Err(Error::invalid(format!(
+                "{option} is given {count} times; {most} are most"
+            )));
+        }
+    }
+    let dns = Dns {
+        nameservers: wanted.dns.iter().map(ToString::to_string).collect(),
+        domain: None,
+        search: wanted.dns_search.iter().map(ToString::to_string).collect(),
+        options: wanted.dns_option.iter().map(ToString::to_string).collect(),
+    };
+    if dns != Dns::default() && names(root).name_of(path).is_none() {
+        return Err(Error::invalid(format!(
+            "--dns, --dns-search, --dns-option: {} has no name below /run/netns, and so no resolv.conf of \
+             its own",
+            wanted.sandbox
+        )));
+    }
+    refuse_link_local(wanted, network)?;
+    let mut how = Connecting {
+        priority: wanted.gw_priority,
+        names: wanted.names.clone(),
+        link_local: wanted.link_local.clone(),
+        dns,
+    };
+    how.names.sort();
+    how.names.dedup();
+    how.link_local.sort();
+    how.link_local.dedup();
+    Ok(how)
+}
+
+/// Plugins of somebody else give their interfaces the addresses that they have.
+fn refuse_link_local(wanted: &ConnectArgs, network: &Network) -> Result<()> {
+    let kind = network.wiring.link.as_ref().map(|link| &link.kind);
+    match (wanted.link_local.first(), kind) {
+        (Some(first), Some(LinkKind::Chain(_))) => Err(Error::unsupported(format!(
+            "--link-local-ip {first}: CNI plugins of somebody else make the interfaces of network {}",
+            network.name
+        ))),
+        (_, _) => Ok(()),
+    }
+}
+
+/// Has all sandboxes resolve names as the book says by now: those on the same networks too. What comes of
+/// that is told of this one only. The networks work without it, and the next call mends what this one
+/// could not do.
+pub(super) fn name(engine: &Engine<'_>, path: Option<&Path>, root: &Path) -> Vec<String> {
+    let own = path.and_then(|path| names(root).name_of(path).map(str::to_owned));
+    match engine.name_sandboxes() {
+        Ok(notes) => {
+            let its = notes.into_iter().filter(|note| Some(&note.namespace) == own.as_ref());
+            its.map(|note| note.sentence).collect()
+        }
+        Err(error) => vec![error.context("resolving names in sandboxes").to_string()],
+    }
+}
+
+/// Only to tell what namespaces are called.
+fn names(root: &Path) -> Names {
+    Names::new(root, "")
+}

@@ -1,0 +1,8 @@
+//! `spoke network connect`: what a namespace has besides its interface.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod bed;
+mod killed;
+mod link_local;
+mod names;
+mod refused;
