@@ -77,7 +77,7 @@ fn the_administrators_files_stay() {
     assert_eq!(answer.status, 0, "{answer:?}");
     let told: Vec<&str> = answer.stderr.lines().collect();
     assert!(
-        matches!(told[..], [one] if one.contains("/etc/netns/web/resolv.conf is not of spoke's making")),
+        matches!(told[..], [one] if one.contains("/etc/netns/web/resolv.conf is not ours")),
         "{told:?}"
     );
     assert_eq!(bed.reads("web", "/etc/resolv.conf"), "nameserver 10.5.5.5\n");
@@ -130,4 +130,42 @@ fn only_named_namespaces_have_files() {
     assert!(refused.contains("--dns") && refused.contains("no name below /run/netns"), "{refused}");
     bed.spoke("network disconnect front nameless");
     bed.world.sh("kill $(cat /world/pid)");
+}
+
+#[test]
+fn many_that_come_at_once_know_each_other() {
+    const MANY: usize = 12;
+    let names: Vec<String> = (0..MANY).map(|number| format!("s{number}")).collect();
+    let bed = Bed::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let all = |what: &str| {
+        let calls =
+            names.iter().map(|name| format!("/opt/cni/bin/spoke network {what} front {name} & "));
+        let each = format!("{} wait", calls.collect::<String>());
+        bed.world.sh(&format!("({each}) 2>&1 >/dev/null"))
+    };
+    assert_eq!(all("connect"), "");
+    for name in &names {
+        let known = bed.hosts(name);
+        let mut known: Vec<&str> = known.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+        known.sort_unstable();
+        let mut expected: Vec<&str> = names.iter().map(String::as_str).collect();
+        expected.sort_unstable();
+        assert_eq!(known, expected, "{name}");
+    }
+    assert_eq!(all("disconnect"), "");
+    assert_eq!(bed.files(), "");
+}
+
+#[test]
+fn where_nothing_can_be_written_the_network_is_there() {
+    let bed = Bed::new(&["web"]);
+    bed.world.sh("mkdir /etc/netns; mount -t tmpfs -o ro none /etc/netns");
+    let answer = bed.world.try_sh("/opt/cni/bin/spoke network connect front web");
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert!(
+        answer.stderr.lines().count() == 1 && answer.stderr.contains("/etc/netns/web"),
+        "{answer:?}"
+    );
+    bed.world.sh("ip netns exec web ping -c 1 -W 5 10.71.1.1");
+    bed.spoke("network disconnect front web");
 }

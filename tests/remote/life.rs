@@ -202,3 +202,27 @@ fn the_plugin_says_what_it_is() {
     bed.spoke("network rm net");
     bed.is_clean();
 }
+
+#[test]
+fn a_plugins_container_has_names_and_more_addresses() {
+    let bed = Bed::with_network(Manners::default(), "");
+    bed.spoke("network connect --dns 192.0.2.53 --alias www --link-local-ip 169.254.7.1 net one");
+    bed.spoke("network connect net two");
+    let asked = bed.driver.take();
+    let made = asked.iter().find(|call| call.method == "CreateEndpoint").unwrap();
+    let told = &made.body["Options"]["com.docker.network.endpoint.dnsservers"];
+    assert_eq!(told, &json!(["192.0.2.53"]));
+    let has = bed.ip("one", "-o -4 address show");
+    assert!(has.contains("169.254.7.1/16"), "{has}");
+    assert_eq!(
+        bed.world.sh("ip netns exec one grep ^nameserver /etc/resolv.conf"),
+        "nameserver 192.0.2.53\n"
+    );
+    assert!(bed.world.sh("ip netns exec two getent hosts www").contains("one"));
+    bed.world.sh("ip netns exec one ping -c 1 -W 5 two");
+    bed.spoke("network disconnect net one");
+    bed.spoke("network disconnect net two");
+    assert_eq!(bed.world.try_sh("ls -A /etc/netns").stdout, "");
+    bed.spoke("network rm net");
+    bed.is_clean();
+}

@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind, Result as IoResult};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +21,9 @@ use std::time::Duration;
 use engine::port::{Note, Presence, Stray};
 use model::{Attachment, Error, Result};
 
-use page::Written;
+use sha2::{Digest, Sha256};
+
+use page::{Hand, Written};
 use resolver::Resolver;
 
 /// Where `ip netns` keeps namespaces by name; many systems have it under a second path.
@@ -32,8 +35,11 @@ const PLACE: &str = "etc/netns";
 const HOSTS: &str = "hosts";
 const RESOLVER: &str = "resolv.conf";
 
-/// A file that is not in its place yet. No namespace is called so: all of ours are alone with this.
-const FRESH: &str = ".spoke.new";
+/// How the name of a file begins that is not in its place yet. No namespace is called so.
+const FRESH: &str = ".spoke.";
+
+/// Below the book's directory: whoever writes has this lock.
+const LOCK: &str = "names/lock";
 
 /// A directory of ours has the sticky bit, which nobody sets there: an empty one of somebody else stays.
 const OURS: u32 = 0o1755;
@@ -47,13 +53,13 @@ const LOOKS: u32 = 4000;
 #[derive(Clone, Debug)]
 pub struct Names {
     root: PathBuf,
-    lock: PathBuf,
+    book: PathBuf,
 }
 
 impl Names {
-    /// Of the file system at `root`; whoever writes them has the lock at `lock`, which need not be there.
-    pub fn new(root: impl Into<PathBuf>, lock: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), lock: lock.into() }
+    /// Of the file system at `root`, as the book says whose runtime directory is `book`.
+    pub fn new(root: impl Into<PathBuf>, book: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), book: book.into() }
     }
 
     /// The name of the namespace at `path`, where it has one.
@@ -94,10 +100,10 @@ impl Names {
     ) -> Result<Vec<(Stray, Presence)>> {
         let mut there = self.there()?;
         there.retain(|name| {
-            let directory = self.directory(name);
-            [HOSTS, RESOLVER]
-                .iter()
-                .any(|file| page::is_ours(&directory.join(file)).unwrap_or(false))
+            let (directory, hand) = (self.directory(name), self.hand());
+            let is_ours =
+                |file: &&'static str| page::is_ours(&directory.join(file), &hand).unwrap_or(false);
+            [HOSTS, RESOLVER].iter().any(is_ours)
         });
         if there.is_empty() {
             return Ok(Vec::new());
@@ -166,11 +172,10 @@ impl Names {
         let files = [(HOSTS, text::hosts(members, records)), (RESOLVER, resolver.text())];
         for (file, body) in files {
             let path = directory.join(file);
-            let fresh = self.root.join(PLACE).join(FRESH);
-            match page::write(&path, &body, &fresh) {
+            match page::write(&path, &body, &self.hand(), &self.fresh()) {
                 Ok(Written::AsSaid) => {}
                 Ok(Written::Theirs) => note(format!(
-                    "{} is not of spoke's making, or was changed since: it stays as it is",
+                    "{} is not ours, or was changed since: it stays as it is",
                     path.display()
                 )),
                 Err(cause) => return Err(failed("writing", &path, cause)),
@@ -196,7 +201,7 @@ impl Names {
         let directory = self.directory(name);
         for file in [HOSTS, RESOLVER] {
             let path = directory.join(file);
-            match page::is_ours(&path) {
+            match page::is_ours(&path, &self.hand()) {
                 Ok(false) => continue,
                 Ok(true) => {}
                 Err(cause) => return Err(failed("reading", &path, cause)),
@@ -214,9 +219,19 @@ impl Names {
 
     /// What a dead process prepared goes, and the place with the last of us.
     fn leave_place(&self) {
-        let place = self.root.join(PLACE);
-        let _ = fs::remove_file(place.join(FRESH));
-        leave(&place);
+        let _ = fs::remove_file(self.fresh());
+        leave(&self.root.join(PLACE));
+    }
+
+    fn hand(&self) -> Hand {
+        Hand::of(&self.book)
+    }
+
+    /// Two books of one host do not prepare the same file.
+    fn fresh(&self) -> PathBuf {
+        let digest = Sha256::digest(self.book.as_os_str().as_bytes());
+        let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        self.root.join(PLACE).join(format!("{FRESH}{hex}"))
     }
 
     /// The names of which there are directories. Links lead to what is shared, or somebody else's.
@@ -238,23 +253,24 @@ impl Names {
 
     /// No two write at once: the one that comes last knows what the others did.
     fn turn(&self) -> Result<File> {
-        if let Some(parent) = self.lock.parent() {
+        let path = self.book.join(LOCK);
+        if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|cause| failed("making", parent, cause))?;
         }
-        let lock = File::options().create(true).append(true).open(&self.lock);
-        let lock = lock.map_err(|cause| failed("opening", &self.lock, cause))?;
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(|cause| failed("opening", &path, cause))?;
         for _ in 0..LOOKS {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
                 Err(TryLockError::Error(cause)) => {
-                    return Err(failed("locking", &self.lock, cause));
+                    return Err(failed("locking", &path, cause));
                 }
             }
         }
         Err(Error::try_again(format!(
             "another process keeps {}, and writes below /etc/netns",
-            self.lock.display()
+            path.display()
         )))
     }
 }

@@ -37,9 +37,6 @@ pub(crate) struct Dataplane {
     names: Names,
 }
 
-/// Where whoever writes what sandboxes resolve names with has a lock, below the runtime directory.
-const NAMES: &str = "names/lock";
-
 /// Who makes a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Maker {
@@ -57,7 +54,7 @@ impl Dataplane {
             chain: Chain::new(&config.store.runtime, waiting, tell),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),
-            names: Names::new("/", config.store.runtime.join(NAMES)),
+            names: Names::new("/", &config.store.runtime),
         }
     }
 

@@ -12,6 +12,7 @@ mod endpoint_ports;
 mod endpoint_world;
 mod heal;
 mod life;
+mod naming;
 mod plugin_networks;
 mod plugin_world;
 mod races;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Granted, Host, Ipam as IpamPort, Key, Occupied, Offer, Outcome, Prefix, Presence,
+    Driver, Granted, Host, Ipam as IpamPort, Key, Note, Occupied, Offer, Outcome, Prefix, Presence,
     Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, GATEWAY_NETWORK, Members};
@@ -312,6 +312,15 @@ impl Driver for World {
     fn remove(&self, network: &Network) -> Result<()> {
         let name = &network.name;
         self.told(format!("remove {name}"), |state| state.networks.remove(name)).map(|_| ())
+    }
+
+    /// What it would write, line by line.
+    fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
+        let note = |record: Attachment| Note {
+            namespace: record.id.container.to_string(),
+            sentence: format!("{} {:?} {:?}", record.id.network, record.names, record.dns.search),
+        };
+        Ok(records()?.into_iter().map(note).collect())
     }
 
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {

@@ -1,6 +1,6 @@
 //! A file that says who wrote it.
 //!
-//! Its first line names us and the digest of all that follows: what somebody else changed is theirs from
+//! Its first line names us, our book and the digest of all that follows: what somebody else changed is theirs from
 //! then on. Programs that `ip netns exec` started have the file itself in the place of the host's, so it is
 //! written in place; meanwhile the digest is zero, and who finds it so after a crash writes it again.
 
@@ -11,7 +11,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-const HEAD: &str = "# Written by `spoke network connect`, and again as long as nobody changes it. ";
+/// How the first line begins, before whose book the file follows from.
+const HEAD: &str =
+    "# Written by `spoke network connect`, and again as long as nobody changes it, for ";
 
 /// Of a file that is being written.
 const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -28,10 +30,32 @@ pub(super) enum Written {
     Theirs,
 }
 
+/// Whose the files are: those of another book are somebody else's.
+#[derive(Clone, Debug)]
+pub(super) struct Hand(String);
+
+impl Hand {
+    /// Of the book below a directory.
+    pub(super) fn of(book: &Path) -> Self {
+        Self(format!("{HEAD}{:?} ", book.display().to_string()))
+    }
+
+    fn head(&self, digest: &str) -> String {
+        format!("{}{digest}\n", self.0)
+    }
+
+    fn has_signed(&self, text: &[u8]) -> bool {
+        let Some(rest) = text.strip_prefix(self.0.as_bytes()) else { return false };
+        let Some((signature, rest)) = rest.split_at_checked(NONE.len()) else { return false };
+        let Some(body) = rest.strip_prefix(b"\n") else { return false };
+        signature == NONE.as_bytes() || signature == digest(body).as_bytes()
+    }
+}
+
 /// Whether a file is there, and we wrote all of it.
-pub(super) fn is_ours(path: &Path) -> IoResult<bool> {
+pub(super) fn is_ours(path: &Path, hand: &Hand) -> IoResult<bool> {
     match read(path) {
-        Ok(Some(text)) => Ok(is_signed(&text)),
+        Ok(Some(text)) => Ok(hand.has_signed(&text)),
         Ok(None) => Ok(false),
         Err(cause) if is_absent(&cause) => Ok(false),
         Err(cause) => Err(cause),
@@ -39,34 +63,36 @@ pub(super) fn is_ours(path: &Path) -> IoResult<bool> {
 }
 
 /// Makes a file say this, unless it is somebody else's. `fresh` is nobody else's, on the same file system.
-pub(super) fn write(path: &Path, body: &str, fresh: &Path) -> IoResult<Written> {
+pub(super) fn write(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Written> {
     let there = match read(path) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(Written::Theirs),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return create(path, body, fresh),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => {
+            return create(path, body, hand, fresh);
+        }
         Err(cause) => return Err(cause),
     };
-    if !is_signed(&there) {
+    if !hand.has_signed(&there) {
         return Ok(Written::Theirs);
     }
-    if there == format!("{}{body}", head(&digest(body))).into_bytes() {
+    if there == format!("{}{body}", hand.head(&digest(body))).into_bytes() {
         return Ok(Written::AsSaid);
     }
     let file = OpenOptions::new().write(true).open(path)?;
-    overwrite(&file, body).map(|()| Written::AsSaid)
+    overwrite(&file, body, hand).map(|()| Written::AsSaid)
 }
 
-fn overwrite(file: &File, body: &str) -> IoResult<()> {
-    let blank = head(NONE);
+fn overwrite(file: &File, body: &str, hand: &Hand) -> IoResult<()> {
+    let blank = hand.head(NONE);
     let start = blank.len() as u64;
     file.write_all_at(blank.as_bytes(), 0)?;
     file.write_all_at(body.as_bytes(), start)?;
     file.set_len(start + body.len() as u64)?;
-    file.write_all_at(head(&digest(body)).as_bytes(), 0)
+    file.write_all_at(hand.head(&digest(body)).as_bytes(), 0)
 }
 
 /// It comes into its place complete, and takes nobody's.
-fn create(path: &Path, body: &str, fresh: &Path) -> IoResult<Written> {
+fn create(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Written> {
     match fs::remove_file(fresh) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
         Ok(()) | Err(_) => {}
@@ -74,7 +100,7 @@ fn create(path: &Path, body: &str, fresh: &Path) -> IoResult<Written> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
     // Whatever our umask is: every program in the namespace resolves names.
     file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(head(&digest(body)).as_bytes())?;
+    file.write_all(hand.head(&digest(body)).as_bytes())?;
     file.write_all(body.as_bytes())?;
     let linked = fs::hard_link(fresh, path);
     fs::remove_file(fresh)?;
@@ -98,17 +124,6 @@ fn read(path: &Path) -> IoResult<Option<Vec<u8>>> {
 
 fn is_absent(cause: &Cause) -> bool {
     matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-fn is_signed(text: &[u8]) -> bool {
-    let Some(rest) = text.strip_prefix(HEAD.as_bytes()) else { return false };
-    let Some((signature, rest)) = rest.split_at_checked(NONE.len()) else { return false };
-    let Some(body) = rest.strip_prefix(b"\n") else { return false };
-    signature == NONE.as_bytes() || signature == digest(body).as_bytes()
-}
-
-fn head(digest: &str) -> String {
-    format!("{HEAD}{digest}\n")
 }
 
 fn digest(body: impl AsRef<[u8]>) -> String {

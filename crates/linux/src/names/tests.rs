@@ -5,6 +5,7 @@ use model::{
     AttachmentId, Dns, Error, InterfaceAddress, Layer, Lead, Phase, Process, Runtime, Sandbox,
     Timestamp,
 };
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
@@ -23,7 +24,7 @@ impl Host {
     }
 
     fn names(&self) -> Names {
-        Names::new(self.0.path(), self.0.path().join("run/lock"))
+        Names::new(self.0.path(), self.path("run/spoke"))
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -107,7 +108,7 @@ fn what_somebody_else_wrote_stays() {
     symlink("/nonexistent", directory.join("resolv.conf")).unwrap();
     let notes = host.write(std::slice::from_ref(&web));
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].contains("netns/web/hosts is not of spoke's making"), "{notes:?}");
+    assert!(notes[0].contains("netns/web/hosts is not ours"), "{notes:?}");
     host.write(&[]);
     assert_eq!(fs::read_to_string(directory.join("hosts")).unwrap(), "10.7.7.7 mine\n");
     assert!(fs::symlink_metadata(directory.join("resolv.conf")).unwrap().is_symlink());
@@ -145,14 +146,14 @@ fn what_a_dead_process_left_is_mended() {
         assert_eq!(host.write(std::slice::from_ref(&web)), words(&[]));
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
     }
-    fs::write(host.path("etc/netns/.spoke.new"), "half").unwrap();
+    fs::write(host.names().fresh(), "half").unwrap();
     fs::remove_file(&path).unwrap();
     host.write(std::slice::from_ref(&web));
     assert_eq!(fs::read_to_string(&path).unwrap(), whole);
     // A directory that was to be removed, or filled.
     let names = host.names();
     names.make(&host.path("etc/netns/gone")).unwrap();
-    fs::write(host.path("etc/netns/.spoke.new"), "half").unwrap();
+    fs::write(host.names().fresh(), "half").unwrap();
     host.write(&[]);
     assert!(!host.left());
 }
@@ -170,6 +171,20 @@ fn garbage_is_what_no_record_wants() {
     let unread = || Err(Error::bug("unreadable"));
     assert!(host.names().write(&unread).is_err());
     assert!(host.path("etc/netns/web/hosts").exists());
+}
+
+#[test]
+fn another_book_has_files_of_its_own() {
+    let host = Host::new("");
+    let web = host.on("back", "web", "10.0.0.2/24");
+    host.write(std::slice::from_ref(&web));
+    let before = fs::read(host.path("etc/netns/web/hosts")).unwrap();
+    let other = Names::new(host.0.path(), host.path("run/other"));
+    assert_eq!(other.strays(&|| Ok(Vec::new())).unwrap(), []);
+    other.write(&|| Ok(Vec::new())).unwrap();
+    let notes = other.write(&|| Ok(vec![host.on("front", "web", "10.9.0.2/24")])).unwrap();
+    assert!(notes.iter().any(|note| note.sentence.contains("web/hosts is not")), "{notes:?}");
+    assert_eq!(fs::read(host.path("etc/netns/web/hosts")).unwrap(), before);
 }
 
 #[test]
@@ -219,7 +234,7 @@ fn only_a_name_is_a_name() {
         ("/run/netns/a/b", None),
         ("/run/netns/..", None),
         ("/run/netns", None),
-        ("/run/netns/.spoke.new", None),
+        ("/run/netns/.spoke.12", None),
         ("/run/netns/a\nb", None),
         ("/proc/7/ns/net", None),
         ("/run/docker/netns/web", None),
@@ -236,4 +251,32 @@ fn another_namespace_of_the_name_is_another_one() {
     let web = host.on("back", "web", "10.0.0.2/24");
     host.write(&[old, web]);
     assert!(!host.said("web/hosts").contains("10.9.0.2"));
+}
+
+proptest! {
+    /// Whatever the host's file says, what is made of it is what it reads as.
+    #[test]
+    fn hostile_files_are_read_as_they_are_written(text in "((search|nameserver|options|domain) )?[ -~\n]{0,200}") {
+        let host = Host::new(&text);
+        let web = host.on("back", "web", "10.0.0.2/24");
+        let resolver = Resolver::of(&[&web], host.0.path());
+        let again = Host::new(&resolver.text());
+        let same = Resolver::of(&[&web], again.0.path());
+        prop_assert_eq!(same.text(), resolver.text());
+        let is_known = |line: &str| {
+            ["search ", "nameserver ", "options "].iter().any(|word| line.starts_with(word))
+        };
+        prop_assert!(resolver.text().lines().all(is_known));
+    }
+
+    #[test]
+    fn nothing_but_what_we_wrote_is_ours(text in prop::collection::vec(any::<u8>(), 0..300)) {
+        let host = Host::new("");
+        let path = host.path("etc/file");
+        fs::write(&path, &text).unwrap();
+        let hand = host.names().hand();
+        prop_assert!(!page::is_ours(&path, &hand).unwrap());
+        prop_assert_eq!(page::write(&path, "x", &hand, &host.path("etc/new")).unwrap(), Written::Theirs);
+        prop_assert_eq!(fs::read(&path).unwrap(), text);
+    }
 }
