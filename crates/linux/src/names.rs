@@ -3,7 +3,7 @@
 //!
 //! The records are the intent, and the files follow from them alone: whoever comes next after a crash
 //! writes what is missing and removes what is too much. A file is ours as long as it says so and is as we
-//! wrote it ([`page`]); every other one is somebody else's and stays.
+//! wrote it; every other one is somebody else's and stays.
 
 mod page;
 mod resolver;
