@@ -26,7 +26,7 @@ pub enum Field {
     Interface,
     /// `ether_addr`.
     Ethernet,
-    /// Bytes of the transport header, as a number: [`typeof_key`] says where they are.
+    /// Bytes of the transport header, as a number: `typeof_key` says where they are.
     Transport {
         /// From which byte on.
         offset: u8,
