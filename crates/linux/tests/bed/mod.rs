@@ -79,10 +79,11 @@ impl Container {
         });
     }
 
-    /// Whether a TCP connection comes about.
+    /// Whether a TCP connection comes about. A first packet may be lost where a bridge's port has no
+    /// carrier yet; the next one goes after a second.
     pub(crate) fn reaches(&self, address: &str, port: u16) -> bool {
         let to = SocketAddr::new(address.parse().unwrap(), port);
-        self.within(|| TcpStream::connect_timeout(&to, Duration::from_millis(800)).is_ok())
+        self.within(|| TcpStream::connect_timeout(&to, Duration::from_millis(2500)).is_ok())
     }
 }
 
