@@ -18,6 +18,12 @@ const KILLS: u64 = 12;
 /// About as long as a container lives here.
 const LIFE: u64 = 500;
 
+/// A call may have come whose body the daemon had not read: nobody knows it then. The moment is short,
+/// and a kill at any time meets it seldom.
+const UNDECIDED: u64 = 1;
+/// What the user is told of that.
+const UNREAD: &str = "try again: the daemon was restarted while it worked on this call";
+
 /// Docker makes about so many calls for it.
 const CALLS: u64 = 7;
 
@@ -104,7 +110,7 @@ fn killed(release: Release, seed: u64) {
     assert_eq!(held.call("Plugin.Activate", "").expect("an answer").status, 200);
     let calls: PathBuf = bed.engine.world().path("/run/spoke/calls");
     let mut moments = Moments(seed);
-    let mut killed = 0;
+    let (mut killed, mut undecided) = (0, 0);
     for run in 0..RUNS {
         let moment = ((run + 1) * KILLS / RUNS > killed).then(|| moments.moment(killed));
         killed += u64::from(moment.is_some());
@@ -120,9 +126,14 @@ fn killed(release: Release, seed: u64) {
             ran
         });
         let said = &ran.stderr;
+        if matches!(moment, Some(Moment::After(_))) && said.contains(UNREAD) {
+            undecided += 1;
+            continue;
+        }
         assert_eq!(ran.status, 0, "seed {seed}, run {run}, {moment:?}: {said}\n{}", held.log());
     }
     assert_eq!(killed, KILLS);
+    assert!(undecided <= UNDECIDED, "{undecided} of {KILLS} kills met a body that was not read");
     drop(held);
     bed.serve = Serve::start(bed.engine.world(), &[]);
     let endpoints = bed.engine.get("/networks/front")["Containers"].clone();
