@@ -10,6 +10,31 @@ use crate::{Error, Result};
 /// Names longer than this are refused: every name must fit into a file name with room to spare.
 const LONGEST: usize = 200;
 
+/// What a type with a text in it, which parses it, has besides: to and from a string, and to be shown.
+macro_rules! as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = Error;
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(crate) use as_text;
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $valid:path) => {
         $(#[$doc])*
@@ -32,24 +57,7 @@ macro_rules! name {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
+        as_text!($name);
     };
 }
 

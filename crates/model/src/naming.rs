@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::as_text;
 use crate::{Dns, Error, IpNet, Result, text};
 
 /// The longest name of a host, in bytes (RFC 1035 §2.3.4, as text).
@@ -183,32 +184,9 @@ impl Dns {
     }
 }
 
-macro_rules! text {
-    ($name:ident) => {
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    };
-}
-
-text!(HostName);
-text!(SearchDomain);
-text!(ResolverOption);
+as_text!(HostName);
+as_text!(SearchDomain);
+as_text!(ResolverOption);
 
 impl From<LinkLocal> for IpAddr {
     fn from(address: LinkLocal) -> Self {
