@@ -137,6 +137,17 @@ impl Shared {
         self.calls.host.project.only("ports", &format!("fixed_ips=ip_address%3D{address}"))
     }
 
+    /// An address of the subnet that nobody has: Neutron chooses the others' at random.
+    #[track_caller]
+    fn free_address(&self) -> String {
+        let mut addresses = (70..90).map(|host| self.cidr.replace("0/24", &host.to_string()));
+        let is_free = |address: &String| {
+            let query = format!("fixed_ips=ip_address%3D{address}");
+            self.calls.host.project.list("ports", &query).is_empty()
+        };
+        addresses.find(is_free).expect("a free address")
+    }
+
     #[track_caller]
     fn address_in(&self, container: &str, interface: &str) -> String {
         let shown = format!("ip -n {container} -4 -o addr show {interface}");
@@ -180,7 +191,7 @@ fn everybody_keeps_what_he_has(cidr: &str, extra: &str) {
     assert!(cni.add(&list).remove(0).ok());
     let of_cni = shared.address_in("has-cni", "eth0");
     shared.nobody_gets(&Holder::new("CNI's container", &of_cni));
-    let free = cidr.replace(".0/24", ".77");
+    let free = shared.free_address();
     let (status, said) = shared.netavark("setup", "has-podman", Some(&free));
     assert_eq!(status, 0, "{said}");
     shared.nobody_gets(&Holder::new("Podman's container", &free));

@@ -1,7 +1,8 @@
 //! The words that judge an answer, or a value.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{IpNet, Mac};
@@ -36,9 +37,7 @@ pub(super) fn judge(run: &mut Run<'_>, word: &str, args: &[String]) -> Option<St
             Ok(())
         }
         "fresh-port" => {
-            let number = u16::from_str_radix(identity().get(60..).unwrap_or_default(), 16);
-            let port = 20_000 + number.unwrap_or_default() % 40_000;
-            run.vars.insert(arg(0).to_owned(), port.to_string());
+            run.vars.insert(arg(0).to_owned(), fresh_port().to_string());
             Ok(())
         }
         "expand" => {
@@ -103,6 +102,18 @@ fn within(address: &str, net: &str, inner: bool) -> Step {
     } else {
         Ok(())
     }
+}
+
+/// A host port that no other case of this process has: the next one after a random first. All are
+/// below the ports that Linux gives to clients (32,768 and more by default).
+fn fresh_port() -> u16 {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static BEGIN: OnceLock<u16> = OnceLock::new();
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let random = || u16::from_str_radix(identity().get(60..).unwrap_or_default(), 16);
+    let begin = *BEGIN.get_or_init(|| random().unwrap_or_default() % COUNT);
+    FIRST + (begin + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT
 }
 
 /// 64 hexadecimal digits that nobody else has, as an engine's ids.
