@@ -44,7 +44,8 @@ impl Engine<'_> {
             Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             Ok(None) => match self.renamed(request) {
                 Ok(Some(old)) => self.detach_layers(&old.value.id),
-                Ok(None) | Err(_) => self.detach_unrecorded(request),
+                Ok(None) => self.detach_unrecorded(request),
+                Err(error) => self.detach_unrecorded(request).and(Err(error)),
             },
             Err(error) => self.detach_unrecorded(request).and(Err(error)),
         }
@@ -75,19 +76,21 @@ impl Engine<'_> {
     pub(crate) fn detach_unrecorded(&self, request: &Request) -> Result<()> {
         let phase = Phase::Detaching { by: self.host.me(), attacher: None };
         let mut attachment = request.record(Runtime::Reference, self.host.now(), phase);
-        if self.is_elsewhere(request) {
+        let elsewhere = self.is_elsewhere(request);
+        // Where the records cannot be listed the interface may be another network's: it stays until
+        // the runtime repeats its call.
+        if !matches!(elsewhere, Ok(false)) {
             attachment.sandbox = None;
         }
-        self.undo(&attachment)
+        self.undo(&attachment).and(elsewhere.map(|_| ()))
     }
 
     /// Whether the container has this interface from another network: then it is not for us to
     /// remove by its name.
-    fn is_elsewhere(&self, request: &Request) -> bool {
-        let records = self.attachments_of(&request.container).unwrap_or_default();
-        records.iter().any(|record| {
+    fn is_elsewhere(&self, request: &Request) -> Result<bool> {
+        Ok(self.attachments_of(&request.container)?.iter().any(|record| {
             record.id.ifname == request.ifname && record.id.network != request.network.name
-        })
+        }))
     }
 
     /// Both halves are tried, whatever the first one says: as much as possible is given back.

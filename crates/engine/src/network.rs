@@ -30,13 +30,13 @@ impl Engine<'_> {
         if network.is_told() {
             return self.tell(network);
         }
-        if self.intend(network)?.is_none() {
-            return Err(exists(&network.name));
-        }
+        let Some(read) = self.intend(network)? else { return Err(exists(&network.name)) };
         // Somebody may have declared an overlapping one meanwhile: then neither stays.
         match self.overlapping(network)? {
             Some(other) => {
-                self.store.commit(&Txn::new().delete(Key::Network(network.name.clone())))?;
+                let key = Key::Network(network.name.clone());
+                let unchanged = unchanged(Some(&read));
+                self.store.commit(&Txn::new().expect(key.clone(), unchanged).delete(key))?;
                 Err(other)
             }
             None => Ok(()),

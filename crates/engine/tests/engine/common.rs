@@ -16,6 +16,8 @@ pub(crate) struct Dataplane {
     pub(crate) made: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) gone: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) fails: Cell<bool>,
+    /// The sandbox in which the last detached interface was to be removed.
+    pub(crate) detached_in: RefCell<Option<Sandbox>>,
     /// Addresses that somebody on the segment has.
     pub(crate) answering: RefCell<BTreeSet<IpAddr>>,
 }
@@ -46,6 +48,7 @@ impl Driver for Dataplane {
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         self.made.borrow_mut().remove(&attachment.id);
+        self.detached_in.borrow_mut().clone_from(&attachment.sandbox);
         Ok(())
     }
 

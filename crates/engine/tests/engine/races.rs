@@ -1,9 +1,10 @@
 //! What happens when several processes work on one attachment, and when one of them dies.
 
 use super::common::{World, book, ip, network, pool, request};
-use engine::port::{Key, Outcome, Record, Store, Txn};
-use engine::{Garbage, Mode, Request};
+use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::{Engine, Garbage, Mode, Request};
 use model::*;
+use store::Memory;
 
 const DEAD: Process = Process { pid: 7, start: 1 };
 
@@ -171,4 +172,48 @@ fn gc_keeps_what_is_just_being_attached() {
     let kept = world.directory.kept.borrow();
     assert!(kept.iter().any(|(container, _)| container.as_str() == "a"));
     assert_eq!(engine.holders().unwrap().len(), 1);
+}
+
+/// A store that cannot list the attachments of a container.
+struct Unlisted<'a>(&'a Memory);
+
+impl Store for Unlisted<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        self.0.get(key)
+    }
+
+    fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
+        match prefix {
+            Prefix::AttachmentsOfContainer(_) => Err(Error::new(Kind::Kernel, "cannot list")),
+            _ => self.0.list(prefix),
+        }
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        self.0.commit(txn)
+    }
+}
+
+/// A DEL of a network that never attached the container names an interface that another network's
+/// attachment may have.
+#[test]
+fn an_interface_stays_while_nobody_can_say_whose_it_is() {
+    let world = World::new();
+    let sandbox = Sandbox { path: "/run/netns/a".into(), inode: 1 };
+    let of = |name: &str| {
+        let mut request = request(&network(name, Ipam::None), "a");
+        request.sandbox = Some(sandbox.clone());
+        request
+    };
+    let engine = world.engine();
+    engine.attach(&of("front")).unwrap();
+    let store = Unlisted(&world.store);
+    let blind = Engine::new(&store, &world.dataplane, &world.directory, &world.machine);
+    let error = blind.detach(&of("other")).unwrap_err();
+    assert_eq!(error.to_string(), "cannot list");
+    assert_eq!(*world.dataplane.detached_in.borrow(), None, "not by its name");
+    engine.detach(&of("other")).unwrap();
+    assert_eq!(*world.dataplane.detached_in.borrow(), None, "it is front's");
+    engine.detach(&of("front")).unwrap();
+    assert_eq!(*world.dataplane.detached_in.borrow(), Some(sandbox));
 }
