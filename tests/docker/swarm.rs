@@ -2,19 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use tests::Release;
+use tests::{Release, skipped};
 
 use crate::managed::{CREATE, Managed};
 
 const CONFIG: &str = "[docker]\nscope = \"global\"\n[log]\nlevel = \"debug\"";
 
 /// Virtual addresses of services are the kernel's IPVS; tasks are found by DNS without it.
-#[expect(clippy::print_stderr, reason = "what is not tested has to be said")]
 fn endpoint_mode(managed: &Managed) -> &'static str {
     if managed.sh("[ -e /proc/net/ip_vs ] && echo there || true").is_empty() {
-        eprintln!(
-            "\n!!! NOT TESTED: virtual addresses of swarm services: this kernel has no ip_vs"
-        );
+        skipped("virtual addresses of swarm services", "this kernel has no ip_vs");
         return "--endpoint-mode dnsrr";
     }
     "--endpoint-mode vip"

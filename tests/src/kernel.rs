@@ -13,6 +13,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::skipped;
+
 /// Environment variable: on this kernel every [`Feature`] must be there.
 pub const COMPLETE: &str = "SPOKE_KERNEL_IS_COMPLETE";
 
@@ -53,13 +55,12 @@ impl Feature {
     /// When it is missing where [`COMPLETE`] says that it must not.
     #[must_use]
     #[track_caller]
-    #[expect(clippy::print_stderr, reason = "what is not tested has to be said")]
     pub fn is_missing(self) -> bool {
         let (what, script) = self.parts();
         let Err(said) = tried(script) else { return false };
         let complete = std::env::var_os(COMPLETE).is_some();
         assert!(!complete, "this kernel should have {what}: {said}");
-        eprintln!("\n!!! NOT TESTED HERE: this kernel has no {what} (make test-vm has it): {said}");
+        skipped(what, &format!("this kernel has none (make test-vm has): {said}"));
         true
     }
 

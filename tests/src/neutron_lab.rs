@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::fault_proxy::Upstream;
 use crate::neutron::{self, Asking, Project};
+use crate::skipped;
 
 /// It needs four seconds; more than it needs on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -187,10 +188,9 @@ pub struct Account {
 
 impl FullLab {
     /// The lab, if there is one; says aloud that what needs it is not tested, if there is none.
-    #[expect(clippy::print_stderr, reason = "a test that does nothing has to say so")]
     pub fn running() -> Option<Self> {
         let Some(folder) = env::var_os("SPOKE_NEUTRON_LAB") else {
-            eprintln!("\n!!! NOT TESTED with OVN: no lab (make test-neutron)");
+            skipped("OVN", "there is no lab (make test-neutron)");
             return None;
         };
         let script = format!(". {}/env && env -0", folder.display());

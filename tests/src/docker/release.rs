@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Base;
+use crate::{Base, skipped};
 
 /// A Docker Engine of Debian's; scripts/peers unpacks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +30,10 @@ impl Release {
     }
 
     /// Whether it can be had; says so aloud where Debian has moved on to another version.
-    #[expect(clippy::print_stderr, reason = "a test that does nothing has to say so")]
     pub fn is_there(self) -> bool {
         let moved = fs::read_to_string(peers().join(format!("{}.moved", self.folder())));
         if let Ok(moved) = &moved {
-            eprintln!("\n!!! NOT TESTED with Docker {}*: {moved}", self.version());
+            skipped(&format!("Docker {}*", self.version()), moved);
         }
         moved.is_err()
     }

@@ -97,18 +97,6 @@ fn what_others_change_is_found() {
     });
 }
 
-/// The reference plugins' own executables, where there are any.
-fn reference(version: &str) -> Option<String> {
-    let unpacked = format!("{}/../../.cache/peers/{version}", env!("CARGO_MANIFEST_DIR"));
-    let places = [unpacked, "/usr/lib/cni".to_owned()];
-    let found =
-        places.into_iter().find(|place| std::path::Path::new(place).join("bandwidth").exists());
-    if found.is_none() {
-        eprintln!("NOT TESTED: there is no reference plugin here");
-    }
-    found
-}
-
 fn call(plugins: &str, command: &str, config: &str, netns: &str) -> Result<String, String> {
     let mut child = Command::new(format!("{plugins}/bandwidth"))
         .envs([("CNI_COMMAND", command), ("CNI_CONTAINERID", "one"), ("CNI_IFNAME", "eth0")])
@@ -126,7 +114,7 @@ fn call(plugins: &str, command: &str, config: &str, netns: &str) -> Result<Strin
 #[test]
 fn the_reference_plugin_finds_its_own_limits_and_removes_them() {
     for version in ["cni-1.1", "cni-1.9"] {
-        let Some(plugins) = reference(version) else { return };
+        let Some(plugins) = crate::reference(version, "bandwidth") else { return };
         isolated(move || {
             let linux = Linux::new(Life::Long);
             for [rate, burst] in

@@ -18,7 +18,7 @@ use super::connect;
 /// The lab's environment; none, said loudly, where there is no lab.
 fn lab() -> Option<BTreeMap<String, String>> {
     let Some(directory) = std::env::var_os("SPOKE_NEUTRON_LAB") else {
-        eprintln!("NOT TESTED: set SPOKE_NEUTRON_LAB to the directory of a lab that runs");
+        tests::skipped("Neutron's client", "there is no lab (make test-neutron)");
         return None;
     };
     let script = format!(". {}/env && env -0", Path::new(&directory).display());

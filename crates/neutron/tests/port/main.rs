@@ -28,7 +28,7 @@ impl Rig {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let variable = |name: &str| std::env::var(name).ok();
         if variable("NEUTRON_URL").is_none() {
-            eprintln!("SKIPPED: there is no lab (NEUTRON_URL is not set)");
+            tests::skipped("Neutron's ports", "there is no lab (make test-neutron)");
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
