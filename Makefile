@@ -3,8 +3,17 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: demo test test-vm test-neutron fuzz bench build install lint
+.PHONY: help demo check test test-vm test-neutron fuzz bench build install lint
 PREFIX ?= /usr/local
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/    make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+check: ## the edit loop: format, clippy, and the tests that need nothing but a compiler
+	@scripts/setup build
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@cargo test --quiet --workspace --exclude tests --exclude fuzz --lib --bins
 
 demo: ## the main job, seen
 	@scripts/setup demo
@@ -48,6 +57,6 @@ install: build ## the binary, its manual pages and completions below PREFIX
 	@$(DESTDIR)$(PREFIX)/bin/spoke completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/spoke
 	@echo "spoke is in $(DESTDIR)$(PREFIX)/bin; \`spoke cni install\` makes it the host's CNI plugins"
 
-lint:
+lint: ## format, clippy, documentation, the project's own rules
 	@scripts/setup build
 	@cargo xtask ci
