@@ -27,7 +27,9 @@ fn archive(place: &Path, bytes: &[u8]) {
     let count = |path: &str| fs::read_dir(place.join(path)).expect("a directory").count();
     match images.pull(&locator) {
         Ok(image) => {
-            let packed = bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(b"\xfd7zXZ\0");
+            let magics: [&[u8]; 3] = [&[0x1f, 0x8b], b"\xfd7zXZ\0", &[0x28, 0xb5, 0x2f, 0xfd]];
+            let packed = magics.iter().any(|magic| bytes.starts_with(magic))
+                || bytes.get(1..4) == Some(b"\x2a\x4d\x18");
             let id = Digest::of(Algorithm::Sha512, bytes);
             assert!(packed || *image.id.digest() == id, "it is known by its hash");
             assert_eq!(images.cached(&locator).expect("a cache").as_ref(), Some(&image));

@@ -57,6 +57,36 @@ fn i04_a_pod_on_an_image_of_a_registry() {
     kurma.is_clean();
 }
 
+/// Layers that a real client has compressed with zstd, also in the form that can be fetched in parts.
+#[test]
+fn i04_layers_of_zstd() {
+    let (kurma, _registry) = pushed();
+    for way in ["zstd", "zstd:chunked"] {
+        let name = way.replace(':', "-");
+        // Podman does not compress again what the registry has in another way.
+        let rootfs = format!("echo {way} >rootfs/way; tar -cf $target -C rootfs .");
+        PluginImage::spy().write_as(&kurma.world, "/images/way.tar", &rootfs);
+        let entry = "-c 'ENTRYPOINT [\"/main\"]'";
+        Podman::run(&kurma.world, &format!("import -q {entry} /images/way.tar localhost/{name}:1"));
+        let at = format!("127.0.0.1:5000/user/{name}:1");
+        let how = format!("-q --tls-verify=false --compression-format {way}");
+        Podman::run(&kurma.world, &format!("push {how} localhost/{name}:1 docker://{at}"));
+        let manifest = format!("http://127.0.0.1:5000/v2/user/{name}/manifests/1");
+        let kinds = "Accept: application/vnd.oci.image.manifest.v1+json";
+        let manifest =
+            kurma.world.sh(&format!("busybox wget -q -O - --header '{kinds}' {manifest}"));
+        assert!(manifest.contains("layer.v1.tar+zstd"), "{way}: {manifest}");
+        let locator = format!("docker://{at}");
+        kurma.networks(&json!([Kurma::spy("one", &json!({"aci": locator}))]));
+        kurma.tell("one", "add", "cat /way >&2; exit 1");
+        kurma.refused(&format!("provision {U} one"), &[way]);
+        kurma.untell("one", "add");
+        kurma.kurma(&format!("provision {U} one"));
+        kurma.kurma(&format!("deprovision {U}"));
+        kurma.kurma("down");
+    }
+}
+
 /// Neither other bytes nor fewer are taken for what was asked for.
 #[test]
 fn i04_what_goes_wrong_on_the_way() {

@@ -50,6 +50,11 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
 pub(crate) fn manifest(name: &str, more: &str) -> String {
     format!(r#"{{"acKind":"ImageManifest","acVersion":"0.8.1","name":"{name}"{more}}}"#)
 }
@@ -107,6 +112,7 @@ fn the_same_image_has_the_same_id_however_it_is_packed() {
     let digest = crate::Digest::of(crate::Algorithm::Sha512, &tar);
     assert_eq!(plain.id.digest(), &digest);
     assert_eq!(plain, packed);
+    assert_eq!(images.get(&place.write("a.zst.aci", &zstd(&tar))).unwrap(), plain);
     assert_eq!((plain.name.as_str(), plain.layers.len()), ("krm.test/a", 1));
     assert_eq!(plain.app.unwrap().exec, ["/bin/x"]);
     assert_eq!(fs::read(plain.layers[0].join("common")).unwrap(), b"krm.test/a");

@@ -6,6 +6,7 @@
 //! reader of tar archives is our own, because it has to say no where libraries help along: it knows
 //! what OCI layers and App Container images consist of, in bounded memory, and nothing else.
 
+mod frames;
 mod inflate;
 mod tar;
 mod tree;

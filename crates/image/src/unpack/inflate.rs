@@ -8,6 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use model::{Error, Result};
 
+use super::frames::Frames;
 use crate::Limits;
 
 /// What a file's first bytes say that it is.
@@ -15,12 +16,15 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const BZIP2: &[u8] = b"BZh";
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// What a frame of zstd that is to be passed over begins with, but for the low half of the first byte.
+const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 /// What an archive may become before its ratio is looked at.
 const HARMLESS: u64 = 64 << 20;
 /// How much memory an xz stream may ask for, in KiB: what `xz -9` needs, and a little.
 const XZ_MEMORY: u32 = 80 << 10;
 
-/// The archive in `reader`, which may be plain, or compressed with gzip or xz: its first bytes tell.
+/// The archive in `reader`, which may be plain, or compressed with gzip, xz or zstd: its first
+/// bytes tell.
 /// Reading it fails once either side exceeds `limits`.
 ///
 /// # Errors
@@ -41,7 +45,7 @@ pub(crate) fn inflate<'a>(
         () if starts(GZIP) => Box::new(MultiGzDecoder::new(reader)),
         () if starts(XZ) => Box::new(XzReader::new_mem_limit(reader, true, XZ_MEMORY)),
         () if starts(BZIP2) => return Err(unknown("bzip2")),
-        () if starts(ZSTD) => return Err(unknown("zstd")),
+        () if starts(ZSTD) || is_skipped(magic) => Box::new(Frames::new(reader)),
         () => Box::new(reader),
     };
     let most = limits.unpacked.saturating_add(HARMLESS);
@@ -50,8 +54,12 @@ pub(crate) fn inflate<'a>(
 
 fn unknown(what: &str) -> Error {
     Error::unsupported(format!(
-        "it is compressed with {what}: pack it with gzip or xz, or not at all"
+        "it is compressed with {what}: pack it with gzip, xz or zstd, or not at all"
     ))
+}
+
+fn is_skipped(magic: &[u8]) -> bool {
+    magic.first().is_some_and(|byte| byte & 0xf0 == 0x50) && magic.get(1..4) == Some(SKIPPED)
 }
 
 /// Counts what is read, and reads so much at most.

@@ -1,11 +1,12 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tests::{Item, entry, gzip, tar};
+use crate::tests::{Item, entry, gzip, tar, zstd};
 
 /// Unpacks layers over each other; gives the directory, beside which nothing may appear.
 fn unpack(layers: &[Vec<u8>]) -> (TempDir, Result<()>) {
@@ -214,6 +215,53 @@ fn a_bomb_is_stopped() {
     assert_eq!(error.kind(), model::Kind::Invalid, "{error}");
 }
 
+/// What comes of a file, or why nothing does.
+fn inflated(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut reader = inflate(Box::new(bytes), &Limits::default()).map_err(std::io::Error::other)?;
+    std::io::Read::read_to_end(&mut reader, &mut out).map(|_| out)
+}
+
+/// One after another, with some to be passed over before, between and behind them, as zstd:chunked writes
+/// them.
+#[test]
+fn all_frames_of_zstd_are_unpacked() {
+    let long: Vec<u8> = (0..500_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+    let skipped = [&[0x5a, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"table"].concat();
+    let packed =
+        [&skipped[..], &zstd(&long), &skipped, &zstd(b""), &zstd(b"end"), &skipped].concat();
+    assert_eq!(inflated(&packed).unwrap(), [&long[..], b"end"].concat());
+    assert_eq!(inflated(&skipped).unwrap(), b"");
+    let cut = inflated(&packed[..packed.len() - 1]).unwrap_err();
+    assert_eq!(cut.kind(), std::io::ErrorKind::UnexpectedEof);
+    for cut in [4, 9, 13 + 5, 1000] {
+        assert!(inflated(&packed[..cut]).is_err(), "{cut}");
+    }
+    let trailed = inflated(&[&zstd(b"x")[..], b"and something else"].concat());
+    assert!(trailed.unwrap_err().to_string().contains("damaged"));
+}
+
+#[test]
+fn a_bomb_of_zstd_is_stopped() {
+    // A frame whose blocks say "so many zeros": four bytes for 128 KiB each.
+    let block = |is_last: u32| (131_072_u32 << 3 | 1 << 1 | is_last).to_le_bytes();
+    let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+    for _ in 0..1000 {
+        bomb.extend(&block(0)[..3]);
+        bomb.push(0);
+    }
+    bomb.extend(&block(1)[..3]);
+    bomb.push(0);
+    let error = inflated(&bomb).unwrap_err();
+    assert!(error.to_string().contains("bomb"), "{error}");
+    // A window of 2 GiB: refused before there is any memory for it.
+    let error = inflated(&[0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0]).unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
+    // A dictionary that nobody has.
+    let error = inflated(&[0x28, 0xb5, 0x2f, 0xfd, 1, 7 << 3, 9, 1, 0, 0]).unwrap_err();
+    assert!(error.to_string().contains("dictionary"), "{error}");
+}
+
 #[test]
 fn paths_are_cleaned() {
     for (name, path) in [("", None), ("./", None), ("a//b/./c/", Some("a/b/c"))] {
@@ -257,6 +305,27 @@ proptest! {
         bytes.truncate(cut.index(bytes.len() * 2).min(bytes.len()));
         let (directory, _) = unpack(&[bytes]);
         prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    /// However a stream of zstd is damaged, it is refused, or what comes of it is bounded.
+    #[test]
+    fn damaged_frames_harm_nobody(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let text: Vec<u8> = (0..40_000_u32).flat_map(|n| (n / 3 * n).to_le_bytes()).collect();
+            [zstd(&text[..70_000]), zstd(&text)].concat()
+        });
+        let mut bytes = PACKED.clone();
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len() * 2).min(bytes.len()));
+        if let Ok(out) = inflated(&bytes) {
+            prop_assert!(out.len() <= 1 << 20, "{}", out.len());
+        }
     }
 
     /// Whatever paths an archive has, what is made is below.
