@@ -123,6 +123,52 @@ fn i06_compressions_and_both_ways_to_write_names() {
     }
 }
 
+/// Another network plugin can be put into our image, if it can run there.
+#[test]
+fn what_is_put_into_our_image_must_run_there() {
+    let kurma = host("");
+    // Debian's plugins need the C library.
+    kurma.world.sh("cp /usr/bin/true /images/dynamic; cp /bin/busybox /images/static
+        printf '#!/bin/sh\\n' >/images/script; chmod +x /images/script");
+    let build = "build-image --layout /images/made --with";
+    kurma.refused(
+        &format!("{build} /images/dynamic"),
+        &["/images/dynamic", "static", "CGO_ENABLED=0"],
+    );
+    kurma.refused(&format!("{build} /images/script"), &["/images/script", "/bin/sh"]);
+    assert_eq!(kurma.world.sh("ls -d /images/made* || true"), "");
+    kurma.kurma(&format!("{build} /images/static"));
+}
+
+/// A byte order mark is passed over where Kurma did, and named where Go's programs refuse it.
+#[test]
+fn byte_order_marks() {
+    let kurma = Kurma::new(&json!([]));
+    let networks = json!({"pod_networks": [Kurma::spy("one", &json!({}))]});
+    kurma.networks_text(&format!("\u{feff}{networks}"));
+    kurma.kurma(&format!("provision {U} one"));
+    kurma.kurma(&format!("deprovision {U}"));
+    let mark = "printf '\\357\\273\\277'";
+    PluginImage::spy().write_as(
+        &kurma.world,
+        "/images/marked",
+        &format!("({mark}; cat manifest) >m; mv m manifest; tar -cf $target manifest rootfs"),
+    );
+    kurma.refused("pull file:///images/marked", &["byte order mark"]);
+    let list = r#"{"cniVersion":"1.0.0","name":"m","plugins":[{"type":"loopback"}]}"#;
+    let said = kurma.world.try_sh(&format!(
+        "mkdir -p /etc/cni/net.d; ({mark}; echo '{list}') >/etc/cni/net.d/m.conflist
+         /opt/cni/bin/spoke cni add m /proc/self/ns/net"
+    ));
+    assert!(said.status != 0 && said.stderr.contains("byte order mark"), "{said:?}");
+    let said = kurma.world.try_sh(&format!(
+        "({mark}; echo '{{\"cniVersion\":\"1.0.0\",\"name\":\"m\",\"type\":\"loopback\"}}') | \
+         CNI_COMMAND=ADD CNI_CONTAINERID=x CNI_NETNS=/proc/self/ns/net CNI_IFNAME=lo CNI_PATH=/opt/cni/bin \
+         /opt/cni/bin/loopback"
+    ));
+    assert!(said.status != 0 && said.stdout.contains("byte order mark"), "{said:?}");
+}
+
 #[test]
 fn i07_broken_images_are_refused_and_leave_nothing() {
     let kurma = host("");

@@ -20,7 +20,10 @@ pub(super) fn architecture(start: &[u8]) -> Result<&'static str> {
     };
     let file = Elf { start, is_64, is_big };
     if file.needs_libraries().ok_or_else(|| bad("has a damaged header"))? {
-        return Err(bad("is not statically linked, and an image has no libraries for it"));
+        return Err(bad(
+            "is not statically linked, and an image has no libraries for it: build a static one (Go: \
+             CGO_ENABLED=0; C: cc -static; Rust: --target …-linux-musl)",
+        ));
     }
     Ok(match (file.number(18, 2), is_64, is_big) {
         (Some(62), true, false) => "amd64",

@@ -33,6 +33,8 @@ pub(super) fn aci(recipe: &Recipe, to: &Path) -> Result<ImageId> {
 }
 
 pub(super) fn layout(recipe: &Recipe, to: &Path) -> Result<ImageId> {
+    // A recipe that is refused makes no directory.
+    Tree::of(recipe)?;
     let blobs = to.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(|error| writing(&blobs, error))?;
     let made = Made::new(recipe, &blobs)?;

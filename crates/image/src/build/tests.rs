@@ -71,6 +71,35 @@ fn mistakes_leave_nothing() {
     }
 }
 
+/// Nothing is put into an image that could not run there.
+#[test]
+fn what_cannot_run_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut recipe = recipe(directory.path());
+    let to = directory.path().join("to");
+    let from = recipe.files[0].from.clone();
+    let made = |bytes: &[u8]| {
+        fs::write(&from, bytes).unwrap();
+        aci(&recipe, &to).map_err(|error| error.to_string())
+    };
+    let mut elf = fs::read(directory.path().join("program")).unwrap();
+    made(&elf).unwrap();
+    (elf[32], elf[54], elf[56], elf[64]) = (64, 56, 1, 3);
+    let dynamic = made(&elf).unwrap_err();
+    let (path, says) = (from.display().to_string(), "CGO_ENABLED=0");
+    assert!(dynamic.contains(&path) && dynamic.contains(says), "{dynamic}");
+    (elf[18], elf[64]) = (183, 0);
+    let other = made(&elf).unwrap_err();
+    assert!(other.contains("is for arm64, and the image is for amd64"), "{other}");
+    let script = made(b"#! /bin/sh -e\nexit\n").unwrap_err();
+    assert!(script.contains("\"/bin/sh\""), "{script}");
+    made(b"#!/usr/bin/spoke x\n").unwrap();
+    made(b"#!/opt/cni/bin/extra\n").unwrap();
+    made(b"a table\n").unwrap();
+    recipe.files.clear();
+    aci(&recipe, &to).unwrap();
+}
+
 #[test]
 fn tar_reads_it() {
     let directory = tempfile::tempdir().unwrap();

@@ -14,6 +14,10 @@ use super::{PROGRAM, Recipe, elf};
 /// So much of a program is looked at, in bytes: all of its headers.
 const HEAD: u64 = 64 << 10;
 
+/// What programs and scripts begin with.
+const ELF: &[u8] = b"\x7fELF";
+const SCRIPT: &[u8] = b"#!";
+
 /// Directories that runtimes want to mount something at.
 const DIRECTORIES: [&str; 8] =
     ["dev", "etc", "proc", "run", "sys", "tmp", "var/lib/cni", "var/lib/kurma/netns"];
@@ -35,13 +39,7 @@ enum Node {
 impl Tree {
     /// Everything of a recipe.
     pub(super) fn of(recipe: &Recipe) -> Result<Self> {
-        let mut head = Vec::new();
-        open(&recipe.program)?
-            .take(HEAD)
-            .read_to_end(&mut head)
-            .map_err(|error| reading(&recipe.program, error))?;
-        let architecture =
-            elf::architecture(&head).map_err(|error| error.context(recipe.program.display()))?;
+        let architecture = architecture(&recipe.program, &head(&recipe.program)?)?;
         let mut tree = Self { nodes: BTreeMap::new(), architecture };
         tree.add(Path::new(PROGRAM), Node::File(recipe.program.clone()))?;
         for link in &recipe.links {
@@ -56,7 +54,35 @@ impl Tree {
         for mount in &recipe.app.mount_points {
             tree.directory(&inside(&mount.path)?)?;
         }
+        recipe.files.iter().try_for_each(|extra| tree.runs(&extra.from))?;
         Ok(tree)
+    }
+
+    /// Refuses a program that could not run in the image.
+    fn runs(&self, from: &Path) -> Result<()> {
+        let head = head(from)?;
+        if head.starts_with(ELF) {
+            let its = architecture(from, &head)?;
+            return match its == self.architecture {
+                true => Ok(()),
+                false => Err(Error::invalid(format!(
+                    "{} is for {its}, and the image is for {}",
+                    from.display(),
+                    self.architecture
+                ))),
+            };
+        }
+        let Some(line) = head.strip_prefix(SCRIPT) else { return Ok(()) };
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(line);
+        let program = line.split_whitespace().next().unwrap_or_default();
+        match self.nodes.get(program.trim_start_matches('/')) {
+            Some(Node::File(_) | Node::Link(_)) => Ok(()),
+            Some(Node::Directory) | None => Err(Error::invalid(format!(
+                "{} is a script for {program:?}, which the image does not have: it has no shell",
+                from.display()
+            ))),
+        }
     }
 
     /// For which processors it is.
@@ -98,6 +124,17 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// How a file begins.
+fn head(from: &Path) -> Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let read = open(from)?.take(HEAD).read_to_end(&mut head);
+    read.map(|_| head).map_err(|error| reading(from, error))
+}
+
+fn architecture(from: &Path, head: &[u8]) -> Result<&'static str> {
+    elf::architecture(head).map_err(|error| error.context(from.display()))
 }
 
 fn pack(tar: &mut Tar<impl Write>, path: &str, from: &Path) -> Result<()> {

@@ -122,7 +122,7 @@ pub(in crate::cli) struct BuildArgs {
     /// What the image calls itself
     #[arg(long, default_value = "spoke.example/kurma-plugin", value_name = "NAME")]
     pub(super) name: String,
-    /// A CNI plugin to put into it, at /opt/cni/bin; may be repeated
+    /// A CNI plugin to put into it, statically linked, at /opt/cni/bin; may be repeated
     #[arg(long = "with", value_name = "FILE")]
     pub(super) with: Vec<PathBuf>,
 }
