@@ -5,6 +5,7 @@
 //! told the addresses. Then the plugins work in a namespace of ours, where the interface is parked
 //! until it is joined: from there it is moved, and back into it before the plugins' DEL.
 
+mod name;
 mod parking;
 mod presence;
 mod programs;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::runtime::{Cache, NetworkList, Runtime, Target};
 use crate::wire::{Failure, Object, Success, Version};
+pub use name::{inner, list};
 use parking::Parking;
 
 /// Executes the plugins of [`LinkKind::Chain`].

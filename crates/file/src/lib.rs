@@ -65,6 +65,18 @@ pub fn failed(doing: impl Into<String>, cause: Cause) -> Error {
     }
 }
 
+/// Why `text` was not read as JSON: because of `cause`, or because it begins with a byte order mark, which
+/// no JSON document does (RFC 8259, 8.1) and no program of Go takes, but some editors write.
+pub fn no_json(text: &[u8], cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    match text.starts_with(MARK) {
+        true => {
+            other("it begins with a byte order mark (BOM), which JSON may not: save it without one")
+        }
+        false => Cause::new(ErrorKind::InvalidData, cause),
+    }
+}
+
 fn regular(path: &Path, how: &mut OpenOptions) -> IoResult<File> {
     // Fits: flags are small positive numbers.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
@@ -111,6 +123,12 @@ mod tests {
             }
         }
         assert!(append(&fifo, 0o600).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_named() {
+        assert_eq!(no_json(b"{", "EOF").to_string(), "EOF");
+        assert!(no_json("\u{feff}{}".as_bytes(), "EOF").to_string().contains("byte order mark"));
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl PodNetworks {
     /// # Errors
     /// [`Kind::Invalid`] where it is neither JSON nor YAML, or its networks are no list.
     pub fn read(document: &str, file: &str) -> Result<Self> {
-        let is_json = document.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        // Kurma read all of it as YAML, which may begin with a byte order mark (YAML 1.2, 5.2).
+        let document = document.strip_prefix('\u{feff}').unwrap_or(document);
+        let is_json = document.trim_start().starts_with('{');
         let value = match is_json {
             true => serde_json::from_str(document)
                 .map_err(|cause| Error::invalid("it is no JSON").because(cause)),

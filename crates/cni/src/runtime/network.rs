@@ -46,7 +46,7 @@ impl NetworkList {
         let fields = match serde_json::from_slice(text) {
             Ok(Value::Object(fields)) => fields,
             Ok(_) => return Err(wrong("it is not an object")),
-            Err(why) => return Err(wrong(&why.to_string())),
+            Err(why) => return Err(wrong(&file::no_json(text, why).to_string())),
         };
         let only_inlined = flag(&fields, "loadOnlyInlinedPlugins")?;
         let plugins = match fields.get("plugins") {
@@ -119,7 +119,8 @@ impl PluginConfig {
         if text.len() as u64 > LONGEST {
             return Err(failed(format!("it is longer than {LONGEST} bytes")));
         }
-        Self::of(serde_json::from_slice(text).map_err(|why| failed(why.to_string()))?)
+        let read = serde_json::from_slice(text);
+        Self::of(read.map_err(|why| failed(file::no_json(text, why).to_string()))?)
     }
 
     fn of(plugin: Value) -> Result<Self> {

@@ -49,7 +49,7 @@ impl Document {
             Failure::new(Failure::DECODE, format!("error unmarshall network config: {why}"))
         };
         let text = std::str::from_utf8(bytes).map_err(|why| wrong(&why))?;
-        match serde_json::from_str(text).map_err(|why| wrong(&why))? {
+        match serde_json::from_str(text).map_err(|why| wrong(&file::no_json(bytes, why)))? {
             Value::Object(map) => Ok(Self { map, text: text.to_owned() }),
             other => Err(wrong(&format!("{} is not an object", super::node::shown(&other)))),
         }
@@ -114,8 +114,8 @@ impl Configuration {
     /// That has a record under this name already, and the part gets one of its own.
     pub(crate) fn inside(mut self, chain: &str) -> Result<Self, Failure> {
         if self.name.as_str() == chain {
-            let inner = format!("{chain}.plugins").parse();
-            self.name = inner.map_err(|error: Error| Failure::of(&error, Command::Add))?;
+            let inner = crate::chain::inner(chain);
+            self.name = inner.map_err(|error| Failure::of(&error, Command::Add))?;
         }
         Ok(self)
     }

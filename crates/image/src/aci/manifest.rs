@@ -89,7 +89,7 @@ impl Manifest {
     /// Reads and checks it.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let raw: Raw = serde_json::from_slice(bytes)
-            .map_err(|error| wrong("is no image manifest").because(error))?;
+            .map_err(|error| wrong("is no image manifest").because(file::no_json(bytes, error)))?;
         if raw.ac_kind != "ImageManifest" || raw.ac_version.is_empty() {
             return Err(wrong(&format!("is of the kind {:?}, not ImageManifest", raw.ac_kind)));
         }

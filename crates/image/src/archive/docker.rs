@@ -34,8 +34,10 @@ struct Wire {
 impl<'a> Saved<'a> {
     /// The image that is called `tag`, or that is the only one.
     pub(super) fn read(table: &'a Table, tag: Option<&str>) -> Result<Self> {
-        let images: Vec<Wire> = serde_json::from_slice(&bounded(table.open("manifest.json")?)?)
-            .map_err(|error| Error::invalid("its manifest.json is none").because(error))?;
+        let text = bounded(table.open("manifest.json")?)?;
+        let images: Vec<Wire> = serde_json::from_slice(&text).map_err(|error| {
+            Error::invalid("its manifest.json is none").because(file::no_json(&text, error))
+        })?;
         let wire = select(&images, tag)?;
         let config = bounded(table.open(&wire.config)?)?;
         let known = Config::read(&config, &BTreeMap::new())?;

@@ -92,6 +92,9 @@ pub fn find(text: &[u8], reference: &Reference) -> Result<Option<Credential>> {
     // serde's words would quote what stands there.
     let wire: Wire = serde_json::from_slice(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
+        if text.starts_with("\u{feff}".as_bytes()) {
+            return Error::invalid(file::no_json(text, error).to_string());
+        }
         Error::invalid(format!("line {line}, column {column} is not as docker login writes it"))
     })?;
     let entry = keys(reference).into_iter().find_map(|key| {

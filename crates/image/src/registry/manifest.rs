@@ -130,7 +130,7 @@ impl Document {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| {
             match bytes.windows(8).any(|part| part == b"fsLayers") {
                 true => old(),
-                false => bad("its JSON is not one's").because(error),
+                false => bad("its JSON is not one's").because(file::no_json(bytes, error)),
             }
         })?;
         if wire.schema_version == 1 {

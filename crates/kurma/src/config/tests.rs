@@ -28,6 +28,18 @@ fn the_example_of_the_specification_is_read() {
     }
 }
 
+/// As Kurma took it, which read all of it as YAML.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    for text in [
+        r#"{"podNetworks":[{"name":"a","aci":"file:///a"}]}"#,
+        "podNetworks:\n- name: a\n  aci: file:///a\n",
+    ] {
+        let read = PodNetworks::read(&format!("\u{feff}{text}"), "k").unwrap();
+        assert_eq!(read.networks().next().unwrap().name.as_str(), "a", "{text}");
+    }
+}
+
 #[test]
 fn yaml_is_as_good() {
     let text = "podNetworks:\n- name: a\n  aci: file:///a.aci\n  default: true\n  ipam:\n    \
