@@ -131,10 +131,12 @@ fn n04_a_plugin_that_never_stays() {
     kurma.tell("n1", "del", "sleep 100");
     kurma.try_kurma("up");
     kurma.kurma(&format!("provision {U} n2"));
-    kurma.refused(&format!("provision {} n1", crate::uuid(1)), &["n1"]);
+    let why = "its main executable exited 7: it is broken";
+    kurma.refused(&format!("provision {} n1", crate::uuid(1)), &["n1", why]);
     let broken = kurma.plugin("n1");
     assert!(["waiting", "failed"].contains(&broken["state"].as_str().unwrap()), "{broken}");
-    assert!(broken["error"].as_str().unwrap().contains('7'), "{broken}");
+    assert_eq!(broken["error"], why, "{broken}");
+    assert!(kurma.kurma("status").contains(why));
     // Once it is whole it works.
     for verb in ["main", "add", "del"] {
         kurma.untell("n1", verb);
@@ -211,6 +213,28 @@ fn until(kurma: &Kurma, name: &str, is: impl Fn(&Value) -> bool) -> Value {
             return plugin;
         }
     }
+}
+
+/// Why a plugin's main executable ended is said by events, and by the status of the one in its place.
+#[test]
+fn n04_why_it_ended_is_told() {
+    let kurma = two();
+    kurma.configure("enabled = true");
+    let lives =
+        "[ ! -e /spy/sick ] || { rm /spy/sick; echo starting; echo no uplink eth9 >&2; exit 3; }";
+    kurma.tell("n1", "main", lives);
+    kurma.world.sh("touch /spy/sick");
+    let serve = Serve::start(&kurma.world, &[]);
+    let why = "its main executable exited 3: starting no uplink eth9";
+    let again = until(&kurma, "n1", |plugin| {
+        plugin["state"] == "running" && plugin["restarts"].as_u64() == Some(1)
+    });
+    assert_eq!(again["last_end"], why, "{again}");
+    assert!(again["error"].is_null(), "{again}");
+    assert!(kurma.kurma("status").contains(&format!("started again: {why}")));
+    let told = format!("the plugin of network n1 has ended: {why}");
+    while !kurma.world.sh("/opt/cni/bin/spoke events").contains(&told) {}
+    serve.stop();
 }
 
 /// P9: an image without a main executable whose setup is called once, as it was in February 2016.

@@ -57,7 +57,24 @@ fn x4_a_pod_of_another_user() {
     assert_eq!(user.json("pods"), json!([]));
     let veths = format!("nsenter --target {} --net ip -o link show type veth", plugin["pid"]);
     assert_eq!(world.sh(&veths), "");
+    // A plugin runs: whoever keeps its namespaces stays.
+    user.kurma("gc");
+    let keeper = world.sh("sed -n 's/^pid //p' /world/home/run/kurma/rootless/running");
+    let keeper = keeper.trim();
+    assert_eq!(world.sh(&format!("stat -c %u /proc/{keeper}")).trim(), "65534");
     user.kurma("down");
+    let is_gone = || {
+        world.sh(&format!(
+            "[ ! -e /world/home/run/kurma/rootless/running ]
+            [ \"$(stat -c %u /proc/{keeper} 2>/dev/null)\" != 65534 ]"
+        ))
+    };
+    is_gone();
+    // Nor does one stay that was only asked how it is.
+    for asked in ["status", "images", "gc"] {
+        user.kurma(asked);
+        is_gone();
+    }
     let after = world.sh("ip -o address; nft list ruleset; cut -d ' ' -f 4- /proc/self/mountinfo");
     assert_eq!(after, before, "the host has not noticed");
 }

@@ -116,8 +116,24 @@ impl Cgroups {
     }
 }
 
+/// Whether the kernel has ended processes of the container in `directory` because its memory was used up.
+pub(crate) fn was_short(directory: &Directory) -> Result<bool> {
+    // That of version 1, which has had it since Linux 4.13, and that of version 2.
+    let files = ["memory.oom_control", "memory.events"];
+    let ended = |text: String| {
+        let mut counts = text.lines().filter_map(|line| line.strip_prefix("oom_kill "));
+        counts.any(|count| count.trim() != "0")
+    };
+    let paths = directory.list(NAMES)?;
+    let mut texts = paths.iter().flat_map(|path| files.map(|file| path.join(file)));
+    Ok(texts.any(|file| fs::read_to_string(file).is_ok_and(ended)))
+}
+
 /// Removes the cgroups of a container that has ended.
 pub(crate) fn remove(directory: &Directory) -> Result<()> {
+    if was_short(directory)? {
+        directory.was_short()?;
+    }
     for path in directory.list(NAMES)? {
         let deadline = Instant::now() + PATIENCE;
         loop {

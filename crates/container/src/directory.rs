@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `lock` | held (flock(2)) while a container is being started, by the starter and by the new init |
 //! | `running` | the init, and what calls need to know |
-//! | `ended` | how the main process ended, written by the init |
+//! | `ended` | how the main process ended, and what it wrote last, written by the init |
+//! | `short-of-memory` | is there where the kernel ended processes because of its cgroup's limit |
 //! | `cgroups` | the cgroups that were made for it |
 //! | `log`, `log.1` | what the main process writes |
 
@@ -31,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN: Duration = Duration::from_millis(5);
 /// Records are some lines.
 const LONGEST: usize = 16 * 1024;
+/// See [`Directory::was_short`].
+const SHORT: &str = "short-of-memory";
 
 /// A container's directory.
 #[derive(Clone, Debug)]
@@ -143,7 +146,7 @@ impl Directory {
 
     /// Removes what a container that has ended, or never began, left here.
     pub(crate) fn clear(&self) -> Result<()> {
-        for name in ["running", "running.new", "ended"] {
+        for name in ["running", "running.new", "ended", SHORT] {
             self.remove(name)?;
         }
         Ok(())
@@ -156,9 +159,23 @@ impl Directory {
         opened.map_err(|error| Error::os(format!("making {}", path.display()), error))
     }
 
-    /// How it ended, as far as anybody wrote.
-    pub(crate) fn ended(&self) -> Result<Ending> {
-        Ok(self.read("ended")?.map_or(Ending::Unseen, |text| Ending::of_text(&text)))
+    /// How it ended, as far as anybody wrote, and what the main process wrote last.
+    pub(crate) fn ended(&self) -> Result<(Ending, String)> {
+        let text = self.read("ended")?.unwrap_or_default();
+        let (ending, words) = Ending::and_words(&text);
+        Ok((ending, words.to_owned()))
+    }
+
+    /// Remembers that the kernel ended processes of it because its memory was used up.
+    pub(crate) fn was_short(&self) -> Result<()> {
+        let path = self.path(SHORT);
+        fs::write(&path, "")
+            .map_err(|error| Error::os(format!("writing {}", path.display()), error))
+    }
+
+    /// Whether [`Directory::was_short`] was called.
+    pub(crate) fn is_short(&self) -> Result<bool> {
+        Ok(self.read(SHORT)?.is_some())
     }
 
     fn read(&self, name: &str) -> Result<Option<String>> {

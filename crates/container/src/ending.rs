@@ -13,6 +13,19 @@ pub enum Ending {
     Unseen,
 }
 
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastEnd {
+    /// Its first process.
+    pub process: model::Process,
+    /// How its main process ended.
+    pub ending: Ending,
+    /// The end of what that wrote, on either output: at most 1 KiB.
+    pub words: String,
+    /// The kernel ended processes of it because its memory was used up.
+    pub was_short_of_memory: bool,
+}
+
 /// A call that ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
@@ -33,19 +46,26 @@ impl Ending {
             Self::Exited(code) => format!("exited {code}\n"),
             Self::Signaled(signal) => format!("signaled {signal}\n"),
             Self::TimedOut => "timed-out\n".to_owned(),
-            Self::Unseen => String::new(),
+            Self::Unseen => "unseen\n".to_owned(),
         }
     }
 
     /// What [`Ending::to_text`] wrote; anything else says nothing.
     pub(crate) fn of_text(text: &str) -> Self {
-        let read = |number: &str| number.trim_end().parse().ok();
-        match text.split_once(' ') {
+        Self::and_words(text).0
+    }
+
+    /// The same, with what stands behind it.
+    pub(crate) fn and_words(text: &str) -> (Self, &str) {
+        let (line, words) = text.split_once('\n').unwrap_or((text, ""));
+        let read = |number: &str| number.parse().ok();
+        let ending = match line.split_once(' ') {
             Some(("exited", code)) => read(code).map_or(Self::Unseen, Self::Exited),
             Some(("signaled", signal)) => read(signal).map_or(Self::Unseen, Self::Signaled),
-            _ if text.trim_end() == "timed-out" => Self::TimedOut,
+            _ if line == "timed-out" => Self::TimedOut,
             _ => Self::Unseen,
-        }
+        };
+        (ending, words)
     }
 }
 
@@ -57,6 +77,8 @@ mod tests {
     fn an_ending_is_read_as_written() {
         for one in [Ending::Exited(3), Ending::Signaled(9), Ending::TimedOut, Ending::Unseen] {
             assert_eq!(Ending::of_text(&one.to_text()), one);
+            let told = format!("{}no such\nfile\n", one.to_text());
+            assert_eq!(Ending::and_words(&told), (one, "no such\nfile\n"));
         }
         for damaged in ["exited", "exited x\n", "sig", "\0"] {
             assert_eq!(Ending::of_text(damaged), Ending::Unseen);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cgroup::{self, Cgroups};
 use crate::directory::{Directory, Record};
-use crate::ending::{Ended, Ending};
+use crate::ending::{Ended, Ending, LastEnd};
 use crate::line::ready;
 use crate::program::Program;
 use crate::spec::{Bounds, Process, Spec};
@@ -82,12 +82,14 @@ impl Engine {
     ///
     /// # Errors
     /// Where the records cannot be read.
-    pub fn last_end(&self, directory: &Path) -> Result<Option<Ending>> {
+    pub fn last_end(&self, directory: &Path) -> Result<Option<LastEnd>> {
         let directory = Directory::new(directory);
-        match directory.record()? {
-            Some(record) if !record.is_running() => directory.ended().map(Some),
-            _ => Ok(None),
-        }
+        let Some(record) = directory.record()?.filter(|record| !record.is_running()) else {
+            return Ok(None);
+        };
+        let (ending, words) = directory.ended()?;
+        let was_short_of_memory = directory.is_short()? || cgroup::was_short(&directory)?;
+        Ok(Some(LastEnd { process: record.init, ending, words, was_short_of_memory }))
     }
 }
 
@@ -147,10 +149,11 @@ impl Running {
 
     /// Runs `process` in the container with `input` as its standard input, and waits for its end,
     /// not for that of what it left in the background. When the limit is over, or the caller is
-    /// killed, it and all its descendants are ended.
+    /// killed, it and all its descendants are ended. Where its container ends meanwhile, so does it, as
+    /// [`Ending::Unseen`].
     ///
     /// # Errors
-    /// [`model::Kind::TryAgain`] if the container has ended; [`model::Kind::NotFound`] if there is
+    /// [`model::Kind::TryAgain`] if the container has ended before it began; [`model::Kind::NotFound`] if there is
     /// no such program in it.
     pub fn exec(&self, process: &Process, input: &[u8], bounds: &Bounds) -> Result<Ended> {
         if self.has_ended() {
@@ -191,7 +194,8 @@ impl Running {
 
     /// How the container ended; `None` while it runs.
     pub fn ended(&self) -> Option<Ending> {
-        self.has_ended().then(|| self.directory.ended().unwrap_or(Ending::Unseen))
+        self.has_ended()
+            .then(|| self.directory.ended().map_or(Ending::Unseen, |(ending, _)| ending))
     }
 
     fn has_ended(&self) -> bool {

@@ -65,6 +65,7 @@ pub(crate) fn exec(
         stdout: Output::new(stdout, bounds.stdout).map_err(failed)?,
         stderr: Output::new(stderr, bounds.stderr).map_err(failed)?,
         shim,
+        has_begun: false,
     };
     let status = call.wait(deadline);
     // A container does not end before all that was in it has been waited for.
@@ -143,7 +144,7 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
     sys::close_all_but(&mut kept);
     sys::reset_signals();
     let _ = setsid();
-    let (pid, end) = match enter_and_spawn(container, program, files) {
+    let (pid, end) = match enter_and_spawn(container, program, files, line) {
         Ok(started) => started,
         Err(fault) => {
             let _ = line.say(&Message::Failed(fault));
@@ -165,11 +166,14 @@ fn enter_and_spawn(
     container: &Container<'_>,
     program: &Program,
     files: Files<'_>,
+    line: &Line,
 ) -> Result<(Pid, OwnedFd), Fault> {
     container.cgroups.enter()?;
     let entered = move_into_thread_name_spaces(container.init, ThreadNameSpaceType::MOUNT);
     entered.doing("entering the mounts of a container")?;
     set_child_subreaper(Some(Pid::INIT)).doing("becoming a reaper")?;
+    // Said before: whoever is killed in between is not to be called again as if nothing had happened.
+    let _ = line.say(&Message::Started);
     let pid = program.spawn(files)?;
     let end = pidfd_open(pid, PidfdFlags::empty()).doing("watching a process")?;
     Ok((pid, end))
@@ -193,10 +197,12 @@ struct Call {
     stdout: Output,
     stderr: Output,
     shim: Pid,
+    /// The program runs, or ran, or is about to.
+    has_begun: bool,
 }
 
 impl Call {
-    /// What the shim says; without words it ended with the container.
+    /// What the shim says; without words it ended with the container. What has begun then ended unseen.
     fn wait(&mut self, deadline: Instant) -> Result<Ending, Option<Fault>> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -205,11 +211,13 @@ impl Call {
                 return Ok(Ending::TimedOut);
             }
             if self.turn(left) {
-                return match self.line.hear() {
-                    Some(Message::Ended(how)) => Ok(how),
-                    Some(Message::Failed(fault)) => Err(Some(fault)),
-                    _ => Err(None),
-                };
+                match self.line.hear() {
+                    Some(Message::Started) => self.has_begun = true,
+                    Some(Message::Ended(how)) => return Ok(how),
+                    Some(Message::Failed(fault)) => return Err(Some(fault)),
+                    _ if self.has_begun => return Ok(Ending::Unseen),
+                    _ => return Err(None),
+                }
             }
         }
     }

@@ -20,6 +20,8 @@ use crate::sys;
 
 /// When a log is this long, in bytes, it becomes `log.1`, and a new one begins.
 const LONGEST_LOG: i64 = 1 << 20;
+/// How much of what it wrote last is told with the end of the main process, in bytes.
+const LAST_WORDS: usize = 1 << 10;
 
 /// What it was given. All its files are the starter's, and open in both.
 pub(crate) struct Init<'s> {
@@ -92,14 +94,15 @@ impl Init<'_> {
         let signals = sys::signals().doing("listening to signals")?;
         let log = self.log();
         let Some(main) = self.main else {
-            return Ok(Some(Life { main: None, signals, output: None, log }));
+            return Ok(Some(Life { main: None, signals, output: None, log, said: Vec::new() }));
         };
         let flags = PipeFlags::CLOEXEC;
         let (reader, writer) = pipe_with(flags).doing("making a pipe")?;
         let (output, errors) = (writer.as_fd(), writer.as_fd());
         let pid = main.spawn(Files { input: self.input, output, errors })?;
         let _ = rustix::io::ioctl_fionbio(&reader, true);
-        Ok(Some(Life { main: Some(pid), signals, output: Some(reader), log }))
+        let (main, output) = (Some(pid), Some(reader));
+        Ok(Some(Life { main, signals, output, log, said: Vec::new() }))
     }
 
     /// An OCI runtime says by its own code that a signal ended what it ran.
@@ -122,6 +125,8 @@ struct Life {
     /// Where the main process's output comes; `None` at its end.
     output: Option<OwnedFd>,
     log: Option<OwnedFd>,
+    /// The end of the output.
+    said: Vec<u8>,
 }
 
 impl Life {
@@ -149,7 +154,7 @@ impl Life {
             (Some(main), Some(signal)) => {
                 let _ = kill_process(main, signal);
             }
-            (None, Some(Signal::TERM | Signal::INT)) => end(init, Ending::Exited(0)),
+            (None, Some(Signal::TERM | Signal::INT)) => end(init, Ending::Exited(0), &[]),
             _ => {}
         }
     }
@@ -158,7 +163,7 @@ impl Life {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == self.main {
                 self.keep_log(init);
-                end(init, init.ending(status));
+                end(init, init.ending(status), last(&self.said));
             }
         }
     }
@@ -177,6 +182,10 @@ impl Life {
     }
 
     fn append(&mut self, init: &Init<'_>, bytes: &[u8]) {
+        let much = (self.said.len() + bytes.len()).saturating_sub(2 * LAST_WORDS);
+        self.said.drain(..much.min(self.said.len()));
+        self.said
+            .extend(bytes.get(bytes.len().saturating_sub(2 * LAST_WORDS)..).unwrap_or_default());
         let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
         if length.is_some_and(|length| length >= LONGEST_LOG) {
             let _ = renameat(init.directory, "log", init.directory, "log.1");
@@ -188,9 +197,18 @@ impl Life {
     }
 }
 
-fn end(init: &Init<'_>, how: Ending) -> ! {
-    let _ = write(init.ended, how.to_text().as_bytes());
+fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
+    let _ = write(init.ended, &[how.to_text().as_bytes(), said].concat());
     sys::exit(0)
+}
+
+/// Whole lines at the end of `said`, as many as may be told; of a longer one its end.
+fn last(said: &[u8]) -> &[u8] {
+    let Some(from) = said.len().checked_sub(LAST_WORDS) else { return said };
+    let told = said.get(from..).unwrap_or_default();
+    let line = told.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+    let whole = line.and_then(|at| told.get(at..)).filter(|rest| !rest.is_empty());
+    whole.unwrap_or(told)
 }
 
 /// How a process that was waited for ended.
@@ -202,4 +220,20 @@ pub(crate) fn ending(status: WaitStatus) -> Ending {
 /// A directory, to be kept open.
 pub(crate) fn held(path: &std::path::Path) -> Result<OwnedFd, Errno> {
     open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_lines_are_told() {
+        assert_eq!(last(b"a\nb\n"), b"a\nb\n");
+        let long = [b"x".repeat(LAST_WORDS), b"\nb\nc\n".to_vec()].concat();
+        assert_eq!(last(&long), b"b\nc\n");
+        let one = b"x".repeat(2 * LAST_WORDS);
+        assert_eq!(last(&one), &one[LAST_WORDS..]);
+        let ended = [b"x".repeat(LAST_WORDS), b"\n".to_vec()].concat();
+        assert_eq!(last(&ended).len(), LAST_WORDS);
+    }
 }

@@ -31,7 +31,7 @@ mod traces;
 mod tree;
 
 pub use capability::{Capabilities, Capability};
-pub use ending::{Ended, Ending};
+pub use ending::{Ended, Ending, LastEnd};
 pub use engine::{Engine, Running};
 pub use spec::{
     Bounds, ContainerName, Devices, Mount, Process, Propagation, Resources, Root, Spec,

@@ -1,12 +1,14 @@
 //! For a caller that is not root.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::{Error, Kind, Result};
 use netlink::process;
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, read, write};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, pidfd_open,
@@ -16,7 +18,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::directory::{Directory, Record, boot};
 use crate::fault::{Doing, Fault};
-use crate::line::{Line, Message};
+use crate::line::{Line, Message, ready};
 use crate::privileges::Privileges;
 use crate::sys::{self, Side};
 
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Errors
 /// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only such
 /// ones; [`model::Kind::Denied`] where users may not have namespaces.
-pub fn enter(runtime: &Path) -> Result<()> {
+pub fn enter(runtime: &Path) -> Result<Stay> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(|error| Error::os("counting the own threads", error))?
         .count();
@@ -46,9 +48,50 @@ pub fn enter(runtime: &Path) -> Result<()> {
         Some(keeper) => keeper,
         None => begin(&directory, lock.as_ref())?,
     };
+    let inside = inside(&directory)?;
+    flock(&inside, FlockOperation::NonBlockingLockShared)
+        .map_err(|errno| Error::os("entering the user's own namespaces", errno.into()))?;
     let all = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT | ThreadNameSpaceType::NETWORK;
     move_into_thread_name_spaces(keeper.as_fd(), all)
-        .map_err(|errno| Error::os("entering the user's own namespaces", errno.into()))
+        .map_err(|errno| Error::os("entering the user's own namespaces", errno.into()))?;
+    Ok(Stay { directory, inside })
+}
+
+/// The calling process is in its user's own namespaces. While this is held, whoever keeps them is not ended.
+#[derive(Debug)]
+pub struct Stay {
+    directory: Directory,
+    /// Locked, shared with all who are inside.
+    inside: OwnedFd,
+}
+
+impl Stay {
+    /// Ends who keeps the namespaces, where nobody else is inside: they go with the calling process. To be
+    /// called where nothing is in them that is to stay. Whether they go.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub fn leave(self) -> Result<bool> {
+        // Nobody enters meanwhile.
+        let Some(_lock) = self.directory.lock()? else { return Ok(false) };
+        if flock(&self.inside, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(false);
+        }
+        if let Some(keeper) = keeper(&self.directory)? {
+            let killed = pidfd_send_signal(&keeper, Signal::KILL);
+            killed.map_err(|errno| Error::os("leaving the user's own namespaces", errno.into()))?;
+            ready(&keeper, Instant::now() + PATIENCE);
+        }
+        self.directory.clear().map(|()| true)
+    }
+}
+
+/// The file that is locked by whoever is inside.
+fn inside(directory: &Directory) -> Result<OwnedFd> {
+    let path = directory.path("inside");
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let opened = opened.map_err(|error| Error::os(format!("opening {}", path.display()), error));
+    opened.map(OwnedFd::from)
 }
 
 /// Who keeps the namespaces, if somebody does.

@@ -34,7 +34,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(error.kind(), Kind::Invalid, "{error}");
     assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
     assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
-    assert_eq!(lab.engine.last_end(&lab.directory()).unwrap(), None);
+    assert_eq!(lab.last_end(), None);
     lab.start();
 }
 
@@ -61,7 +61,7 @@ fn how_it_ended_is_known() {
         let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
         eventually("it ends", || running.ended().is_some());
         assert_eq!(running.ended(), Some(ending));
-        assert_eq!(lab.engine.last_end(&lab.directory()).unwrap(), Some(ending));
+        assert_eq!(lab.last_end(), Some(ending));
         let error = running.exec(&sh("true"), b"", &BOUNDS).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
         running.stop(Duration::ZERO).unwrap();
@@ -76,8 +76,8 @@ fn a_killed_main_process_ends_its_container() {
     let lab = Lab::new();
     let running = lab.start();
     // Also whatever is being called meanwhile.
-    let error = running.exec(&sh("kill -9 2; sleep 1000"), b"", &BOUNDS).unwrap_err();
-    assert_eq!(error.kind(), Kind::TryAgain, "{error}");
+    let call = running.exec(&sh("echo said; kill -9 2; sleep 1000"), b"", &BOUNDS).unwrap();
+    assert_eq!(call.status, Ending::Unseen, "{call:?}");
     eventually("it ends", || running.ended().is_some());
     assert_eq!(running.ended(), Some(Ending::Signaled(9)));
     let again = lab.start();
@@ -87,6 +87,25 @@ fn a_killed_main_process_ends_its_container() {
     eventually("it ends", || again.ended().is_some());
     assert_eq!(again.ended(), Some(Ending::Unseen));
     assert_ne!(lab.start().process(), again.process());
+}
+
+/// What it wrote last is told with its end, not what an earlier one wrote.
+#[test]
+fn its_last_words_are_known() {
+    let lab = Lab::new();
+    let ended = |script: &str| {
+        let spec = Spec { process: Some(sh(script)), ..lab.spec() };
+        let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+        eventually("it ends", || running.ended().is_some());
+        let end = lab.engine.last_end(&lab.directory()).unwrap().unwrap();
+        assert_eq!(end.process, running.process());
+        (end.ending, end.words)
+    };
+    let (ending, words) = ended("echo no route; echo exited 9 >&2; exit 3");
+    assert_eq!((ending, words.as_str()), (Ending::Exited(3), "no route\nexited 9\n"));
+    assert_eq!(ended("kill -9 $$"), (Ending::Signaled(9), String::new()));
+    let (_, words) = ended("yes | head -c 100000; echo; echo last; exit 1");
+    assert!(words.len() <= 1024 && words.ends_with("y\n\nlast\n"), "{words:?}");
 }
 
 #[test]

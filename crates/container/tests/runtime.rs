@@ -93,7 +93,7 @@ fn how_it_ended_is_known(runtime: &str) {
     let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
     eventually("it ends", || running.ended().is_some());
     assert_eq!(running.ended(), Some(Ending::Exited(7)));
-    assert_eq!(lab.engine.last_end(&lab.directory()).unwrap(), Some(Ending::Exited(7)));
+    assert_eq!(lab.last_end(), Some(Ending::Exited(7)));
     assert_eq!(fs::read_to_string(lab.directory().join("log")).unwrap(), "word\n");
     spec.process = Some(sh("trap '' TERM; while :; do sleep 1000; done"));
     let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();

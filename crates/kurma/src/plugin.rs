@@ -21,6 +21,7 @@ mod spec;
 mod state;
 mod status;
 mod wanted;
+mod why;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

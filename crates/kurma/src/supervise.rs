@@ -96,8 +96,9 @@ fn watch(
                     Ok(Woken::Other) => {}
                     _ => return,
                 }
+                let process = running.process();
                 drop(running);
-                let why = plugins.why(network);
+                let why = plugins.why(network, process);
                 tell(Event::Ended { network: name(), why });
                 Duration::ZERO
             }

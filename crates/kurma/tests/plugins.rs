@@ -153,13 +153,15 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
         spy.pod.limits.wait = Duration::from_secs(1);
-        spy.tell("main", "exit 7");
+        spy.tell("main", "echo no uplink >&2; exit 7");
         // A call that begins before the end does not end by itself.
         spy.tell("add", "sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
-        assert!(spy.status("a").error.unwrap().contains("exited 7"));
+        let why = "its main executable exited 7: no uplink";
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(spy.status("a").error.as_deref(), Some(why));
         spy.untell("main");
         spy.untell("add");
         spy.pod.up(spy.network("a")).unwrap();
@@ -167,6 +169,37 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
         assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
         pods.provision(&pod(), &names(&["a"])).unwrap();
         pods.deprovision(&pod()).unwrap();
+    });
+}
+
+/// A call is not repeated that had begun when the plugin's main process died: it says why that did, and so
+/// does the status of the one that was started in its place.
+#[test]
+fn n4_a_call_says_why_its_plugin_died() {
+    in_a_world(|| {
+        let spy = Spy::new(&json!([{"name": "a"}]));
+        spy.tell(
+            "main",
+            "while [ ! -e /spy/die ]; do sleep 0.01; done; echo lost its lease; exit 3",
+        );
+        spy.tell("add", "echo >/spy/die; sleep 100000");
+        let pods = Pods::new(&spy.pod, &spy.networks);
+        let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
+        let why = "its main executable exited 3: lost its lease";
+        let told = format!("network \"a\": ended with its container: {why}");
+        assert!(error.to_string().starts_with(&told), "{error}");
+        assert_eq!(spy.order().iter().filter(|call| *call == "add a").count(), 1);
+        for verb in ["main", "add"] {
+            spy.untell(verb);
+        }
+        std::fs::remove_file(spy.directory().join("spy/die")).unwrap();
+        // What it owes may have been settled at once, by another one.
+        assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
+        spy.pod.up(spy.network("a")).unwrap();
+        let status = spy.status("a");
+        assert!(matches!(status.standing, Standing::Running { .. }), "{status:?}");
+        assert!(status.last_end.as_ref().unwrap().contains("exited 3"), "{status:?}");
+        assert!(status.to_value()["last_end"].is_string());
     });
 }
 
@@ -246,7 +279,10 @@ fn the_daemon_watches() {
                     }
                     "started"
                 }
-                Event::Ended { .. } => "ended",
+                Event::Ended { why, .. } => {
+                    assert!(why.contains("it ended with its container"), "{why}");
+                    "ended"
+                }
                 other => panic!("{other:?}"),
             };
             told.lock().unwrap().push(word);

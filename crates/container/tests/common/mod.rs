@@ -78,6 +78,11 @@ impl Lab {
         }
     }
 
+    /// How the last container ended.
+    pub fn last_end(&self) -> Option<container::Ending> {
+        self.engine.last_end(&self.directory()).unwrap().map(|end| end.ending)
+    }
+
     pub fn start(&self) -> Running {
         self.engine.start(&self.directory(), &self.spec(), b"{}").unwrap()
     }

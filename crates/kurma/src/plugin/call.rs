@@ -119,6 +119,9 @@ impl NetworkingPod {
                         return Err(self.why_down(wanted));
                     }
                 }
+                Ok(ended) if ended.status == Ending::Unseen => {
+                    return Ok(Err(self.why_cut(wanted, held.running.process())));
+                }
                 ended => return Ok(ended),
             }
         }
@@ -167,9 +170,15 @@ fn words(ended: &Ended) -> String {
     let complained = String::from_utf8_lossy(&ended.stderr);
     let both = [said.as_str(), complained.trim()];
     let both: Vec<&str> = both.into_iter().filter(|text| !text.is_empty()).collect();
-    let lines = both.join("; ");
-    let lines = lines.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    printable(&both.join("; "))
+}
+
+/// On one line, bounded, and harmless to terminals.
+pub(super) fn printable(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines
+        .collect::<Vec<_>>()
+        .join(" ")
         .chars()
         .take(TOLD)
         .flat_map(char::escape_debug)

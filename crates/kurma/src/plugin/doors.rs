@@ -1,6 +1,7 @@
 //! Starting and stopping plugin containers by hand, and clearing away what nobody wants.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Instant;
 
 use image::ImageId;
@@ -10,7 +11,7 @@ use super::ensure::calls;
 use super::state::State;
 use super::{Key, NetworkingPod, Standing, Wanted};
 use crate::config::{NetworkConfig, PodNetworks};
-use crate::disk::{Lock, Share};
+use crate::disk::{self, Lock, Share};
 
 impl NetworkingPod {
     /// Starts a network's plugin if it does not run, without a pause after what went wrong before;
@@ -104,6 +105,26 @@ impl NetworkingPod {
             done = done.and(self.down(&key));
         }
         done
+    }
+
+    /// Whether no plugin container runs, there is no pod, and no namespace is shown to plugins: nothing is
+    /// in the namespaces where all of these are.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub fn is_idle(&self) -> Result<bool> {
+        let is_empty = |path: &Path| Ok::<_, Error>(disk::names(path, "")?.is_empty());
+        for key in self.keys()? {
+            let directory = self.plugin(&key);
+            let State { generation, retired, .. } = State::read(&directory)?;
+            for past in retired.iter().chain([&generation]).filter(|past| !past.is_empty()) {
+                if self.engine.adopt(&directory.join(past))?.is_some() {
+                    return Ok(false);
+                }
+            }
+        }
+        let pods = disk::names(&self.directories.pods(), ".json")?;
+        Ok(pods.is_empty() && is_empty(&self.directories.netns)?)
     }
 
     /// Stops and forgets the plugin containers of networks that are neither configured nor `used`

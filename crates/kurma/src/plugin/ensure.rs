@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use container::{Ending, Engine, Running};
+use container::{Engine, Running};
 use model::{Error, Kind, Result};
 
 use super::call::verdict;
@@ -73,12 +73,6 @@ impl NetworkingPod {
                 Ok(held.map_or(Watched::After(Duration::ZERO), |held| Watched::Runs(held.running)))
             }
         }
-    }
-
-    /// Why a network's plugin does not run.
-    pub(crate) fn why(&self, network: &NetworkConfig) -> String {
-        let directory = self.plugin(&Key::Network(network.name.clone()));
-        self.last_words(&directory).unwrap_or_else(|| "it was replaced or stopped".to_owned())
     }
 
     /// The directory of a plugin container.
@@ -231,6 +225,7 @@ impl NetworkingPod {
         if !is_running {
             if before.should_run() && runs.is_none() {
                 state.count_restart(now());
+                state.last_end = self.end_of(&directory, &before.generation);
             }
             if renewal == Renewal::Always {
                 state.failures = 0;
@@ -329,28 +324,6 @@ impl NetworkingPod {
             Some(running) => running.stop(GRACE),
             None => Ok(()),
         }
-    }
-
-    /// Why a plugin does not run.
-    pub(super) fn why_down(&self, wanted: &Wanted) -> Error {
-        let why = self.last_words(&self.plugin(&wanted.key));
-        let why = why.unwrap_or_else(|| "it has ended".to_owned());
-        let what = format!("plugin of {}: {why}; it is started again soon", wanted.key);
-        Error::new(Kind::TryAgain, what)
-    }
-
-    /// What went wrong the last time.
-    pub(super) fn last_words(&self, directory: &Path) -> Option<String> {
-        let state = State::read(directory).ok()?;
-        let place = directory.join(&state.generation);
-        let ended = || match self.engine.last_end(&place).ok()?? {
-            Ending::Exited(code) => Some(format!("its main executable exited {code}")),
-            Ending::Signaled(signal) => {
-                Some(format!("its main executable was ended by signal {signal}"))
-            }
-            Ending::TimedOut | Ending::Unseen => Some("it ended with its container".to_owned()),
-        };
-        state.error.clone().or_else(|| ended().filter(|_| !state.generation.is_empty()))
     }
 }
 

@@ -15,6 +15,15 @@ const FIRST_PAUSE: u64 = 100;
 /// The longest pause, in milliseconds.
 const LONGEST_PAUSE: u64 = 30_000;
 
+/// A container that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// Its first process, by which one is told from the next.
+    pub(super) pid: u32,
+    /// How and why, in words.
+    pub(super) why: String,
+}
+
 /// The last start, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
@@ -32,6 +41,8 @@ pub(super) struct State {
     pub(super) failures: u32,
     /// How often it was started again because it had ended.
     pub(super) restarts: u32,
+    /// Why it had to be started again the last time.
+    pub(super) last_end: Option<Ended>,
     /// Whether it can be called: its one-time setup is done.
     pub(super) is_ready: bool,
     /// Whether it was stopped on purpose.
@@ -67,6 +78,10 @@ impl State {
         let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or_default();
         let flag = |field: &str| value.get(field).and_then(Value::as_bool).unwrap_or_default();
         let retired = value.get("retired").and_then(Value::as_array).into_iter().flatten();
+        let last_end = |end: &Value| {
+            let pid = u32::try_from(end.get("pid")?.as_u64()?).ok()?;
+            Some(Ended { pid, why: end.get("why")?.as_str()?.to_owned() })
+        };
         // It becomes a part of a path.
         let is_digest = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
         Self {
@@ -79,6 +94,7 @@ impl State {
             started: number("started"),
             failures: u32::try_from(number("failures")).unwrap_or(u32::MAX),
             restarts: u32::try_from(number("restarts")).unwrap_or(u32::MAX),
+            last_end: value.get("last_end").and_then(last_end),
             is_ready: flag("ready"),
             is_stopped: flag("stopped"),
             error: value.get("error").and_then(Value::as_str).map(str::to_owned),
@@ -91,10 +107,11 @@ impl State {
     }
 
     fn to_value(&self) -> Value {
+        let last_end = self.last_end.as_ref().map(|end| json!({"pid": end.pid, "why": end.why}));
         json!({
             "settings": self.settings, "generation": self.generation, "image": self.image,
             "id": self.id,  "started": self.started, "failures": self.failures,
-            "restarts": self.restarts, "ready": self.is_ready, "stopped": self.is_stopped,
+            "restarts": self.restarts, "last_end": last_end, "ready": self.is_ready, "stopped": self.is_stopped,
             "error": self.error, "retired": self.retired,
         })
     }
@@ -154,6 +171,7 @@ mod tests {
             error: Some("x".into()),
             is_ready: true,
             restarts: 3,
+            last_end: Some(Ended { pid: 7, why: "exited 3".into() }),
             ..State::default()
         };
         state.write(directory.path()).unwrap();

@@ -31,6 +31,8 @@ pub struct Status {
     pub restarts: u32,
     /// What went wrong the last time.
     pub error: Option<String>,
+    /// Why it had to be started again the last time, where it had to.
+    pub last_end: Option<String>,
     /// Whether it has other namespaces than the host, and so cannot serve.
     pub is_elsewhere: bool,
     /// The id of the image that runs, where one does.
@@ -71,19 +73,22 @@ impl Standing {
 }
 
 impl Status {
-    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`, `id`, `pulled`.
+    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`, `last_end`, `id`, `pulled`.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"name": self.name, "image": self.image,
             "state": self.standing.word(), "restarts": self.restarts});
         if let Standing::Running { pid } = self.standing {
             value["pid"] = json!(pid);
         }
-        if let Some(error) = &self.error {
-            value["error"] = json!(error);
-        }
-        for (field, id) in [("id", &self.id), ("pulled", &self.pulled)] {
-            if let Some(id) = id {
-                value[field] = json!(id);
+        let texts = [
+            ("error", &self.error),
+            ("last_end", &self.last_end),
+            ("id", &self.id),
+            ("pulled", &self.pulled),
+        ];
+        for (field, text) in texts {
+            if let Some(text) = text {
+                value[field] = json!(text);
             }
         }
         value
@@ -103,6 +108,7 @@ impl Status {
             standing: Standing::Refused,
             restarts: 0,
             error: Some(refused.error.to_string()),
+            last_end: None,
             is_elsewhere: false,
             id: None,
             pulled: None,
@@ -175,6 +181,7 @@ impl NetworkingPod {
             standing,
             restarts: state.restarts,
             error,
+            last_end: state.last_end.map(|end| end.why),
             is_elsewhere,
             id: id.map(|id| id.to_string()),
             pulled: pulled.map(|id| id.to_string()),

@@ -38,9 +38,12 @@ pub(super) fn run(command: &KurmaCommand, output: Output, world: &World) -> Resu
         KurmaCommand::Pull { locator } => pull(locator, output, world),
         KurmaCommand::Images => images(output, world),
         _ => {
-            world.kurma.enter()?;
+            let stay = world.kurma.enter()?;
             let (networks, plugins) = (world.kurma.networks()?, world.kurma.pod()?);
-            let mut answer = with(command, output, world, (&plugins, &networks))?;
+            let answer = with(command, output, world, (&plugins, &networks));
+            let left = world.kurma.leave(stay);
+            let mut answer = answer?;
+            left?;
             let refused = networks.refused().count();
             if refused > 0 && !matches!(command, KurmaCommand::Status) {
                 answer.notes.push(format!(
@@ -162,14 +165,18 @@ fn validate(file: Option<&Path>, output: Output, world: &World) -> Result<Answer
 }
 
 fn pull(locator: &Locator, output: Output, world: &World) -> Result<Answer> {
-    world.kurma.enter()?;
-    let image = world.kurma.images()?.pull(locator)?;
+    let stay = world.kurma.enter()?;
+    let image = world.kurma.images().and_then(|images| images.pull(locator));
+    let left = world.kurma.leave(stay);
+    let image = image?;
+    left?;
     show::pulled(&image, locator, output)
 }
 
 fn images(output: Output, world: &World) -> Result<Answer> {
-    world.kurma.enter()?;
+    let stay = world.kurma.enter()?;
     let images: Vec<Image> = world.kurma.images()?.list()?;
+    world.kurma.leave(stay)?;
     show::images(&images, output)
 }
 

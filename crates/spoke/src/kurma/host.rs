@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use container::Engine;
+use container::rootless::Stay;
 use kurma::plugin::{Book, Limits};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
@@ -62,10 +63,19 @@ impl Host {
 
     /// Moves this process to where plugin containers belong: root into the host's network and mount
     /// namespace, another user into namespaces of that user's own. To be called while there is one thread.
-    pub(crate) fn enter(&self) -> Result<()> {
+    /// A user is in these namespaces for as long as the result is held; of root's there is none.
+    pub(crate) fn enter(&self) -> Result<Option<Stay>> {
         match geteuid().is_root() {
-            true => container::host::enter(),
-            false => container::rootless::enter(&self.directories.runtime),
+            true => container::host::enter().map(|()| None),
+            false => container::rootless::enter(&self.directories.runtime).map(Some),
+        }
+    }
+
+    /// Ends who keeps a user's namespaces, where neither plugins nor pods are in them any more.
+    pub(crate) fn leave(&self, stay: Option<Stay>) -> Result<()> {
+        match stay {
+            Some(stay) if self.pod()?.is_idle()? => stay.leave().map(drop),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -91,12 +91,21 @@ pub(super) fn status(plugins: &[Status], output: Output) -> Result<Answer> {
                 plugin.standing.word().to_owned(),
                 pid,
                 plugin.restarts.to_string(),
-                plugin.error.clone().or_else(|| plugin.outdated()).unwrap_or_default(),
+                wrong_with(plugin).unwrap_or_default(),
             ]);
         }
         table.text()
     };
     render(output, &values, table).map(Answer::text)
+}
+
+/// What is wrong, or else what was.
+fn wrong_with(plugin: &Status) -> Option<String> {
+    let before = || {
+        let why = plugin.last_end.as_ref()?;
+        Some(format!("started again: {why}"))
+    };
+    plugin.error.clone().or_else(|| plugin.outdated()).or_else(before)
 }
 
 /// An image that was fetched.
