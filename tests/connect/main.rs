@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod bed;
+mod chain;
 mod killed;
 mod link_local;
 mod names;

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use model::{Alias, Attachment, Error, NetworkName, Result, Timestamp};
+use model::{
+    Alias, Attachment, AttachmentId, ContainerId, Error, IfName, LinkKind, NetworkName, Result,
+    Timestamp,
+};
 
 use super::args::{Output, PsArgs};
 use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::table::Table;
 use super::time::ago;
-use super::view::AttachmentView;
+use super::view::{AttachmentView, PortView};
 use super::{Answer, World};
 
 /// How much of a container's id people need.
@@ -60,13 +63,62 @@ fn entitle(rows: &mut [AttachmentView], aliases: &[Alias]) {
 }
 
 fn rows(records: &[Attachment], network: Option<&NetworkName>) -> Vec<AttachmentView> {
-    let mut records: Vec<&Attachment> = records
-        .iter()
-        .filter(|record| network.is_none_or(|network| record.id.network == *network))
-        .collect();
+    let is_wanted = |id: &AttachmentId| network.is_none_or(|network| id.network == *network);
+    let mut records: Vec<&Attachment> = records.iter().collect();
     records.sort_by(|a, b| (&a.id, a.layer).cmp(&(&b.id, b.layer)));
-    let groups = records.chunk_by(|a, b| a.id == b.id);
-    groups.filter_map(AttachmentView::of).collect()
+    let chains = Chains::of(&records);
+    let mut ports: BTreeMap<&AttachmentId, Vec<PortView>> = BTreeMap::new();
+    let mut rows = Vec::new();
+    for group in records.chunk_by(|a, b| a.id == b.id) {
+        let Some(id) = group.first().map(|first| &first.id) else { continue };
+        let whole = chains.whose_part(id).filter(|whole| is_wanted(whole));
+        let view = || AttachmentView::of(group);
+        match whole {
+            Some(whole) => {
+                let its = view().into_iter().flat_map(|view| view.ports);
+                ports.entry(whole).or_default().extend(its);
+            }
+            None if is_wanted(id) => rows.extend(view().map(|view| (id, view))),
+            None => {}
+        }
+    }
+    let rows = rows.into_iter().map(|(id, mut view)| {
+        view.ports.extend(ports.remove(id).unwrap_or_default());
+        view
+    });
+    rows.collect()
+}
+
+/// Attachments that CNI plugins make, and what the list of these is called. Those of them that are Spoke's
+/// have records of their own, under that name: it is one attachment all the same.
+#[derive(Default)]
+struct Chains<'a>(BTreeMap<(&'a ContainerId, &'a IfName), Vec<(&'a AttachmentId, NetworkName)>>);
+
+impl<'a> Chains<'a> {
+    fn of(records: &[&'a Attachment]) -> Self {
+        let mut chains = Self::default();
+        for record in records {
+            let kind = record.wiring.link.as_ref().map(|link| &link.kind);
+            if let Some(LinkKind::Chain(chain)) = kind
+                && let Some(list) = cni::chain::list(chain)
+            {
+                let key = (&record.id.container, &record.id.ifname);
+                chains.0.entry(key).or_default().push((&record.id, list));
+            }
+        }
+        chains
+    }
+
+    /// The attachment that this one is a part of.
+    fn whose_part(&self, id: &AttachmentId) -> Option<&'a AttachmentId> {
+        let beside = self.0.get(&(&id.container, &id.ifname))?;
+        let is_whole = |(whole, list): &&(&AttachmentId, NetworkName)| {
+            let inner = cni::chain::inner(list.as_str());
+            whole.network != id.network
+                && (id.network == *list || inner.is_ok_and(|inner| id.network == inner))
+        };
+        beside.iter().find(is_whole).map(|(whole, _)| *whole)
+    }
 }
 
 fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
