@@ -50,6 +50,32 @@ fn sockets_and_descriptions() {
     assert!(done.stderr.contains("/run/docker/plugins"), "{}", done.stderr);
 }
 
+/// Also plugins that are called as drivers of Spoke's own are.
+#[test]
+fn namesakes_of_our_own_drivers() {
+    let world = World::new(&Plugins::subject());
+    let mut driver = RemoteDriver::silent(&world, Manners::default());
+    let spoke = format!("{}/spoke network", Plugins::MOUNT);
+    for name in ["bridge", "ptp", "macvlan", "ipvlan", "cni", "neutron"] {
+        driver.listen(&world, &format!("/run/docker/plugins/{name}.sock"));
+        let named = format!("plugin:{name}");
+        world.sh(&format!("{spoke} create --driver {named} --ipam-driver {name} net"));
+        let listed = world.sh(&format!("{spoke} ls --format '{{{{.Name}}}} {{{{.Driver}}}}'"));
+        assert!(listed.lines().any(|line| line == format!("net {named}")), "{listed}");
+        world.netns("one");
+        world.sh(&format!("{spoke} connect net one"));
+        let shown = world.sh(&format!("{}/spoke ps net", Plugins::MOUNT));
+        assert!(shown.contains(&named), "{shown}");
+        world.sh(&format!("{spoke} disconnect net one; {spoke} rm net; ip netns del one"));
+        driver.is_empty();
+    }
+    // A prefix that nobody needs does no harm.
+    driver.listen(&world, "/run/docker/plugins/other.sock");
+    world.sh(&format!(
+        "{spoke} create --driver plugin:other --ipam-driver other net; {spoke} rm net"
+    ));
+}
+
 #[test]
 fn certificates_on_both_sides() {
     let world = World::new(&Plugins::subject());

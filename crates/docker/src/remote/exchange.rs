@@ -21,6 +21,11 @@ const RESTART: Duration = Duration::from_secs(2);
 const SHORTEST: Duration = Duration::from_millis(5);
 /// The longest one.
 const LONGEST: Duration = Duration::from_millis(250);
+/// A plugin that took a request and closed the connection is asked again after so long, then twice as
+/// long, and so on, as Docker does (`pkg/plugins/client.go`).
+const CLOSED: Duration = Duration::from_secs(1);
+/// So long after the beginning it is asked for the last time. Docker's pauses are 1, 2, 4 and 8 s.
+const CLOSED_LAST: Duration = Duration::from_secs(15);
 
 /// A request that can be sent as often as it takes.
 pub(super) struct Request<'a> {
@@ -38,12 +43,20 @@ pub(super) struct Until {
     deadline: Instant,
     /// No new try begins later.
     restart: Instant,
+    /// Nor does one later, where the plugin closes connections.
+    closed: Instant,
 }
 
 impl Until {
     pub(super) fn patience(patience: Duration) -> Self {
         let now = Instant::now();
-        Self { patience, deadline: now + patience, restart: now + RESTART.min(patience) }
+        Self {
+            patience,
+            deadline: now + patience,
+            restart: now + RESTART.min(patience),
+            // What the tries themselves took is not Docker's matter either.
+            closed: now + (CLOSED_LAST + CLOSED).min(patience),
+        }
     }
 }
 
@@ -75,6 +88,8 @@ struct Attempt<'a> {
     pass: Option<Pass>,
     /// What speaks against the plugin, or against the place where it was.
     against: Option<Against>,
+    /// What would, if it did so again and again.
+    closed: Option<Against>,
     was_taken: bool,
 }
 
@@ -88,9 +103,8 @@ impl Plugins {
     ) -> Result<Replied, Failed> {
         let plugin = &*self.plugin(name);
         let was_known = lock(&plugin.found).is_some();
-        let (pass, against, was_taken) = (None, None, false);
-        let mut attempt = Attempt { name, plugin, request, until, pass, against, was_taken };
-        let mut pause = SHORTEST;
+        let mut attempt = Attempt::new(name, plugin, request, until);
+        let (mut dead, mut closed) = (SHORTEST, CLOSED);
         loop {
             let failed = match self.try_once(&mut attempt) {
                 Ok((reply, life)) => {
@@ -99,12 +113,27 @@ impl Plugins {
                 Err(failed) => failed,
             };
             attempt.was_taken |= failed.fate == Fate::Unknown;
-            let is_over = Instant::now() + pause > until.restart;
-            if is_over || !attempt.may_be_tried_again(&failed, was_known) {
+            let may_be = attempt.may_be_tried_again(&failed, was_known);
+            let (pause, last) = match failed.fate {
+                Fate::Unknown => (closed, until.closed),
+                Fate::Unsent | Fate::Refused | Fate::Done => (dead, until.restart),
+            };
+            if !may_be || Instant::now() + pause > last {
+                let is_closed = may_be && failed.fate == Fate::Unknown;
+                let closed = attempt.closed.take().filter(|_| is_closed);
+                attempt.against = attempt.against.take().or(closed);
                 return Err(self.end(&mut attempt, failed));
             }
-            thread::sleep(jittered(pause));
-            pause = (pause * 2).min(LONGEST);
+            match failed.fate {
+                Fate::Unknown => {
+                    thread::sleep(pause);
+                    closed *= 2;
+                }
+                Fate::Unsent | Fate::Refused | Fate::Done => {
+                    thread::sleep(jittered(pause));
+                    dead = (dead * 2).min(LONGEST);
+                }
+            }
             self.greet(&attempt).map_err(|failed| self.end(&mut attempt, failed))?;
         }
     }
@@ -161,9 +190,10 @@ impl Plugins {
             }
             Err(lost) => {
                 let is_slow = lost.error.kind() == io::ErrorKind::TimedOut;
-                if !lost.was_sent || is_slow {
-                    let why = lost.error.to_string();
-                    attempt.against = Some(Against { life, why, is_slow });
+                let why = lost.error.to_string();
+                match !lost.was_sent || is_slow {
+                    true => attempt.against = Some(Against { life, why, is_slow }),
+                    false => attempt.closed = Some(Against { life, why, is_slow: true }),
                 }
                 Err(gone(name, request.method, &installed, lost))
             }
@@ -171,7 +201,17 @@ impl Plugins {
     }
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    fn new(
+        name: &'a DriverName,
+        plugin: &'a Plugin,
+        request: &'a Request<'a>,
+        until: &'a Until,
+    ) -> Self {
+        let (pass, against, closed) = (None, None, None);
+        Self { name, plugin, request, until, pass, against, closed, was_taken: false }
+    }
+
     fn may_be_tried_again(&self, failed: &Failed, was_known: bool) -> bool {
         let may_be = match failed.fate {
             Fate::Unsent => match failed.kind() {

@@ -68,19 +68,31 @@ fn slow_answers_end_with_the_callers_patience() {
 
 #[test]
 fn a_lost_answer_is_asked_for_again_with_the_same_body_where_that_does_no_harm() {
-    let scene = Scene::with(|_, before| if before < 3 { Act::Close } else { Act::Say(200, "{}") });
+    let scene = Scene::with(|_, before| if before < 2 { Act::Close } else { Act::Say(200, "{}") });
+    let begin = Instant::now();
     assert_eq!(scene.plugins(PATIENCE).call(&p(), &leave()).unwrap(), Answer::Done {});
     let bodies = scene.bodies("NetworkDriver.Leave");
-    assert_eq!(bodies.len(), 4);
+    assert_eq!(bodies.len(), 3);
+    // After 1 s and 2 s, as Docker does.
+    assert!(begin.elapsed() >= Duration::from_secs(3), "{:?}", begin.elapsed());
     assert!(bodies.iter().all(|body| body.as_bytes() == leave().encode()), "{bodies:?}");
 }
 
 #[test]
 fn it_is_not_asked_for_ever() {
+    let scene = Scene::with(|_, _| Act::Close);
+    let plugins = scene.plugins(PATIENCE);
     let begin = Instant::now();
-    let (failed, times) = fails(Act::Close, &leave());
+    let failed = plugins.call(&p(), &leave()).unwrap_err();
     assert_eq!(failed.fate, Fate::Unknown);
-    assert!(times > 3 && begin.elapsed() < PATIENCE / 2, "{times}");
+    // At once, and after 1, 2, 4 and 8 s.
+    assert_eq!(scene.count("NetworkDriver.Leave"), 5);
+    assert!(begin.elapsed() >= Duration::from_secs(15), "{:?}", begin.elapsed());
+    // Docker waits as long for the next call, too.
+    let begin = Instant::now();
+    let failed = plugins.call(&p(), &leave()).unwrap_err();
+    assert_eq!(failed.kind(), Kind::TryAgain, "{failed}");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
 
 #[test]

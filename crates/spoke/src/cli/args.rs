@@ -11,7 +11,7 @@ use model::NetworkName;
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs};
 pub(super) use create::{
-    CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName,
+    CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName, plugin,
 };
 pub(super) use ipam::IpamCommand;
 

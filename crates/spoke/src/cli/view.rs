@@ -21,7 +21,7 @@ use super::time::rfc3339;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct NetworkView {
     pub(super) name: String,
-    /// Or the name of the Docker plugin.
+    /// Or the name of the Docker plugin, behind `plugin:` where a driver of Spoke's is called so.
     pub(super) driver: String,
     pub(super) runtime: String,
     pub(super) created: String,
@@ -120,7 +120,10 @@ impl NetworkView {
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
         Self {
             name: network.name.to_string(),
-            driver: wiring.link.as_ref().map_or("none", |link| driver(&link.kind)).to_owned(),
+            driver: match &wiring.link {
+                Some(link) => driver(&link.kind),
+                None => "none".to_owned(),
+            },
             runtime: network.runtime.to_string(),
             created: rfc3339(network.since),
             bridge: claims::device(network),
@@ -183,8 +186,9 @@ fn subnets(network: &Network) -> Vec<SubnetView> {
     ranges.map(view).chain(remote::subnets(&network.ipam)).collect()
 }
 
-pub(super) fn driver(kind: &LinkKind) -> &str {
-    match kind {
+/// As `--driver` takes it, where it does.
+pub(super) fn driver(kind: &LinkKind) -> String {
+    let name = match kind {
         LinkKind::Bridge(_) => "bridge",
         LinkKind::Ptp(_) => "ptp",
         LinkKind::Loopback => "loopback",
@@ -196,9 +200,10 @@ pub(super) fn driver(kind: &LinkKind) -> &str {
         LinkKind::Tap(_) => "tap",
         LinkKind::Chain(_) => "cni",
         LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
-        LinkKind::Remote(remote) => remote.driver.as_str(),
+        LinkKind::Remote(remote) => return super::args::plugin(&remote.driver),
         LinkKind::Ready(_) => "remote",
-    }
+    };
+    name.to_owned()
 }
 
 fn ingress(policy: IngressPolicy) -> &'static str {
@@ -291,7 +296,7 @@ impl AttachmentView {
             title: None,
             addresses: addresses(layers),
             mac: mac(layers),
-            driver: kind.map(|link| driver(&link.kind).to_owned()),
+            driver: kind.map(|link| driver(&link.kind)),
             names: main.names.iter().map(ToString::to_string).collect(),
             link_local: main.link_local.iter().map(ToString::to_string).collect(),
             leads: remote::led(main).map(remote::families),

@@ -14,7 +14,8 @@ pub(in crate::cli) struct CreateArgs {
     pub(in crate::cli) name: NetworkName,
     /// How containers are connected: by a bridge in the host, each by a routed pair of devices
     /// (ptp), to the segment of a parent device (macvlan, ipvlan), by CNI plugins (cni), to a network
-    /// of OpenStack Neutron (neutron), or by the Docker network plugin of that name
+    /// of OpenStack Neutron (neutron), or by the Docker network plugin of that name (plugin:NAME where
+    /// it is called as one of these)
     #[arg(short, long, default_value = "bridge")]
     pub(in crate::cli) driver: Driver,
     #[command(flatten)]
@@ -116,8 +117,24 @@ impl FromStr for Driver {
             "ipvlan" => Driver::Ipvlan,
             "cni" => Driver::Cni,
             "neutron" => Driver::Neutron,
-            plugin => Driver::Plugin(plugin.parse()?),
+            plugin => Driver::Plugin(named(plugin)?),
         })
+    }
+}
+
+/// Before the name of a Docker plugin that is called as something of Spoke's own is.
+const PLUGIN: &str = "plugin:";
+
+/// A Docker plugin, whatever it is called.
+fn named(text: &str) -> Result<model::DriverName, model::Error> {
+    text.strip_prefix(PLUGIN).unwrap_or(text).parse()
+}
+
+/// How `--driver` names the Docker plugin `name`.
+pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
+    match name.as_str().parse() {
+        Ok(Driver::Plugin(_)) | Err(_) => name.to_string(),
+        Ok(_) => format!("{PLUGIN}{name}"),
     }
 }
 
