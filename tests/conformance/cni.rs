@@ -38,6 +38,60 @@ fn known_weaknesses_of_the_reference_are_found() {
     assert_eq!(weak("host-local"), Vec::<String>::new());
 }
 
+/// A plugin that works on the bridge's interface alone.
+const CHAINED: &str = r##"#!/bin/bash
+input=$(cat)
+refuse() { echo '{"cniVersion":"1.0.0","code":'$1',"msg":"'"$2"'"}'; exit 1; }
+version=$(sed 's/.*"cniVersion":"\([^"]*\)".*/\1/' <<<"$input")
+[ "$CNI_COMMAND" != VERSION ] || { echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0"]}'; exit; }
+case "$CNI_COMMAND:$input" in
+*:*'"cniVersion":"99'*) refuse 1 version ;;
+NOSUCH:*) refuse 4 command ;;
+ADD:*'"cniVersion":') refuse 6 undecodable ;;
+ADD:*)
+    [[ $CNI_CONTAINERID =~ ^[0-9a-z]+$ ]] || refuse 4 container
+    [[ $CNI_IFNAME =~ ^[0-9a-z]+$ && -n $CNI_NETNS ]] || refuse 4 interface
+    [[ $input = *'"name":"kit"'* ]] || refuse 7 name
+    [[ $input = *'"name":"chain0"'* ]] || refuse 7 "no bridge chain0 before"
+    sed 's/.*"prevResult":\(.*\)}$/\1/' <<<"$input" ;;
+esac
+exit 0
+"##;
+
+/// Somebody's chained plugin: it needs what those before it in its list have made.
+#[test]
+fn a_list_brings_who_comes_before() {
+    let world = World::new(&Plugins::subject());
+    fs::create_dir_all(world.path("/wrong")).expect("a folder");
+    let path = world.path("/wrong/chained");
+    fs::write(&path, CHAINED).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+    let list = r#"{"cniVersion":"1.0.0","name":"n","plugins":[
+        {"type":"bridge","bridge":"chain0","isGateway":true,"ipMasq":true,
+         "ipam":{"type":"host-local","subnet":"10.94.0.0/24"}},
+        {"type":"tuning","mtu":1400},{"type":"chained"}]}"#;
+    fs::write(world.path("/run/list"), list).expect("a list");
+    let alone = test(&world, "--cni /wrong chained --only 1.0.0/life");
+    assert_eq!(names(&alone, "fail"), ["1.0.0/life"], "{alone:#?}");
+    let chained = test(&world, "--cni /wrong chained --config /run/list");
+    // It has no CHECK that looks, which is all that is wrong with it.
+    let fails = names(&chained, "fail");
+    assert!(fails.iter().all(|case| case.ends_with("/check")), "{chained:#?}");
+    assert!(names(&chained, "pass").len() > 30, "{chained:#?}");
+    // Ours, behind the reference's.
+    let list = list.replace("chained", "portmap");
+    let ports = r#""portmap","runtimeConfig":{"portMappings":[{"hostPort":"$port","containerPort":80,"protocol":"tcp"}]}"#;
+    fs::write(world.path("/run/list"), list.replace(r#""portmap""#, ports)).expect("a list");
+    let ours =
+        test(&world, &format!("--cni {}/portmap --config /run/list --only 1.0.0", Plugins::MOUNT));
+    assert_eq!(ended(&ours, "fail"), Default::default());
+    assert!(names(&ours, "pass").len() > 15, "{ours:#?}");
+    let refused =
+        crate::plugin(&world, &format!("test --cni {}/sbr --config /run/list", Plugins::MOUNT));
+    assert!(refused.status == 2 && refused.stderr.contains("no plugin sbr"), "{refused:?}");
+    assert_eq!(world.try_sh("ls /var/lib/cni/networks/kit").stdout, "");
+}
+
 /// The bridge plugin, with somebody in between who lies as $LIE says.
 const LIAR: &str = r##"#!/bin/bash
 real() { /opt/cni/bin/bridge; }

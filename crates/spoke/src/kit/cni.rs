@@ -2,6 +2,7 @@
 //! goes with that: this host is not touched.
 
 mod config;
+mod list;
 mod result;
 
 use std::fs;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use model::{Error, IfName, Ipv4Net, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Peer, Socket, Veth};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::exchange::Exchange;
 use super::report::{self, Report};
@@ -52,6 +53,8 @@ struct Plugin<'w> {
     host: PathBuf,
     data: PathBuf,
     vars: Vars,
+    /// Those that a runtime calls before.
+    before: Vec<Map<String, Value>>,
 }
 
 /// Tests a CNI plugin.
@@ -80,8 +83,9 @@ impl<'w> Plugin<'w> {
         let id = format!("{}-{:x}", std::process::id(), wish.plugin.as_os_str().len());
         let host = sandbox::make(&format!("host{:08x}", std::process::id()))?;
         let data = std::env::temp_dir().join(format!("spoke-kit-{id}"));
-        let mut plugin = Self { wish, host, data, vars: Vars::new() };
+        let mut plugin = Self { wish, host, data, vars: Vars::new(), before: Vec::new() };
         plugin.parent()?;
+        plugin.before = config::before(wish, &plugin.data)?;
         plugin.vars = config::vars(wish, &plugin.data)?;
         Ok(plugin)
     }
@@ -119,10 +123,14 @@ impl<'w> Plugin<'w> {
         Ok(said)
     }
 
+    /// The plugin, or another one whose path stands behind the command.
     fn spawn(&self, command: &str, body: &str, vars: &Vars) -> std::io::Result<Output> {
+        let other = command.split_once(' ');
+        let command = other.map_or(command, |(command, _)| command);
+        let program = other.map_or(self.wish.plugin.as_path(), |(_, program)| Path::new(program));
         let directory = self.wish.plugin.parent().unwrap_or(Path::new("/"));
         let path = format!("{}:{ELSEWHERE}", directory.display());
-        let mut program = Command::new(&self.wish.plugin);
+        let mut program = Command::new(program);
         program.env("CNI_COMMAND", command).env("CNI_PATH", path);
         let said =
             [("CNI_CONTAINERID", "container"), ("CNI_NETNS", "netns"), ("CNI_IFNAME", "ifname")];
@@ -149,6 +157,9 @@ impl<'w> Plugin<'w> {
     /// A link that a plugin made before, for those that only change one.
     fn base(&self, run: &mut Run<'_>) -> Result<()> {
         let var = |name: &str| run.vars.get(name).cloned().unwrap_or_default();
+        if !self.before.is_empty() {
+            return self.call_before(run);
+        }
         if var("ischained").is_empty() {
             return Ok(());
         }
@@ -273,6 +284,7 @@ impl Subject for Plugin<'_> {
                     run.vars.insert(arg(0).to_owned(), path);
                 }),
             "base" => self.base(run).map_err(skip),
+            "unbase" => self.undo_before(run),
             "lose" => Netns::unmake(arg(0).as_ref()).map_err(skip),
             "schema" => result::schema(run),
             "inside" | "outside" => inside(arg(0), arg(1), word == "inside"),
@@ -309,7 +321,8 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
     let code = exchange.value.get("code").and_then(Value::as_i64);
     let code = code.and_then(|code| i32::try_from(code).ok());
     exchange.status = code.or(output.status.code());
-    let prints = matches!(exchange.method.as_str(), "ADD" | "VERSION");
+    let command = exchange.method.split(' ').next();
+    let prints = matches!(command, Some("ADD" | "VERSION"));
     exchange.fault = if let Some(signal) = output.status.signal() {
         Some(format!("it ended by signal {signal}"))
     } else if !output.status.success() {

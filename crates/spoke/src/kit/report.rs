@@ -72,7 +72,9 @@ impl Report {
         let done = run.lines(&case.lines);
         let shown = run.exchanges.last().map(Exchange::shown);
         run.tidy();
-        for exchange in run.exchanges.iter().filter(|exchange| exchange.fault.is_none()) {
+        let is_its =
+            |exchange: &&Exchange| exchange.fault.is_none() && !exchange.method.contains(' ');
+        for exchange in run.exchanges.iter().filter(is_its) {
             self.times.entry(exchange.method.clone()).or_default().push(exchange.ms);
         }
         let mut reasons = run.warnings;
@@ -83,13 +85,31 @@ impl Report {
                 reasons.push(why);
                 Verdict::Skipped
             }
-            Err(Stop::Fail(why)) => {
-                reasons.insert(0, why);
-                Verdict::Fail
-            }
+            Err(Stop::Fail(why)) => match self.known(case, run.is_shared, &why) {
+                Some(first) => {
+                    reasons.insert(0, format!("as {first}: {why}"));
+                    Verdict::Skipped
+                }
+                None => {
+                    reasons.insert(0, why);
+                    Verdict::Fail
+                }
+            },
         };
         self.row(case, verdict, reasons, shown.filter(|_| verdict > Verdict::Skipped));
         self.count();
+    }
+
+    /// The case that failed before because of the same: in lines that it shares with this one, or as a case
+    /// that this one begins with. One cause is one failure.
+    fn known(&self, case: &Case<'_>, is_shared: bool, why: &str) -> Option<&str> {
+        let why = cause(why);
+        let is_first = |row: &&Row| {
+            let is_beginning = is_shared || case.begins.contains(&row.case.as_str());
+            let reason = row.reasons.first().filter(|_| row.verdict == Verdict::Fail);
+            is_beginning && reason.is_some_and(|reason| cause(reason) == why)
+        };
+        self.cases.iter().find(is_first).map(|row| row.case.as_str())
     }
 
     fn row(
@@ -101,6 +121,16 @@ impl Report {
     ) {
         let (case, says) = (case.name.to_owned(), case.says.to_owned());
         self.cases.push(Row { case, verdict, reasons, says, exchange });
+    }
+
+    /// The same case under another prefix, where it failed because of the same.
+    fn same(&self, case: &str, why: &str) -> Option<&str> {
+        let is_it = |row: &&Row| {
+            let is_same = row.case.rsplit_once('/').is_some_and(|(_, name)| name == case);
+            let reason = row.reasons.first().filter(|_| row.verdict == Verdict::Fail);
+            is_same && reason.is_some_and(|reason| cause(reason) == cause(why))
+        };
+        self.cases.iter().find(is_it).map(|row| row.case.as_str())
     }
 
     fn count(&mut self) {
@@ -120,17 +150,35 @@ impl Report {
         self.cases.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// Adds the cases of another report, with `prefix` before their names.
+    /// Adds the cases of another report, with `prefix` before their names. What failed for the same reason in
+    /// a report before is no failure of its own.
     pub(super) fn take(&mut self, other: Self, prefix: &str) {
-        self.cases.extend(other.cases.into_iter().map(|mut row| {
+        for mut row in other.cases {
+            let first = row.reasons.first().filter(|_| row.verdict == Verdict::Fail);
+            let first = first.and_then(|why| self.same(&row.case, why)).map(str::to_owned);
+            if let (Some(first), Some(why)) = (first, row.reasons.first_mut()) {
+                *why = format!("as {first}: {why}");
+                (row.verdict, row.exchange) = (Verdict::Skipped, None);
+            }
             row.case = format!("{prefix}{}", row.case);
-            row
-        }));
+            self.cases.push(row);
+        }
         for (method, times) in other.times {
             self.times.entry(method).or_default().extend(times);
         }
         self.count();
     }
+}
+
+/// A reason without what differs from one run to the next: ids, names and addresses, which have digits.
+fn cause(why: &str) -> Vec<&str> {
+    let words = why.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut words: Vec<&str> = words
+        .filter(|word| !word.is_empty())
+        .map(|word| if word.bytes().any(|byte| byte.is_ascii_digit()) { "#" } else { word })
+        .collect();
+    words.dedup();
+    words
 }
 
 /// Whether a case is among those that somebody wants.
@@ -150,4 +198,17 @@ pub(crate) fn list_cni() -> Vec<(&'static str, &'static str)> {
 
 fn listed(texts: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     Script::read(texts).cases.iter().map(|case| (case.name, case.says)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_has_no_ids() {
+        let left = |names: &str| cause(&format!("interfaces are left over: {names}")).join(" ");
+        assert_eq!(left("veth1a2b"), left("veth3 p4p1"));
+        assert_ne!(cause("Leave: error"), cause("Join: error"));
+        assert_ne!(cause("200 instead of 404"), cause("no answer"));
+    }
 }

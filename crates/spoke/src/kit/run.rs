@@ -53,6 +53,8 @@ pub(super) struct Run<'a> {
     pub(super) exchanges: Vec<Exchange>,
     pub(super) warnings: Vec<String>,
     pub(super) undo: Vec<Undo>,
+    /// What failed is in lines that cases share.
+    pub(super) is_shared: bool,
     /// Macros may call macros, but not themselves.
     depth: u8,
 }
@@ -66,6 +68,7 @@ impl<'a> Run<'a> {
             exchanges: Vec::new(),
             warnings: Vec::new(),
             undo: Vec::new(),
+            is_shared: false,
             depth: 0,
         }
     }
@@ -88,6 +91,7 @@ impl<'a> Run<'a> {
             }
             "warn" => match self.line(rest) {
                 Err(Stop::Fail(why)) => {
+                    self.is_shared = false;
                     self.warnings.push(why);
                     Ok(())
                 }
@@ -158,6 +162,7 @@ impl<'a> Run<'a> {
         self.depth += 1;
         let done = self.lines(lines);
         self.depth -= 1;
+        self.is_shared |= matches!(done, Err(Stop::Fail(_)));
         done
     }
 
@@ -182,6 +187,7 @@ impl<'a> Run<'a> {
             // What failed stands last, where it is shown.
             if all.is_ok() {
                 self.exchanges.extend(exchanges);
+                self.is_shared |= matches!(done, Err(Stop::Fail(_)));
                 all = done;
             }
         }
@@ -193,7 +199,10 @@ impl<'a> Run<'a> {
         for _ in 0..most {
             match self.shared(name) {
                 Ok(()) => values.push(self.vars.get(var).cloned().unwrap_or_default()),
-                Err(_) if self.last().fault.is_some() => break,
+                Err(_) if self.last().fault.is_some() => {
+                    self.is_shared = false;
+                    break;
+                }
                 stopped => return stopped,
             }
         }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use model::{IfName, IpNet, Mtu, Result};
+use model::{IfName, IpNet, Mac, Mtu, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Link, Links, Netns, NewAddress, Socket};
 
@@ -67,8 +67,14 @@ pub(super) fn soon(mut holds: impl FnMut() -> Result<bool>) -> Result<bool> {
     }
 }
 
-/// What libnetwork does with an interface after Join: into the sandbox, renamed, addressed, up.
-pub(super) fn move_in(path: &Path, src: &Link, name: &str, addresses: &[&str]) -> Result<Link> {
+/// What libnetwork does with an interface after Join: into the sandbox, renamed, with the hardware address
+/// and the addresses that were agreed, up.
+pub(super) fn move_in(
+    path: &Path,
+    src: &Link,
+    name: &str,
+    (mac, addresses): (Option<Mac>, &[&str]),
+) -> Result<Link> {
     let (target, name) = (Netns::open(path)?, name.parse::<IfName>()?);
     let mut batch = Batch::new();
     batch.change_link(At::Index(src.index), &[Change::Up(false)]);
@@ -79,6 +85,9 @@ pub(super) fn move_in(path: &Path, src: &Link, name: &str, addresses: &[&str]) -
         let there = socket.link(At::Name(&name))?;
         let there = there.ok_or_else(|| model::Error::not_found("the interface that was moved"))?;
         let mut batch = Batch::new();
+        if let Some(mac) = mac.filter(|mac| there.mac != Some(*mac)) {
+            batch.change_link(At::Index(there.index), &[Change::Mac(mac)]);
+        }
         for net in addresses.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
             batch.add_address(&NewAddress::new(there.index, net));
         }
@@ -102,13 +111,11 @@ pub(super) fn move_out(path: &Path, name: &str, src: &str) -> Result<()> {
 }
 
 /// What is wrong with an interface that a driver made, if anything is.
-pub(super) fn wrong_with(link: &Link, told: &str) -> Option<String> {
+pub(super) fn wrong_with(link: &Link) -> Option<String> {
     let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
     let first = link.mac.map_or(0, |mac| mac.octets()[0]);
     if mac == "00:00:00:00:00:00" || first & 1 == 1 {
         Some(format!("{} has the address {mac}, which no interface may have", link.name))
-    } else if !told.is_empty() && !mac.eq_ignore_ascii_case(told) {
-        Some(format!("{} has the address {mac}, but {told} was agreed", link.name))
     } else if Mtu::new(link.mtu).is_none() || link.mtu < 576 {
         Some(format!("{} has an MTU of {}", link.name, link.mtu))
     } else {

@@ -4,6 +4,7 @@
 //! ```text
 //! case NAME            begins a case; `macro NAME` begins lines that cases share
 //! needs FACT ...       it is skipped where the plugin or the host is not like that
+//! begins CASE ...      it does what these do: where one of them failed for the same reason, it is skipped
 //! says TEXT            the sentence of the protocol's description that it checks
 //! call METHOD BODY     asks the plugin; $x is a variable, $x.ip an address without its mask
 //! ok | refused | status 4xx    judge the answer; `-- TEXT` says what is wrong otherwise
@@ -25,6 +26,7 @@
 pub(crate) struct Case<'a> {
     pub(super) name: &'a str,
     pub(super) needs: Vec<&'a str>,
+    pub(super) begins: Vec<&'a str>,
     pub(super) says: &'a str,
     pub(super) lines: Vec<&'a str>,
 }
@@ -52,6 +54,7 @@ impl<'a> Script<'a> {
             let Some(case) = script.of(is_macro).last_mut() else { continue };
             match word {
                 "needs" => case.needs = rest.split(' ').collect(),
+                "begins" => case.begins = rest.split(' ').collect(),
                 "says" => case.says = rest,
                 _ => case.lines.push(line),
             }

@@ -16,6 +16,7 @@ pub(in crate::cli) enum PluginCommand {
   spoke plugin test /run/docker/plugins/weave.sock --only ipam -o json
   spoke plugin test ./driver.sock --restart 'systemctl restart driver'
   spoke plugin test --cni /opt/cni/bin/bridge
+  spoke plugin test --cni /opt/cni/bin/mine --config net.conflist
   spoke plugin test --list")]
     Test(TestArgs),
     /// Stand between an engine and a plugin, and write down what they say
@@ -67,7 +68,8 @@ pub(in crate::cli) struct TestArgs {
     /// A shell command that restarts the plugin
     #[arg(long, value_name = "COMMAND")]
     pub(super) restart: Option<String>,
-    /// The CNI plugin's network configuration, instead of one that fits its type
+    /// The CNI plugin's network configuration, instead of one that fits its type; or a list with it: the
+    /// plugins before it are called first, for what it chains to
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 }

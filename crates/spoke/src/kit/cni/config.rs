@@ -37,9 +37,26 @@ const TYPES: [(&str, bool, &str); 12] = [
     ("host-local", false, r#""ipam":$"#),
 ];
 
+/// What somebody's own file says: how the plugin is configured, and the plugins that come before it, as a
+/// runtime configures them.
+struct Given {
+    rest: String,
+    before: Vec<Map<String, Value>>,
+}
+
+/// The plugins that a runtime calls before the one that is tested.
+pub(super) fn before(wish: &CniWish, data: &Path) -> Result<Vec<Map<String, Value>>> {
+    let given = wish.config.as_ref().map(|path| given(path, &kind(wish), data)).transpose()?;
+    Ok(given.map(|given| given.before).unwrap_or_default())
+}
+
+fn kind(wish: &CniWish) -> String {
+    wish.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The variables of every case.
 pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
-    let kind = wish.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let kind = kind(wish);
     let known = TYPES.iter().find(|(name, ..)| *name == kind);
     let is_ipam = kind == "host-local" || kind == "static";
     let ipam_type = if kind == "static" { "static" } else { "host-local" };
@@ -52,14 +69,18 @@ pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
         ),
     };
     let ipam = format!(r#"{{"type":"{ipam_type}",{addresses},"routes":[{{"dst":"0.0.0.0/0"}}]}}"#);
-    let rest = match &wish.config {
-        Some(path) => given(path)?,
-        None => known
-            .map_or(r#""ipam":$"#, |(_, _, rest)| rest)
-            .replace("\"ipam\":$", &format!("\"ipam\":{ipam}")),
+    let (rest, is_based) = match &wish.config {
+        Some(path) => {
+            let Given { rest, before } = given(path, &kind, data)?;
+            (rest, !before.is_empty())
+        }
+        None => {
+            let rest = known.map_or(r#""ipam":$"#, |(_, _, rest)| rest);
+            (rest.replace("\"ipam\":$", &format!("\"ipam\":{ipam}")), false)
+        }
     };
     let nameless = format!(r#""type":"{kind}",{rest}"#);
-    let is_chained = known.is_some_and(|(_, is_chained, _)| *is_chained);
+    let is_chained = is_based || known.is_some_and(|(_, is_chained, _)| *is_chained);
     let holds = |holds: bool| if holds { "yes" } else { "" };
     let vars = [
         ("given", format!(r#""name":"kit",{nameless}"#)),
@@ -68,23 +89,60 @@ pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
         ("isloopback", holds(kind == "loopback").to_owned()),
         ("isipam", holds(is_ipam).to_owned()),
         ("ischained", holds(is_chained).to_owned()),
+        ("based", holds(is_based).to_owned()),
         ("prev", String::new()),
     ];
     Ok(vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Somebody's own configuration, without what the kit says.
-fn given(path: &Path) -> Result<String> {
+/// Somebody's own configuration of a plugin, or a list with it, without what the kit says.
+fn given(path: &Path, kind: &str, data: &Path) -> Result<Given> {
     let failed = |cause| file::failed(format!("reading {}", path.display()), cause);
     let text = file::read(path, LARGEST).map_err(failed)?;
     let unreadable = || Error::invalid(format!("{} is no JSON object", path.display()));
-    let mut map: Map<String, Value> = serde_json::from_slice(&text).map_err(|_| unreadable())?;
-    for ours in ["cniVersion", "name", "type", "prevResult"] {
-        map.remove(ours);
+    let map: Map<String, Value> = serde_json::from_slice(&text).map_err(|_| unreadable())?;
+    let (mut own, mut before) = match map.get("plugins") {
+        None => (map, Vec::new()),
+        Some(list) => {
+            let entries = list.as_array().into_iter().flatten().filter_map(Value::as_object);
+            let entries: Vec<&Map<String, Value>> = entries.collect();
+            let is_it = |entry: &&Map<String, Value>| {
+                entry.get("type").and_then(Value::as_str) == Some(kind)
+            };
+            let at = entries.iter().position(is_it).ok_or_else(|| {
+                let what = format!("the list {} has no plugin {kind}", path.display());
+                Error::invalid(what)
+            })?;
+            let before = entries.iter().take(at).map(|entry| (*entry).clone()).collect();
+            (entries.get(at).map(|entry| (*entry).clone()).unwrap_or_default(), before)
+        }
+    };
+    for entry in before.iter_mut().chain([&mut own]) {
+        for ours in ["cniVersion", "name", "prevResult"] {
+            entry.remove(ours);
+        }
+        keep_from_host(entry, data);
     }
-    map.entry("kit").or_insert(Value::Bool(true));
-    let text = Value::Object(map).to_string();
-    Ok(text.trim_start_matches('{').trim_end_matches('}').to_owned() + closing(&text))
+    own.remove("type");
+    own.entry("kit").or_insert(Value::Bool(true));
+    let text = numbered(&Value::Object(own));
+    let rest = text.trim_start_matches('{').trim_end_matches('}').to_owned() + closing(&text);
+    Ok(Given { rest, before })
+}
+
+/// As JSON, where a host port of the case's own can be put in for `"$port"`, as the number that it is.
+pub(super) fn numbered(config: &Value) -> String {
+    config.to_string().replace("\"$port\"", "$port")
+}
+
+/// Addresses are handed out from a directory of the kit's own, and not from the host's.
+fn keep_from_host(entry: &mut Map<String, Value>, data: &Path) {
+    let ipam = entry.get_mut("ipam").and_then(Value::as_object_mut);
+    let ipam = ipam.filter(|ipam| ipam.get("type").and_then(Value::as_str) == Some("host-local"));
+    if let Some(ipam) = ipam {
+        let ours = || Value::String(data.display().to_string());
+        ipam.entry("dataDir").or_insert_with(ours);
+    }
 }
 
 /// The braces that were trimmed but are not the object's own.
@@ -144,7 +202,14 @@ mod tests {
             config: None,
         };
         let types = TYPES.iter().map(|(name, ..)| *name).chain(["static", "unheard-of"]);
-        for (name, config) in types.map(|name| (name, None)).chain([("bridge", Some(own))]) {
+        let list = directory.path().join("list.conflist");
+        let ipam = r#"{"type":"host-local","subnet":"10.9.0.0/24"}"#;
+        let text = format!(
+            r#"{{"name":"x","plugins":[{{"type":"bridge","ipam":{ipam}}},{{"type":"mine","k":{{}}}}]}}"#
+        );
+        std::fs::write(&list, text).unwrap();
+        let given = [("bridge", Some(own)), ("mine", Some(list.clone()))];
+        for (name, config) in types.map(|name| (name, None)).chain(given) {
             wish.plugin = Path::new("/x").join(name);
             wish.config = config;
             let vars = vars(&wish, directory.path()).unwrap();
@@ -155,6 +220,31 @@ mod tests {
                 assert_eq!(value["type"], name);
             }
         }
+    }
+
+    #[test]
+    fn a_list_names_who_comes_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("list");
+        let text =
+            r#"{"plugins":[{"type":"a","ipam":{"type":"host-local"}},{"type":"b"},{"type":"c"}]}"#;
+        std::fs::write(&list, text).unwrap();
+        let of = |plugin: &str| {
+            let wish = CniWish {
+                plugin: plugin.into(),
+                only: Vec::new(),
+                subnet: "10.213.0.0/16".parse().unwrap(),
+                config: Some(list.clone()),
+            };
+            before(&wish, Path::new("/kit"))
+        };
+        let names = |plugin: &str| -> Vec<String> {
+            of(plugin).unwrap().iter().map(|entry| entry["type"].to_string()).collect()
+        };
+        assert_eq!(names("/x/a"), Vec::<String>::new());
+        assert_eq!(names("/x/c"), ["\"a\"", "\"b\""]);
+        assert_eq!(of("/x/b").unwrap()[0]["ipam"]["dataDir"], "/kit");
+        assert!(of("/x/d").unwrap_err().to_string().contains("no plugin d"));
     }
 
     #[test]

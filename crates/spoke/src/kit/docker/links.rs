@@ -65,10 +65,10 @@ fn there(name: &str) -> Result<netlink::Link, Stop> {
 
 fn move_in(run: &mut Run<'_>, path: &Path, src: &str, (ip, mac): (&str, &str)) -> Step {
     let link = there(src)?;
-    if let Some(wrong) = sandbox::wrong_with(&link, mac) {
+    if let Some(wrong) = sandbox::wrong_with(&link) {
         return fail(wrong);
     }
-    match sandbox::move_in(path, &link, IN_SANDBOX, &[ip]) {
+    match sandbox::move_in(path, &link, IN_SANDBOX, (mac.parse().ok(), &[ip])) {
         Ok(moved) if moved.mac != link.mac => {
             run.warnings.push(format!("{src} changes its address when it is moved"));
             Ok(())
