@@ -1,8 +1,9 @@
 //! A host with networks whose plugins come out of images.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -92,6 +93,25 @@ impl Call {
     pub fn field(&self, name: &str) -> &str {
         let prefix = format!("{name}:");
         self.status.iter().find_map(|line| line.strip_prefix(&prefix)).unwrap_or_default().trim()
+    }
+}
+
+/// The host's cgroups are no part of a world: those of its plugins, which end with it, are removed.
+impl Drop for Kurma {
+    fn drop(&mut self) {
+        let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+        let plugins = below(self.world.path("/run/spoke/kurma/plugins"));
+        let containers = plugins.flat_map(|plugin| below(plugin.path()));
+        let lists = containers.filter_map(|it| fs::read_to_string(it.path().join("cgroups")).ok());
+        for path in lists.collect::<String>().lines().map(Path::new) {
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while path.exists() && fs::remove_dir(path).is_err() && Instant::now() < deadline {
+                let inside = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+                for pid in inside.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
     }
 }
 

@@ -9,8 +9,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
+use rustix::fs::{FsWord, statfs};
 use rustix::io::write;
 use rustix::rand::{GetRandomFlags, getrandom};
+use serde_json::{Value, json};
 
 use crate::directory::Directory;
 use crate::fault::{Doing, Fault};
@@ -42,6 +44,17 @@ struct Hierarchy {
     controllers: Option<Vec<String>>,
 }
 
+impl Hierarchy {
+    /// Whether it is what is at its place: another one may be mounted over it.
+    fn is_seen(&self) -> bool {
+        /// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC` (`linux/magic.h`).
+        const MAGIC: [FsWord; 2] = [0x0027_e0eb, 0x6367_7270];
+        let [first, second] = MAGIC;
+        let magic = if self.controllers.is_some() { first } else { second };
+        statfs(&self.at).is_ok_and(|there| there.f_type == magic)
+    }
+}
+
 /// The cgroups of one container, open for processes to enter.
 #[derive(Debug)]
 pub(crate) struct Cgroups(Vec<OwnedFd>);
@@ -59,27 +72,16 @@ impl Cgroups {
         name: &str,
         limits: &Resources,
     ) -> Result<(Self, Vec<String>)> {
-        remove(directory)?;
-        let name = format!("{name}-{:016x}", random()?);
-        let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let hierarchies = hierarchies(&info);
-        let (mut paths, mut lacking) = (Vec::new(), Vec::new());
-        for controller in controllers(limits) {
-            match find(&hierarchies, controller.name) {
-                Some(hierarchy) => paths.push((hierarchy.at.join(ABOVE).join(&name), controller)),
-                None => lacking.push(format!("no limit of {}: no such cgroup", controller.name)),
-            }
-        }
-        // Whoever dies now leaves what the next one can find.
-        directory.write_list(NAMES, paths.iter().map(|(path, _)| path.as_path()))?;
+        let Chosen { paths, mut lacking, .. } = choose(directory, name, limits)?;
+        let all = distinct(&paths);
         for (path, controller) in &paths {
             if let Err(error) = limit(path, controller) {
                 lacking.push(format!("no limit of {}: {error}", controller.name));
             }
         }
         let mut files = Vec::new();
-        for path in distinct(&paths) {
-            files.extend(opened(&path)?);
+        for path in &all {
+            files.extend(opened(path)?);
         }
         Ok((Self(files), lacking))
     }
@@ -114,6 +116,58 @@ impl Cgroups {
     pub(crate) fn enter(&self) -> Result<(), Fault> {
         self.0.iter().try_for_each(|file| write(file, b"0").map(drop).doing("entering the cgroup"))
     }
+}
+
+/// Where the cgroups of a container are to be.
+struct Chosen {
+    /// Below each hierarchy's top.
+    name: String,
+    paths: Vec<(PathBuf, Controller)>,
+    /// What cannot be limited here, in words.
+    lacking: Vec<String>,
+}
+
+/// Chooses new ones for the container in `directory`, which remembers them.
+fn choose(directory: &Directory, name: &str, limits: &Resources) -> Result<Chosen> {
+    remove(directory)?;
+    let name = format!("{ABOVE}/{name}-{:016x}", random()?);
+    let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut hierarchies = hierarchies(&info);
+    hierarchies.retain(Hierarchy::is_seen);
+    let (mut paths, mut lacking) = (Vec::new(), Vec::new());
+    for controller in controllers(limits) {
+        match find(&hierarchies, controller.name) {
+            Some(hierarchy) => paths.push((hierarchy.at.join(&name), controller)),
+            None => lacking.push(format!("no limit of {}: no such cgroup", controller.name)),
+        }
+    }
+    // Whoever dies now leaves what the next one can find.
+    directory.write_list(NAMES, distinct(&paths).iter().map(PathBuf::as_path))?;
+    Ok(Chosen { name, paths, lacking })
+}
+
+/// What an OCI runtime is told of the limits of the container in `directory`, which remembers the cgroup that
+/// it will make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md); and in words what
+/// cannot be limited here.
+pub(crate) fn of_oci(
+    directory: &Directory,
+    name: &str,
+    limits: &Resources,
+) -> Result<(Option<String>, Value, Vec<String>)> {
+    let Chosen { name, paths, mut lacking } = choose(directory, name, limits)?;
+    let mut resources = json!({});
+    for (path, controller) in &paths {
+        // A runtime makes them, or refuses to start: that it may is tried before.
+        let above = path.parent().unwrap_or(path);
+        if let Err(error) = fs::create_dir_all(above) {
+            lacking.push(format!("no limit of {}: {error}", controller.name));
+            continue;
+        }
+        let key = if controller.name == "pids" { "pids" } else { "memory" };
+        resources[key] = json!({"limit": controller.value});
+    }
+    let is_any = resources.as_object().is_some_and(|limited| !limited.is_empty());
+    Ok((is_any.then(|| format!("/{name}")), resources, lacking))
 }
 
 /// Whether the kernel has ended processes of the container in `directory` because its memory was used up.

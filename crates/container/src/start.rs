@@ -206,7 +206,7 @@ impl Start<'_> {
         Err(Failure::Error(Error::try_again(what)))
     }
 
-    /// What it is to be in. An OCI runtime makes those that limit it itself.
+    /// What it is to be in. An OCI runtime makes those that limit it itself, as its bundle says.
     fn cgroups(&self) -> Result<Cgroups> {
         let given = self.spec.cgroup.as_deref().map(Cgroups::given).transpose()?;
         let made = match &self.spec.limits {

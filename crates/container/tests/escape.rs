@@ -172,6 +172,50 @@ fn what_it_writes_is_bounded_and_in_no_directory_of_ours() {
     said(&running, "test ! -e /bin/mine");
 }
 
+/// Main process and calls are in cgroups that bound both, by the files of whichever version the host has.
+#[test]
+fn its_cgroups_bound_it() {
+    let lab = Lab::new();
+    let running = start(&lab, &confined(&lab));
+    let made = fs::read_to_string(lab.directory().join("cgroups")).unwrap();
+    let read = |files: [&str; 2]| {
+        let places = made.lines().flat_map(|path| files.map(|file| Path::new(path).join(file)));
+        let read: Vec<String> = places.filter_map(|file| fs::read_to_string(file).ok()).collect();
+        assert_eq!(read.len(), 1, "{files:?} in {made}");
+        read[0].trim().to_owned()
+    };
+    assert_eq!(read(["pids.max", "pids.max.none"]), "64");
+    assert_eq!(read(["memory.limit_in_bytes", "memory.max"]), (64 << 20).to_string());
+    // Those of the call are the main process's: one of version 2, or one of each of version 1.
+    let own = said(&running, "cat /proc/self/cgroup");
+    let main = fs::read_to_string(format!("/proc/{}/cgroup", running.process().pid)).unwrap();
+    let ours = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains("/spoke/")).map(str::to_owned).collect()
+    };
+    assert_eq!(ours(&own), ours(&main));
+    assert_eq!(ours(&own).len(), made.lines().count(), "{own}\n{made}");
+}
+
+/// Why the kernel ended it is known.
+#[test]
+fn who_used_up_his_memory_is_known() {
+    let lab = Lab::new();
+    let spec = confined(&lab);
+    start(&lab, &spec).stop(Duration::ZERO).unwrap();
+    let last = || lab.engine.last_end(&lab.directory()).unwrap().unwrap();
+    assert!(!last().was_short_of_memory, "{:?}", last());
+    let hungry = sh("exec dd if=/dev/zero of=/dev/null bs=200M count=1");
+    let running = start(&lab, &Spec { process: Some(hungry), ..spec });
+    eventually("it ends", || running.ended().is_some());
+    let end = last();
+    assert!(end.was_short_of_memory && end.ending == Ending::Signaled(9), "{end:?}");
+    // Also when its cgroups are gone, and no longer when the next one has been started.
+    assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
+    assert!(last().was_short_of_memory);
+    start(&lab, &confined(&lab)).stop(Duration::ZERO).unwrap();
+    assert!(!last().was_short_of_memory);
+}
+
 /// The cgroups of a container are there as long as it is.
 #[test]
 fn cgroups_end_with_their_container() {

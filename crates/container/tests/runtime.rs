@@ -6,11 +6,12 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{BOUNDS, Lab, eventually, marked, mounted, own_mounts, said, sh, shell};
-use container::{Bounds, Ending, Engine, Process, Spec};
+use container::{Bounds, Ending, Engine, Process, Resources, Spec};
 use model::Kind;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -34,6 +35,7 @@ by_each_runtime!(
     the_limit_ends_the_whole_tree,
     a_killed_keeper_leaves_nothing_for_long,
     calls_are_compared_with_the_runtimes,
+    its_limits_hold,
 );
 
 fn lab(runtime: &str) -> Lab {
@@ -43,7 +45,10 @@ fn lab(runtime: &str) -> Lab {
 /// As this host may not have them: crun takes cgroups of one version only.
 fn unified_cgroups() {
     own_mounts();
-    shell("mount -t cgroup2 none /sys/fs/cgroup");
+    // On a host that has only these, the same are not mounted twice in one place.
+    shell(
+        "[ $(stat -f -c %T /sys/fs/cgroup) = cgroup2fs ] || mount -t cgroup2 none /sys/fs/cgroup",
+    );
 }
 
 #[test]
@@ -55,6 +60,39 @@ fn what_crun_says_of_cgroups_of_both_versions_is_explained() {
     let error = lab.engine.start(&lab.directory(), &lab.spec(), b"").unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     assert!(error.to_string().contains("or let runc or the native engine run it"), "{error}");
+}
+
+/// As those of ours: main process and calls share them, and they go with the container. Where there are
+/// none, as where cgroups of both versions are hidden behind one without controllers, the log says so.
+fn its_limits_hold(runtime: &str) {
+    let lab = lab(runtime);
+    let limits = Some(Resources { processes: 48, memory: 64 << 20 });
+    let spec = Spec { limits, ..lab.spec() };
+    let running = lab.engine.start(&lab.directory(), &spec, b"").unwrap();
+    let made = fs::read_to_string(lab.directory().join("cgroups")).unwrap();
+    let own = said(&running, "cat /proc/self/cgroup");
+    if made.is_empty() {
+        let log = fs::read_to_string(lab.directory().join("log")).unwrap();
+        assert!(log.contains("no limit of pids") && log.contains("no limit of memory"), "{log}");
+        assert!(!own.contains("/spoke/"), "{own}");
+        return;
+    }
+    let main = said(&running, "cat /proc/1/cgroup");
+    let ours = |text: &str| text.lines().filter(|line| line.contains("/spoke/test-")).count();
+    assert_eq!(ours(&own), made.lines().count(), "{own}\n{made}");
+    assert!(ours(&main) >= made.lines().count(), "{main}\n{made}");
+    let forks = "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done; true";
+    let ended = running.exec(&sh(forks), b"", &BOUNDS).unwrap();
+    assert_ne!(ended.status, Ending::Exited(0), "100 processes of at most 48");
+    let ended = running.exec(
+        &sh("pkill sleep; exec dd if=/dev/zero of=/dev/null bs=200M count=1"),
+        b"",
+        &BOUNDS,
+    );
+    assert!(!ended.is_ok_and(|ended| ended.status == Ending::Exited(0)), "200 MB of at most 64");
+    running.stop(Duration::ZERO).unwrap();
+    assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
+    assert!(made.lines().all(|path| !Path::new(path).exists()), "{made}");
 }
 
 fn a_container_comes_and_goes(runtime: &str) {
