@@ -99,3 +99,26 @@ fn a_call_goes_with_its_caller() {
     assert_eq!(kurma.order(), ["add one", "del one"]);
     kurma.is_clean();
 }
+
+/// A call may outlive its dead caller for a moment. What undoes the pod waits for its end: else the
+/// plugin adds again what was just undone.
+#[test]
+fn a_pod_is_not_undone_while_a_dead_callers_call_runs() {
+    let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));
+    kurma.tell("one", "add", "sleep 4321");
+    let doomed = kurma.start(&["provision", U, "one"]);
+    let count = |script: &str| kurma.world.sh(&format!("{script} || true")).trim() == "1";
+    while !count("ps -e -o args= | grep -c '^sleep 4321'") {}
+    // Who ends what a dead caller began is kept from it.
+    kurma.world.sh("pkill -STOP -f '^spoke-plugin: call'");
+    doomed.kill();
+    let mut undoes = kurma.command(&["deprovision", U]).spawn().unwrap();
+    while !count("grep -c -e '-> FLOCK' /proc/locks") {
+        assert_eq!(undoes.try_wait().unwrap(), None, "it waits for the call");
+    }
+    assert_eq!(kurma.order(), ["add one"]);
+    kurma.world.sh("pkill -CONT -f '^spoke-plugin: call'");
+    assert!(undoes.wait().unwrap().success());
+    assert_eq!(kurma.order(), ["add one", "del one"]);
+    kurma.is_clean();
+}

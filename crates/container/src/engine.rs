@@ -156,6 +156,22 @@ impl Running {
     /// [`model::Kind::TryAgain`] if the container has ended before it began; [`model::Kind::NotFound`] if there is
     /// no such program in it.
     pub fn exec(&self, process: &Process, input: &[u8], bounds: &Bounds) -> Result<Ended> {
+        self.exec_holding(process, input, bounds, None)
+    }
+
+    /// As [`Running::exec`], with a file that stays open until all that comes of the call has ended,
+    /// also where the caller dies before: a lock on it (flock(2)) keeps others out as long. A runtime
+    /// that makes the call does not hold it.
+    ///
+    /// # Errors
+    /// As [`Running::exec`].
+    pub fn exec_holding(
+        &self,
+        process: &Process,
+        input: &[u8],
+        bounds: &Bounds,
+        held: Option<BorrowedFd<'_>>,
+    ) -> Result<Ended> {
         if self.has_ended() {
             let what = "the container has ended; try again when it has been started";
             return Err(Error::try_again(what));
@@ -163,7 +179,8 @@ impl Running {
         let program = Program::new(process, self.record.privileges)?;
         let init = self.inside.as_ref().unwrap_or(&self.pidfd);
         let cgroups = Cgroups::of(&self.directory)?;
-        exec::exec(&exec::Container { init: init.as_fd(), cgroups }, &program, input, bounds)
+        let container = exec::Container { init: init.as_fd(), cgroups, held };
+        exec::exec(&container, &program, input, bounds)
     }
 
     /// Ends the container: SIGTERM to its main process, and SIGKILL to all after `grace`. Done if

@@ -41,6 +41,8 @@ pub(crate) struct Container<'c> {
     pub(crate) init: BorrowedFd<'c>,
     /// Where its processes are.
     pub(crate) cgroups: Cgroups,
+    /// What stays open as long as something of the call runs.
+    pub(crate) held: Option<BorrowedFd<'c>>,
 }
 
 /// Runs `program` in `container`.
@@ -140,6 +142,7 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
         .map(|fd| fd.as_raw_fd())
         .into_iter()
         .chain(container.cgroups.files().iter().map(AsRawFd::as_raw_fd))
+        .chain(container.held.map(|held| held.as_raw_fd()))
         .collect();
     sys::close_all_but(&mut kept);
     sys::reset_signals();
@@ -152,7 +155,8 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
         }
     };
     // The caller is to see the end of the program's output.
-    sys::close_all_but(&mut [line.as_fd().as_raw_fd(), end.as_raw_fd()]);
+    let held = container.held.map_or(line.as_fd().as_raw_fd(), |held| held.as_raw_fd());
+    sys::close_all_but(&mut [line.as_fd().as_raw_fd(), end.as_raw_fd(), held]);
     if attend(line, &end) {
         let status = waitpid(Some(pid), WaitOptions::empty());
         let how = status.ok().flatten().map_or(Ending::Unseen, |(_, status)| ending(status));

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
@@ -21,7 +22,13 @@ const ASK: Duration = Duration::from_millis(2);
 /// Exclusion among processes, until it is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl AsFd for Lock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// Who else may have the lock.
@@ -73,7 +80,7 @@ impl Lock {
             }
             // Who had it before may have removed it: then the next one does not see this one's.
             if file.metadata().map_err(failed)?.nlink() > 0 {
-                return Ok(Some(Self { _file: file }));
+                return Ok(Some(Self { file }));
             }
         }
     }

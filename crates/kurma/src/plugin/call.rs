@@ -1,6 +1,7 @@
 //! Calls into plugin containers.
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -37,8 +38,16 @@ pub struct Direct<'a> {
 impl NetworkingPod {
     /// Calls `add` of a network's plugin, and gives what it printed. The outer error is that nothing
     /// was begun.
-    pub(crate) fn add(&self, network: &NetworkConfig, call: &Call) -> Result<Result<Vec<u8>>> {
-        self.call(&Wanted::network(network), network, (Verb::Add, call))
+    ///
+    /// `turn` is the pod's lock: a plugin whose caller was killed is not to work on a pod for which
+    /// somebody does something else.
+    pub(crate) fn add(
+        &self,
+        network: &NetworkConfig,
+        call: &Call,
+        turn: BorrowedFd<'_>,
+    ) -> Result<Result<Vec<u8>>> {
+        self.call(&Wanted::network(network), network, (Verb::Add, call, turn))
     }
 
     /// Calls `del` of a network's plugin as it runs now. `now` is how it is configured now, and
@@ -48,20 +57,21 @@ impl NetworkingPod {
         now: &NetworkConfig,
         network: &NetworkConfig,
         call: &Call,
+        turn: BorrowedFd<'_>,
     ) -> Result<()> {
-        self.call(&Wanted::network(now), network, (Verb::Del, call))?.map(drop)
+        self.call(&Wanted::network(now), network, (Verb::Del, call, turn))?.map(drop)
     }
 
     fn call(
         &self,
         wanted: &Wanted,
         network: &NetworkConfig,
-        (verb, call): (Verb, &Call),
+        (verb, call, turn): (Verb, &Call, BorrowedFd<'_>),
     ) -> Result<Result<Vec<u8>>> {
         let fit = if verb == Verb::Del { Fit::Any } else { Fit::Exact };
         let limit = network.limit.unwrap_or(self.limits.call);
         let process = process(call.command(verb));
-        match self.exec(wanted, fit, &process, (&network.input(), limit))? {
+        match self.exec(wanted, fit, &process, (&network.input(), limit, Some(turn)))? {
             Err(error) if error.kind() == Kind::NotFound => {
                 let what = format!("the image has no {}", verb.path().display());
                 Err(Error::invalid(what))
@@ -87,7 +97,7 @@ impl NetworkingPod {
         for directory in PROGRAMS {
             let program = PathBuf::from(directory).join(call.plugin.as_str());
             let process = Process { env: env.clone(), ..Process::new([program]) };
-            match self.exec(wanted, Fit::Exact, &process, (call.input, call.limit))? {
+            match self.exec(wanted, Fit::Exact, &process, (call.input, call.limit, None))? {
                 Err(error) if error.kind() == Kind::NotFound => {}
                 ended => return ended,
             }
@@ -105,22 +115,23 @@ impl NetworkingPod {
         wanted: &Wanted,
         fit: Fit,
         process: &Process,
-        (input, limit): (&[u8], Duration),
+        (input, limit, held): (&[u8], Duration, Option<BorrowedFd<'_>>),
     ) -> Result<Result<Ended>> {
         let deadline = Instant::now() + self.limits.wait;
         loop {
-            let held = self.running(wanted, fit, deadline)?;
-            match held.running.exec(process, input, &bounds(limit)) {
+            let there = self.running(wanted, fit, deadline)?;
+            let running = &there.running;
+            match running.exec_holding(process, input, &bounds(limit), held) {
                 // It was not begun: the container has ended, or is about to.
                 Err(error) if error.kind() == Kind::TryAgain => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    netlink::process::wait_for_end(&held.running.process(), left);
+                    netlink::process::wait_for_end(&running.process(), left);
                     if Instant::now() >= deadline {
                         return Err(self.why_down(wanted));
                     }
                 }
                 Ok(ended) if ended.status == Ending::Unseen => {
-                    return Ok(Err(self.why_cut(wanted, held.running.process())));
+                    return Ok(Err(self.why_cut(wanted, running.process())));
                 }
                 ended => return Ok(ended),
             }

@@ -149,7 +149,7 @@ impl Pods<'_> {
         while let Some(mut attachment) = record.attachments.pop() {
             let now = self.now(&attachment.network);
             let call = attachment.call(&record.pod)?;
-            if let Err(error) = self.plugins.del(now, &attachment.network, &call) {
+            if let Err(error) = self.plugins.del(now, &attachment.network, &call, turn.file()) {
                 let had = attachment.reply().cloned();
                 attachment.state = State::Failed { why: error.to_string(), had };
                 left.insert(0, attachment);

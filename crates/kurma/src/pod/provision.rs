@@ -109,7 +109,7 @@ impl Pods<'_> {
         let call = attachment.call(&record.pod)?;
         record.attachments.push(attachment);
         turn.write(record)?;
-        let added = match self.plugins.add(network, &call) {
+        let added = match self.plugins.add(network, &call, turn.file()) {
             Ok(added) => added.and_then(|said| Reply::read(&said)),
             // There is nothing to undo.
             Err(error) => {

@@ -1,5 +1,6 @@
 //! The records of pods on disk: one file for each, and one who changes it at a time.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use model::Result;
@@ -17,7 +18,7 @@ pub(super) struct Shelf {
 pub(super) struct Turn {
     record: PathBuf,
     lock: PathBuf,
-    _held: Lock,
+    held: Lock,
 }
 
 impl Shelf {
@@ -42,7 +43,7 @@ impl Shelf {
     pub(super) fn turn(&self, pod: &PodId) -> Result<Turn> {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
-        Ok(Turn { record: self.record(pod), _held: Lock::wait(&lock)?, lock })
+        Ok(Turn { record: self.record(pod), held: Lock::wait(&lock)?, lock })
     }
 
     /// The turn, where nobody does something for the pod.
@@ -50,11 +51,16 @@ impl Shelf {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
         let held = Lock::now(&lock)?;
-        Ok(held.map(|held| Turn { record: self.record(pod), _held: held, lock }))
+        Ok(held.map(|held| Turn { record: self.record(pod), held, lock }))
     }
 }
 
 impl Turn {
+    /// Who has this file open has the turn: a call that outlives its caller.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.held.as_fd()
+    }
+
     pub(super) fn read(&self) -> Result<Option<Record>> {
         disk::read(&self.record)?.as_ref().map(Record::from_value).transpose()
     }
