@@ -126,8 +126,9 @@ impl<'a> Side<'a> {
         for (number, (from, host, port)) in asked.iter().enumerate() {
             let over = self.over(from);
             script.push_str(&format!(
-                "(said=$(timeout 3 {over} bash -c '{ASK}' ask {host} {port} 2>/dev/null) || said=; \
-                 echo \"{number} $said\") &\n"
+                "(for try in 1 2; do \
+                 said=$(timeout 3 {over} bash -c '{ASK}' ask {host} {port} 2>/dev/null) || said=; \
+                 [ -z \"$said\" ] || break; done; echo \"{number} $said\") &\n"
             ));
         }
         let said = self.bed.world().sh(&format!("{script}wait"));
