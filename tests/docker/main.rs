@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bed;
+mod beside;
 mod coexist;
 mod fixture;
 mod foreign;

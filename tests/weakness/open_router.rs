@@ -258,3 +258,36 @@ fn a_flush_opens_nothing_for_long() {
         found
     });
 }
+
+/// Of a network that trusts one interface, who comes by that reaches what is published, also through a
+/// host that is a router; nobody reaches anything else.
+#[test]
+fn trusted_interfaces_reach_what_is_published() {
+    for forwards in [0, 1] {
+        ours(|world| {
+            world.sh(NEIGHBOURS);
+            world.sh(&format!("sysctl -qw net.ipv4.ip_forward={forwards}"));
+            let plugin = json!({
+                "type": "spoke", "trustedHostInterfaces": ["lan1"], "ipam": ipam(),
+                "capabilities": {"portMappings": true},
+            });
+            let list = list(&json!([plugin]));
+            let mut cni = Cni::container(world, "c1");
+            let port = json!({"hostPort": 8080, "containerPort": 80, "protocol": "tcp"});
+            cni.runtime = json!({"portMappings": [port]});
+            ok(&cni.add(&list));
+            world.sh("for port in 80 81; do
+                 ip netns exec c1 busybox httpd -p [::]:$port -h /etc; done");
+            for url in [OF_CONTAINER, OF_CONTAINER_V6, PUBLISHED] {
+                reaches(world, "ip netns exec n1", url);
+            }
+            reaches(world, "ip netns exec n2", PUBLISHED);
+            let other = format!("{OF_CONTAINER}:81");
+            let shut = [("n1", &*other), ("n2", &*other), ("n2", OF_CONTAINER)];
+            let open = shut.into_iter().filter(|(from, url)| asks(world, from, url));
+            let open = open.map(|(from, url)| format!("{from} is answered by {url}")).collect();
+            ok(&cni.del(&list));
+            open
+        });
+    }
+}

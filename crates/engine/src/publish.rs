@@ -213,8 +213,8 @@ impl Engine<'_> {
             self.give_up(loser, lost)?;
         }
         let gone = without(plan.before(), &plan.maps);
-        if !gone.is_empty() {
-            self.driver.detach(&plan.only(publish, gone))?;
+        if !gone.is_empty() || !plan.serves_as_before(publish) {
+            self.driver.detach(&plan.only_before(publish, gone))?;
         }
         let served = plan.served(publish);
         let attached = self.driver.attach(&served)?;
@@ -250,7 +250,8 @@ impl Engine<'_> {
                 false => self.hold_ports(&now, ports_of(&now), &claims, txn),
             };
             let value = Box::new(now.clone());
-            let txn = match ports_of(&now).is_empty() {
+            let is_over = now.wiring.publish.as_ref().is_none_or(Publish::is_empty);
+            let txn = match is_over {
                 true => txn.delete(key.clone()),
                 false => txn.put(key.clone(), Record::Attachment(value.clone())),
             };

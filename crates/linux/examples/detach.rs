@@ -36,7 +36,7 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
         handoff,
         wiring: Wiring {
             link: Some(link),
-            masquerade: Some(Masquerade { backend: Backend::Nftables }),
+            masquerade: Some(Masquerade::new(Backend::Nftables)),
             ..Wiring::default()
         },
         addresses: vec![InterfaceAddress { address, gateway: None, interface: None }],

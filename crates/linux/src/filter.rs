@@ -17,7 +17,7 @@ pub use elements::{Elements, find_owned, holder, install, list_owners, remove, r
 pub use entry::Entry;
 pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;
 pub use forwarding::{
-    Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains,
+    Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
 };
 pub use lan::set_lan;
 pub use owner::Owner;

@@ -8,10 +8,11 @@ mod transit;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 
 use model::{
     Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Layer,
-    LinkKind, Publish, Reach, Result, Runtime, ZoneName,
+    LinkKind, PortMap, Publish, Reach, Result, Runtime, ZoneName,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -82,6 +83,7 @@ impl Policy {
 
     /// Everything but our own table. Whether iptables missed anything.
     fn prepare(&self, attachment: &Attachment) -> Result<bool> {
+        refuse_trust(attachment)?;
         if let Some(publish) = &attachment.wiring.publish {
             self.prepare_ports(attachment, publish)?;
         }
@@ -93,6 +95,7 @@ impl Policy {
     fn prepare_ports(&self, attachment: &Attachment, publish: &Publish) -> Result<()> {
         if publish.snat
             && attachment.first(Family::V4).is_some()
+            && publish.ports.iter().any(is_at_loopback)
             && let Some(behind) = behind(attachment)?
         {
             // Whoever publishes: without its guard the host's loopback would be open to containers.
@@ -312,6 +315,19 @@ impl Policy {
     }
 }
 
+/// Refuses trusted interfaces where no table of ours keeps others away.
+fn refuse_trust(attachment: &Attachment) -> Result<()> {
+    let nftables = |part: &Firewall| part.backend == Backend::Nftables;
+    let is_kept = attachment.wiring.firewall.as_ref().is_some_and(nftables);
+    match attachment.wiring.passage().trusted().first() {
+        Some(name) if !is_kept => Err(Error::unsupported(format!(
+            "network {}: trusted interfaces ({name}) need the nftables back end",
+            attachment.id.network
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// What is done with the container's addresses in the zone of firewalld that its record names.
 fn in_zone(
     attachment: &Attachment,
@@ -329,6 +345,16 @@ fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     filter::spoof::unload_unowned(socket)?;
     filter::unload_unowned(socket)?;
     forwarding::turn_off(leaving, socket)
+}
+
+/// Whether clients at this host's loopback addresses reach the port: for others nothing has to be
+/// opened, which the table alone would keep shut.
+fn is_at_loopback(port: &PortMap) -> bool {
+    match port.host {
+        Some(IpAddr::V4(host)) => host.is_unspecified() || host.is_loopback(),
+        Some(IpAddr::V6(_)) => false,
+        None => true,
+    }
 }
 
 /// Lets packets from this host's loopback addresses reach the container. Where that can neither be

@@ -83,7 +83,7 @@ fn attachment(container: &str, kind: LinkKind, address: &str, sandbox: &Sandbox)
         sandbox: Some(sandbox.clone()),
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            masquerade: Some(Masquerade { backend: Backend::Nftables }),
+            masquerade: Some(Masquerade::new(Backend::Nftables)),
             ..Wiring::default()
         },
         addresses: vec![address],

@@ -137,7 +137,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
         sandbox: Some(sandbox.clone()),
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            masquerade: Some(Masquerade { backend: Backend::Nftables }),
+            masquerade: Some(Masquerade::new(Backend::Nftables)),
             publish: Some(published(Backend::Nftables)),
             ..Wiring::default()
         },
@@ -171,6 +171,7 @@ fn firewall() -> Firewall {
         bridge: None,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     }
 }
 

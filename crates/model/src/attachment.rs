@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, HostName, IfName,
     InterfaceAddress, Ipam, Lease, Link, LinkKind, LinkLocal, Masquerade, NetworkName, OwnerName,
-    Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
+    Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -116,7 +116,16 @@ impl Wiring {
         self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
     }
 
-    /// Whether others may reach it by routes ([`crate::LinkKind::is_direct`]).
+    /// Who reaches it by a route; nothing is decided where everything of it is reached in that way
+    /// ([`crate::LinkKind::is_direct`]).
+    pub fn passage(&self) -> &Passage {
+        match &self.firewall {
+            Some(firewall) if !self.is_direct() => &firewall.passage,
+            Some(_) | None => &Passage::Unjudged,
+        }
+    }
+
+    /// Whether others may reach all of it by routes ([`crate::LinkKind::is_direct`]).
     pub fn is_direct(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.kind.is_direct())
     }

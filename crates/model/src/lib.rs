@@ -45,8 +45,8 @@ pub use name::{
 pub use naming::{HostName, LinkLocal, ResolverOption, SearchDomain};
 pub use network::{Alias, Network, Publisher, Stage};
 pub use policy::{
-    Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Rate, SourceRouting,
-    Sysctl, Tuning, Vrf,
+    Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Passage, Rate,
+    SourceRouting, Sources, Sysctl, Tuning, Vrf,
 };
 pub use pool::{
     ForeignIpam, GivenPool, Holder, Ipam, Lease, Order, Pool, PoolId, Range, RemoteIpam,

@@ -1,10 +1,11 @@
 //! What is done with a container's packets, and how its interface is tuned.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IfName, Mac, Mtu, ZoneName};
+use crate::{Family, IfName, Mac, Mtu, ZoneName};
 
 /// Which of the kernel's packet filters holds the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,67 @@ pub enum Backend {
 pub struct Masquerade {
     /// Where the rules live.
     pub backend: Backend,
+    /// The host's addresses that packets leave with.
+    #[serde(default, skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
+}
+
+impl Masquerade {
+    /// Behind the address of whichever interface a packet leaves by.
+    pub fn new(backend: Backend) -> Self {
+        Self { backend, sources: Sources::default() }
+    }
+}
+
+/// The addresses of the host that packets of containers leave with (Docker's
+/// `com.docker.network.host_ipv4` and `_ipv6`). Where a family has none it is that of the interface
+/// that they leave by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// Of IPv4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v4: Option<Ipv4Addr>,
+    /// Of IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Sources {
+    /// What an IPv4 source is, for a message.
+    pub const V4: &str = "an IPv4 address of this host that others can answer";
+    /// What an IPv6 source is, for a message.
+    pub const V6: &str = "an IPv6 address of this host that others can answer";
+
+    /// Whether no family has one.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The address of this family.
+    pub fn of(&self, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::V4 => self.v4.map(IpAddr::V4),
+            Family::V6 => self.v6.map(IpAddr::V6),
+        }
+    }
+
+    /// Reads an IPv4 source; `None` for what nobody could answer: no address, loopback, multicast,
+    /// broadcast, unspecified.
+    pub fn read_v4(text: &str) -> Option<Ipv4Addr> {
+        let is_answered = |it: &Ipv4Addr| {
+            !(it.is_unspecified() || it.is_loopback() || it.is_multicast() || it.is_broadcast())
+        };
+        text.parse().ok().filter(is_answered)
+    }
+
+    /// The same of IPv6, where addresses of one segment are answered there only, and refused too.
+    pub fn read_v6(text: &str) -> Option<Ipv6Addr> {
+        let is_answered = |it: &Ipv6Addr| {
+            let is_local = it.is_unicast_link_local() || it.to_ipv4_mapped().is_some();
+            !(it.is_unspecified() || it.is_loopback() || it.is_multicast() || is_local)
+        };
+        text.parse().ok().filter(is_answered)
+    }
 }
 
 /// Which packets may reach a container.
@@ -41,6 +103,43 @@ pub struct Firewall {
     /// for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<ZoneName>,
+    /// Who reaches it by a route (nftables only).
+    #[serde(default, skip_serializing_if = "Passage::is_unjudged")]
+    pub passage: Passage,
+}
+
+/// Who reaches a container by a route through this host, at its own address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Passage {
+    /// Whoever the host forwards for.
+    #[default]
+    Unjudged,
+    /// Whoever comes by one of these interfaces of the host, and its published ports only (Docker's
+    /// `trusted_host_interfaces`).
+    Trusted(Vec<IfName>),
+    /// Everybody, and its published ports only (Docker's gateway mode `routed`).
+    Everybody,
+}
+
+impl Passage {
+    /// Only from there; from nowhere in particular where none is named.
+    pub fn trusting(interfaces: Vec<IfName>) -> Self {
+        if interfaces.is_empty() { Passage::Unjudged } else { Passage::Trusted(interfaces) }
+    }
+
+    /// Whether nothing is decided.
+    pub fn is_unjudged(&self) -> bool {
+        *self == Passage::Unjudged
+    }
+
+    /// The interfaces that are trusted.
+    pub fn trusted(&self) -> &[IfName] {
+        match self {
+            Passage::Trusted(interfaces) => interfaces,
+            Passage::Unjudged | Passage::Everybody => &[],
+        }
+    }
 }
 
 /// From where a container can be reached (the reference plugin `firewall`, `ingressPolicy`).

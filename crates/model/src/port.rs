@@ -87,6 +87,10 @@ pub struct Publish {
     pub backend: Backend,
     /// What is published.
     pub ports: Vec<PortMap>,
+    /// Ports of the container that are reached at its own address, from where its network says
+    /// ([`crate::Passage`]), whether ports of the host lead to them or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub served: Vec<(Protocol, NonZeroU16)>,
     /// From where the ports are reached.
     #[serde(default)]
     pub reach: Reach,
@@ -101,11 +105,17 @@ pub struct Publish {
 }
 
 impl Publish {
+    /// Whether it comes to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty() && self.served.is_empty()
+    }
+
     /// What nobody asked anything particular of: no ports yet, for everybody.
     pub fn new(backend: Backend) -> Self {
         Self {
             backend,
             ports: Vec::new(),
+            served: Vec::new(),
             reach: Reach::default(),
             snat: true,
             masquerade_all: false,

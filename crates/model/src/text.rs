@@ -1,5 +1,7 @@
 //! What people write as the value of an option, in whichever runtime.
 
+use crate::{IfName, Result};
+
 /// A message shows no more of a value than this, in characters.
 const SHOWN: usize = 60;
 
@@ -15,6 +17,21 @@ pub fn truth(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// Names of interfaces between colons, each once, in the order in which they are said.
+///
+/// # Errors
+/// [`crate::Kind::Invalid`] on what is no name, an empty one included.
+pub fn interfaces(text: &str) -> Result<Vec<IfName>> {
+    let mut names = Vec::new();
+    for name in text.split(':') {
+        let name = name.parse()?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// A value for a message. Options are hostile: neither long nor unprintable ones get into a log.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use model::{
     Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Error, Family, Firewall, Gateway, Ipam,
-    Ipvlan, Link, LinkKind, Macvlan, Masquerade, Network, Order, Pool, PoolId, Publish, Range,
-    Reach, Result, Route, Runtime, Space, Vlans, Wiring, hosts_of,
+    Ipvlan, Link, LinkKind, Macvlan, Masquerade, Network, Order, Passage, Pool, PoolId, Publish,
+    Range, Reach, Result, Route, Runtime, Space, Vlans, Wiring, hosts_of,
 };
 
 use crate::option::{NewNetwork, Shape, Source};
@@ -53,11 +53,12 @@ fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result
         bridge: Some(bridge),
         admin_chain: None,
         zone: None,
+        passage: Passage::trusting(wish.trusted.clone()),
     });
     let publish = Publish { reach: wish.reach, ..Publish::new(backend) };
     Ok(Wiring {
         link: Some(Link { kind, name: None, mac: None, mtu: wish.mtu }),
-        masquerade: masquerades.then_some(Masquerade { backend }),
+        masquerade: masquerades.then_some(Masquerade { backend, sources: wish.sources }),
         publish: Some(publish).filter(|publish| publish.reach != Reach::default()),
         firewall,
         ..Wiring::default()

@@ -6,10 +6,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use model::text::choice;
+use model::text::{choice, interfaces};
 use model::{
     Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NEUTRON_KEYS, NetworkName,
-    NeutronLink, Parent, Place, Reach, Result, VlanId,
+    NeutronLink, Parent, Place, Reach, Result, Sources, VlanId,
 };
 
 use crate::DRIVER;
@@ -20,6 +20,8 @@ const BRIDGE: &str = "bridge";
 const CLOUD: &str = "driver";
 const DIRECT: &str = "direct";
 const HAIRPIN: &str = "hairpin";
+const HOST_V4: &str = "host_ipv4";
+const HOST_V6: &str = "host_ipv6";
 const HOST_ACCESS: &str = "host_access";
 const ISOLATE: &str = "isolate";
 const MASQUERADE: &str = "masquerade";
@@ -32,10 +34,11 @@ const PARENT: &str = "parent";
 const PROBE: &str = "probe";
 const PUBLISH: &str = "publish";
 const STICKY: &str = "sticky";
+const TRUSTED: &str = "trusted_host_interfaces";
 const VLAN: &str = "vlan";
 
 /// Every key, in the order in which an error names them.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -47,8 +50,11 @@ const KEYS: [&str; 17] = [
     PROBE,
     PUBLISH,
     MASQUERADE,
+    HOST_V4,
+    HOST_V6,
     HAIRPIN,
     DIRECT,
+    TRUSTED,
     NO_DEFAULT_ROUTE,
     METRIC,
     STICKY,
@@ -56,10 +62,11 @@ const KEYS: [&str; 17] = [
 ];
 
 /// What describes a network's bridge, and no network on a parent.
-const OF_BRIDGES: [&str; 6] = [BRIDGE, ISOLATE, HAIRPIN, DIRECT, MASQUERADE, PUBLISH];
+const OF_BRIDGES: [&str; 9] =
+    [BRIDGE, ISOLATE, HAIRPIN, DIRECT, TRUSTED, MASQUERADE, HOST_V4, HOST_V6, PUBLISH];
 
 /// What Neutron says of its networks, and options do not.
-const NOT_OF_NEUTRON: [&str; 13] = [
+const NOT_OF_NEUTRON: [&str; 16] = [
     BRIDGE,
     MTU,
     ISOLATE,
@@ -69,8 +76,11 @@ const NOT_OF_NEUTRON: [&str; 13] = [
     HOST_ACCESS,
     PROBE,
     MASQUERADE,
+    HOST_V4,
+    HOST_V6,
     HAIRPIN,
     DIRECT,
+    TRUSTED,
     NO_DEFAULT_ROUTE,
     STICKY,
 ];
@@ -97,6 +107,8 @@ pub(crate) struct NewNetwork {
     pub(crate) default_route: bool,
     pub(crate) metric: Option<u32>,
     pub(crate) masquerade: Option<bool>,
+    pub(crate) sources: Sources,
+    pub(crate) trusted: Vec<IfName>,
     pub(crate) reach: Reach,
     pub(crate) sticky: bool,
 }
@@ -225,6 +237,8 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
         default_route: !config.internal && !no_default_route && mode != Some(Mode::Unmanaged),
         metric: texts.parsed(METRIC)?,
         masquerade: texts.flag(MASQUERADE)?,
+        sources: sources(texts)?,
+        trusted: trusted(texts)?,
         reach: reach(texts)?,
         sticky: texts.flag(STICKY)?.unwrap_or(true),
     })
@@ -233,6 +247,27 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
 fn reach(texts: &Texts<'_>) -> Result<Reach> {
     let words = [("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)];
     Ok(texts.one(PUBLISH, "any, lan or local", choice(&words))?.unwrap_or_default())
+}
+
+/// The addresses that packets leave with, which only masqueraded ones do.
+fn sources(texts: &Texts<'_>) -> Result<Sources> {
+    let sources = Sources {
+        v4: texts.one(HOST_V4, Sources::V4, Sources::read_v4)?,
+        v6: texts.one(HOST_V6, Sources::V6, Sources::read_v6)?,
+    };
+    match texts.first_of(&[HOST_V4, HOST_V6]) {
+        Some(key) if texts.flag(MASQUERADE)? == Some(false) => Err(Error::invalid(format!(
+            "-o {key} and -o {MASQUERADE}=false contradict each other; leave one out"
+        ))),
+        Some(_) | None => Ok(sources),
+    }
+}
+
+/// From where others reach published ports at the containers' own addresses.
+fn trusted(texts: &Texts<'_>) -> Result<Vec<IfName>> {
+    let expected = "names of interfaces between colons, such as eth1:eth2";
+    let said = texts.one(TRUSTED, expected, |text| interfaces(text).ok())?;
+    Ok(said.unwrap_or_default())
 }
 
 fn shape(config: &NetworkConfig, texts: &Texts<'_>, mode: Option<Mode>) -> Result<Shape> {

@@ -21,7 +21,15 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
         require_bridge(ingress, bridge.as_ref())?;
     }
     let egress = model::EgressPolicy::Open;
-    let firewall = Firewall { backend, ingress, egress, bridge, admin_chain, zone };
+    let firewall = Firewall {
+        backend,
+        ingress,
+        egress,
+        bridge,
+        admin_chain,
+        zone,
+        passage: model::Passage::default(),
+    };
     let wiring = Wiring { firewall: Some(firewall), ..Wiring::default() };
     let addresses = call.previous.as_ref().map(|previous| previous.addresses());
     Ok(Plan { wiring, addresses: addresses.unwrap_or_default(), ..Plan::default() })
@@ -37,6 +45,7 @@ pub(super) fn remnant(call: &Call<'_>) -> Wiring {
         bridge: None,
         admin_chain: None,
         zone: zone(&call.config.root()).unwrap_or_default(),
+        passage: model::Passage::default(),
     };
     Wiring { firewall: Some(firewall), ..Wiring::default() }
 }

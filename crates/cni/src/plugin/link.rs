@@ -38,7 +38,7 @@ pub(super) fn masquerade(
             )));
         }
     };
-    Ok(Some(Masquerade { backend }))
+    Ok(Some(Masquerade::new(backend)))
 }
 
 /// The hardware address that this container wants: `CNI_ARGS`, overridden by `args.cni`,

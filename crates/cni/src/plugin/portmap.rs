@@ -28,6 +28,7 @@ pub(super) fn publish(call: &Call<'_>, backend: &str) -> Result<Publish> {
     let behind = call.previous.as_ref().and_then(|previous| previous.host_side());
     Ok(Publish {
         backend,
+        served: Vec::new(),
         ports: port_maps(call)?,
         reach: model::Reach::Any,
         snat: root.maybe("snat")?.unwrap_or(true),

@@ -11,15 +11,15 @@ mod neutron;
 mod several;
 
 use model::{
-    Backend, Error, Family, Firewall, Gateway, IngressPolicy, Ipam, Link, LinkKind, Masquerade,
-    Result, Route, Space, Tuning, Wiring,
+    Backend, Error, Family, Firewall, Gateway, IfName, IngressPolicy, Ipam, Link, LinkKind,
+    Masquerade, Passage, Result, Route, Sources, Space, Tuning, Wiring,
 };
 
 use super::joined::joined;
 use super::{Call, Plan, firewall, link, parent};
 use crate::plugin::Plugin;
 use crate::source::{self, Source};
-use crate::wire::Object;
+use crate::wire::{Node, Object};
 use driver::Driver;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
@@ -73,9 +73,10 @@ fn template(
         return Err(node.wrong("but that is said of bridges, and there is none"));
     }
     let (mtu, tuned) = mtu(root, &kind)?;
+    let (sources, trusted) = (sources(root, masquerade)?, trusted(root)?);
     Ok(Wiring {
         link: Some(Link { kind, name: None, mac: None, mtu }),
-        masquerade: masquerade.then_some(Masquerade { backend }),
+        masquerade: masquerade.then_some(Masquerade { backend, sources }),
         firewall: is_pair.then_some(Firewall {
             backend,
             ingress,
@@ -83,10 +84,33 @@ fn template(
             bridge,
             admin_chain: None,
             zone: None,
+            passage: Passage::trusting(trusted),
         }),
         tuning: tuned,
         ..Wiring::default()
     })
+}
+
+/// `hostIPv4` and `hostIPv6`: the addresses that packets leave with, which only masqueraded ones do.
+fn sources(root: &Object<'_>, masquerade: bool) -> Result<Sources> {
+    let (v4, v6) = (root.get("hostIPv4"), root.get("hostIPv6"));
+    if let (Some(node), false) = (v4.as_ref().or(v6.as_ref()), masquerade) {
+        return Err(node.wrong("but nothing is masqueraded: \"ipMasq\" is off"));
+    }
+    let wrong = |node: &Node<'_>, what: &str| node.wrong(format!("which is not {what}"));
+    Ok(Sources {
+        v4: v4
+            .map(|it| Sources::read_v4(it.text()?).ok_or_else(|| wrong(&it, Sources::V4)))
+            .transpose()?,
+        v6: v6
+            .map(|it| Sources::read_v6(it.text()?).ok_or_else(|| wrong(&it, Sources::V6)))
+            .transpose()?,
+    })
+}
+
+/// `trustedHostInterfaces`: from where others reach published ports at containers' own addresses.
+fn trusted(root: &Object<'_>) -> Result<Vec<IfName>> {
+    root.list("trustedHostInterfaces")?.iter().map(Node::parse).collect()
 }
 
 /// Links that are made for the container are made with their MTU; others get it afterwards.

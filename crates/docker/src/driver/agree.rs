@@ -1,6 +1,8 @@
 //! Whether a network that is there already is as CreateNetwork describes it.
 
-use model::{Bridge, EgressPolicy, Error, Gateway, LinkKind, Mtu, Network, Result};
+use model::{
+    Bridge, EgressPolicy, Error, Family, Gateway, IfName, LinkKind, Mtu, Network, Passage, Result,
+};
 
 use super::block::Block;
 use super::option::{DefaultRoute, KindWish, NetworkWish};
@@ -140,6 +142,25 @@ fn first_difference(
     }
     if wish.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
         return Some(("-o direct", format!("direct {}", bridge.port.direct)));
+    }
+    let passage = wiring.firewall.as_ref().map(|firewall| &firewall.passage);
+    if wish.passage.is_some() && wish.passage.as_ref() != passage {
+        let there = match passage {
+            Some(Passage::Everybody) => "routed".to_owned(),
+            Some(Passage::Trusted(names)) => {
+                let names: Vec<&str> = names.iter().map(IfName::as_str).collect();
+                format!("as trusted interfaces {}", names.join(":"))
+            }
+            Some(Passage::Unjudged) | None => "no trusted interfaces, and is not routed".to_owned(),
+        };
+        return Some(("-o trusted_host_interfaces or gateway_mode_ipv4", there));
+    }
+    let sources = wiring.masquerade.as_ref().map(|part| part.sources).unwrap_or_default();
+    if let Some(family) = [Family::V4, Family::V6].into_iter().find(|family| {
+        wish.sources.of(*family).is_some_and(|wanted| sources.of(*family) != Some(wanted))
+    }) {
+        let there = sources.of(family).map_or("no source".to_owned(), |it| format!("source {it}"));
+        return Some(("-o host_ipv4 or host_ipv6", there));
     }
     if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));

@@ -6,16 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use model::text::{choice, truth};
 use model::{
     EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NEUTRON_KEYS, NetworkName,
-    Publisher, Reach, Result,
+    Passage, Publisher, Reach, Result, Sources,
 };
 
 use super::text::Texts;
 use crate::wire;
 
 mod kind;
+mod passage;
 
 use kind::Said;
 pub(crate) use kind::{KindWish, pools_of_others};
+use passage::{HOST_V4, HOST_V6, TRUSTED};
 
 const BRIDGE: &[&str] = &["bridge", "com.docker.network.bridge.name"];
 const MTU: &[&str] = &["mtu", "com.docker.network.driver.mtu"];
@@ -47,7 +49,10 @@ const KEYS: &[&[&str]] = &[
     NETWORK,
     GATEWAY,
     DIRECT,
+    TRUSTED,
     MASQUERADE,
+    HOST_V4,
+    HOST_V6,
     PROMISCUOUS,
     HAIRPIN,
     ICC,
@@ -74,7 +79,10 @@ const OF_BRIDGES: &[&[&str]] = &[
     ISOLATION,
     PUBLISH,
     DIRECT,
+    TRUSTED,
     MASQUERADE,
+    HOST_V4,
+    HOST_V6,
     PROMISCUOUS,
     HAIRPIN,
     ICC,
@@ -103,7 +111,10 @@ pub(crate) struct NetworkWish {
     pub(crate) network: Option<NetworkName>,
     pub(crate) route: Option<DefaultRoute>,
     pub(crate) direct: Option<bool>,
+    /// Who reaches containers by routes.
+    pub(crate) passage: Option<Passage>,
     pub(crate) masquerade: Option<bool>,
+    pub(crate) sources: Sources,
     pub(crate) promiscuous: Option<bool>,
     pub(crate) hairpin: Option<bool>,
     pub(crate) publish_on: Option<IpAddr>,
@@ -139,7 +150,8 @@ impl NetworkWish {
         let said = kind::read(&texts, OF_BRIDGES)?;
         said.refuse_mtu(&texts)?;
         let (mode, is_open) = mode(&texts, options)?;
-        let direct = direct(&texts, is_open)?;
+        let direct = passage::direct(&texts, is_open)?;
+        let masquerade = passage::masquerade(&texts, mode)?;
         let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
         if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
             // Docker would call its own interface in the container as we call ours.
@@ -168,7 +180,9 @@ impl NetworkWish {
             handoff,
             network: texts.parsed(NETWORK)?,
             direct,
-            masquerade: masquerade(&texts, mode)?,
+            passage: passage::passage(&texts, mode, publisher)?,
+            masquerade,
+            sources: passage::sources(&texts, masquerade)?,
             promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
             hairpin: texts.one(HAIRPIN, "true or false", truth)?,
             publish_on: binding(&texts)?,
@@ -194,6 +208,8 @@ impl NetworkWish {
             || self.ingress.is_some()
             || self.reach.is_some()
             || self.direct.is_some()
+            || self.passage.is_some()
+            || !self.sources.is_empty()
             || self.masquerade.is_some()
             || self.promiscuous.is_some()
             || self.hairpin.is_some()
@@ -264,25 +280,6 @@ fn publisher(texts: &Texts<'_>, mode: Mode, kind: &Said) -> Result<Option<Publis
 fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
     let words = [("docker", Handoff::Caller), ("spoke", Handoff::Finish)];
     texts.one(INTERFACES, "docker or spoke", choice(&words))
-}
-
-/// Whether others reach containers by routes. In an open mode they do.
-fn direct(texts: &Texts<'_>, is_open: bool) -> Result<Option<bool>> {
-    match (is_open, texts.one(DIRECT, "true or false", truth)?) {
-        (true, None | Some(true)) => Ok(Some(true)),
-        (true, Some(false)) => Err(texts.contradiction(DIRECT[0], mode_key(texts))),
-        (false, said) => Ok(said),
-    }
-}
-
-fn masquerade(texts: &Texts<'_>, mode: Mode) -> Result<Option<bool>> {
-    match (mode, texts.one(MASQUERADE, "true or false", truth)?) {
-        (Mode::Routed, None | Some(false)) => Ok(Some(false)),
-        (Mode::Routed, Some(true)) => {
-            Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
-        }
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
-    }
 }
 
 fn route(
@@ -368,7 +365,7 @@ fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<(Mode, bool
     let modes = [
         ("nat", NAT),
         ("nat-unprotected", (Mode::Nat, true)),
-        ("routed", (Mode::Routed, true)),
+        ("routed", (Mode::Routed, false)),
         ("isolated", (Mode::Isolated, false)),
     ];
     let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&modes));

@@ -1,11 +1,14 @@
 //! ProgramExternalConnectivity and its opposite: published ports.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
 use engine::{Engine, OpenPort, Publishing, Siblings};
-use model::{Backend, EgressPolicy, Family, Network, PortMap, Publish, Publisher, Result};
+use model::{
+    Backend, EgressPolicy, Family, Network, PortMap, Protocol, Publish, Publisher, Result,
+};
 
 use super::endpoint::{find, identity};
 use super::network::alias_of;
@@ -29,13 +32,29 @@ pub(super) fn program(
         }
         return Ok(Answer::Done {});
     }
+    let served = served(&network, call);
+    let publish = Publish { served, ..publish(&network, backend)? };
     match alias.publisher {
-        Publisher::Spoke if !is_internal(&network) => {}
-        Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => return Ok(Answer::Done {}),
+        Publisher::Spoke if !is_internal(&network) => {
+            engine.publish(&id, &publishing(call, alias.publish_on, publish, ephemeral))?;
+        }
+        // No port of the host leads there.
+        Publisher::Nobody if !publish.served.is_empty() => {
+            let siblings = Siblings::GiveWay;
+            engine.publish(&id, &Publishing { publish, open: Vec::new(), siblings })?;
+        }
+        Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => {}
     }
-    let publish = publish(&network, backend)?;
-    engine.publish(&id, &publishing(call, alias.publish_on, publish, ephemeral))?;
     Ok(Answer::Done {})
+}
+
+/// What others reach at the container's own address.
+fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol, NonZeroU16)> {
+    if network.wiring.passage().is_unjudged() || is_internal(network) {
+        return Vec::new();
+    }
+    let ports = call.ports.bindings.iter().map(|binding| (binding.protocol, binding.port));
+    ports.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// What of a call is to be published; `usual` is the host's address where none is named.

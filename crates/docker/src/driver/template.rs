@@ -116,7 +116,7 @@ fn through_bridge(
             mac: None,
             mtu: wish.mtu,
         }),
-        masquerade: wish.masquerades().then_some(Masquerade { backend }),
+        masquerade: wish.masquerades().then_some(Masquerade { backend, sources: wish.sources }),
         publish: wish
             .reach
             .filter(|reach| *reach != Reach::default())
@@ -128,6 +128,7 @@ fn through_bridge(
             bridge: Some(bridge),
             admin_chain: None,
             zone: None,
+            passage: wish.passage.clone().unwrap_or_default(),
         }),
         ..Wiring::default()
     })

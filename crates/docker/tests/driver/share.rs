@@ -45,6 +45,7 @@ fn front(world: &World, egress: EgressPolicy) {
                 bridge: None,
                 admin_chain: None,
                 zone: None,
+                passage: model::Passage::default(),
             }),
             ..Wiring::default()
         },

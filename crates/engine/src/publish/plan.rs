@@ -225,6 +225,19 @@ impl Plan {
         }
     }
 
+    /// Whether what is reached at the container's own address stays.
+    pub(super) fn serves_as_before(&self, publish: &Publish) -> bool {
+        let Some(old) = &self.old else { return true };
+        old.value.wiring.publish.as_ref().is_none_or(|old| old.served == publish.served)
+    }
+
+    /// Some of the ports that were published before, and all that was served.
+    pub(super) fn only_before(&self, publish: &Publish, ports: Vec<PortMap>) -> Attachment {
+        let old = self.old.as_ref().and_then(|old| old.value.wiring.publish.as_ref());
+        let served = old.map_or_else(Vec::new, |old| old.served.clone());
+        self.only(&Publish { served, ..publish.clone() }, ports)
+    }
+
     pub(super) fn only(&self, publish: &Publish, ports: Vec<PortMap>) -> Attachment {
         self.record(publish, ports, Phase::Reserved)
     }
@@ -241,7 +254,9 @@ impl Plan {
     }
 
     pub(super) fn is_done(&self, publish: &Publish) -> bool {
-        let Some(old) = &self.old else { return self.maps.is_empty() };
+        let Some(old) = &self.old else {
+            return self.maps.is_empty() && publish.served.is_empty();
+        };
         matches!(old.value.phase, Phase::Attached(_))
             && self.losers.is_empty()
             && old.value.wiring == self.served(publish).wiring

@@ -83,6 +83,7 @@ impl Engine<'_> {
             bridge: Some(name.clone()),
             admin_chain: None,
             zone: None,
+            passage: model::Passage::default(),
         };
         let kind = LinkKind::Bridge(Bridge {
             name,
@@ -94,7 +95,7 @@ impl Engine<'_> {
         });
         Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            masquerade: Some(Masquerade { backend }),
+            masquerade: Some(Masquerade::new(backend)),
             firewall: Some(firewall),
             ..Wiring::default()
         }

@@ -155,6 +155,7 @@ fn who_wants_none_gets_none() {
         bridge: None,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     });
     engine.connect(&inner, 0).unwrap();
     assert!(exit(&world).is_none() && world.leaders("t").is_empty());

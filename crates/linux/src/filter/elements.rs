@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 
-use model::{Error, Family, IfName, IngressPolicy, Kind, PortMap, Reach, Result};
+use model::{
+    Error, Family, IfName, IngressPolicy, Kind, Passage, PortMap, Protocol, Reach, Result,
+};
 use netlink::nft::{self, Comment, Element, Transaction};
 use netlink::{Errno, Socket};
 
@@ -22,12 +25,14 @@ pub struct Elements {
     entries: BTreeSet<Entry>,
     /// The bridge, where its network is internal.
     internal: Option<IfName>,
+    /// The bridge, and who reaches its network by routes, where that is decided.
+    judged: Option<(IfName, Passage)>,
 }
 
 impl Elements {
     /// Nothing yet.
     pub fn new(owner: Owner) -> Self {
-        Self { owner, entries: BTreeSet::new(), internal: None }
+        Self { owner, entries: BTreeSet::new(), internal: None, judged: None }
     }
 
     /// Those that the other ones are not.
@@ -35,7 +40,8 @@ impl Elements {
     pub fn without(&self, others: &Self) -> Self {
         let entries = self.entries.difference(&others.entries).cloned().collect();
         let internal = self.internal.clone().filter(|_| self.internal != others.internal);
-        Self { owner: self.owner.clone(), entries, internal }
+        let judged = self.judged.clone().filter(|_| self.judged != others.judged);
+        Self { owner: self.owner.clone(), entries, internal, judged }
     }
 
     /// Whose they are.
@@ -50,7 +56,7 @@ impl Elements {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.internal.is_none()
+        self.entries.is_empty() && self.internal.is_none() && self.judged.is_none()
     }
 
     /// A port of the host leads to `container`. A port on an address of the other family does
@@ -100,6 +106,22 @@ impl Elements {
         self
     }
 
+    /// What is behind this interface is reached by routes as far as it is served, by whom the passage
+    /// names.
+    pub fn judge(&mut self, behind: &IfName, passage: &Passage) -> &mut Self {
+        self.judged = (!passage.is_unjudged()).then(|| (behind.clone(), passage.clone()));
+        self
+    }
+
+    /// The container's port is reached at its own address by whom its network's passage names.
+    pub fn serve(
+        &mut self,
+        container: IpAddr,
+        (protocol, port): (Protocol, NonZeroU16),
+    ) -> &mut Self {
+        self.add(Entry::Served(container, protocol, port.get()))
+    }
+
     /// The container's network is behind this interface, a bridge.
     pub fn home(&mut self, behind: &IfName, container: IpAddr) -> &mut Self {
         self.add(Entry::Home(behind.clone(), container))
@@ -118,6 +140,11 @@ impl Elements {
     /// What the container sends out of its network appears as sent by the host.
     pub fn masquerade(&mut self, container: IpAddr) -> &mut Self {
         self.add(Entry::Masquerade(container))
+    }
+
+    /// What the container sends out of its network appears as sent by this address of the host.
+    pub fn masquerade_as(&mut self, container: IpAddr, host: IpAddr) -> &mut Self {
+        self.add(Entry::Source(container, host))
     }
 
     /// From where the container is reached. Of `isolated` this is what passes the host; that
@@ -160,6 +187,9 @@ impl Elements {
             policed.extend(Shared::dockers_way_out());
         }
         policed.extend(self.internal.iter().flat_map(Shared::internal));
+        if let Some((bridge, passage)) = &self.judged {
+            policed.extend(Shared::judged(bridge, passage));
+        }
         policed
     }
 }

@@ -8,7 +8,7 @@ use netlink::nft::{Comment, Element, Set, Tuple};
 
 use super::ruleset::{
     DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY, MASQUERADE,
-    MASQUERADE_ALL, OWNED, ROUTED, SWITCHED,
+    MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
 };
 
 /// What the table knows about a container.
@@ -38,6 +38,8 @@ pub enum Entry {
     Routed(IpAddr),
     /// What the container sends elsewhere appears as sent by the host.
     Masquerade(IpAddr),
+    /// What the first, the container, sends elsewhere appears as sent by the second, the host.
+    Source(IpAddr, IpAddr),
     /// Behind this interface, and not reached from other ones with a policy.
     Guarded(IfName, IpAddr),
     /// Behind this interface, and not reached from any with a policy.
@@ -48,6 +50,8 @@ pub enum Entry {
     LocalOnly(IpAddr),
     /// Behind this bridge, in a VLAN whose gateway is another interface.
     Switched(IfName, IpAddr),
+    /// The container's port is published, and reached at its own address by who is trusted.
+    Served(IpAddr, Protocol, u16),
 }
 
 impl Entry {
@@ -68,11 +72,13 @@ impl Entry {
             Entry::Home(_, address) => (HOME, address),
             Entry::Routed(address) => (ROUTED, address),
             Entry::Masquerade(address) => (MASQUERADE, address),
+            Entry::Source(address, _) => (SOURCE, address),
             Entry::Guarded(_, address) => (GUARDED, address),
             Entry::Isolated(_, address) => (ISOLATED, address),
             Entry::LanOnly(address) => (LAN_ONLY, address),
             Entry::LocalOnly(address) => (LOCAL_ONLY, address),
             Entry::Switched(_, address) => (SWITCHED, address),
+            Entry::Served(address, ..) => (SERVED, address),
         };
         let [v4, v6] = sets;
         if address.is_ipv4() { v4 } else { v6 }
@@ -94,14 +100,19 @@ impl Entry {
             Entry::MasqueradeAll(address)
             | Entry::Routed(address)
             | Entry::Masquerade(address)
+            | Entry::Source(address, _)
             | Entry::LanOnly(address)
             | Entry::LocalOnly(address) => Tuple::new().address(*address),
+            Entry::Served(address, protocol, port) => {
+                Tuple::new().address(*address).protocol(protocol.number()).service(*port)
+            }
         }
     }
 
     fn data(&self) -> Option<Tuple> {
         match self {
             Entry::Port { to, to_port, .. } => Some(Tuple::new().address(*to).service(*to_port)),
+            Entry::Source(_, host) => Some(Tuple::new().address(*host)),
             _ => None,
         }
     }
@@ -115,6 +126,8 @@ impl Entry {
             | Entry::Home(_, address)
             | Entry::Routed(address)
             | Entry::Masquerade(address)
+            | Entry::Source(address, _)
+            | Entry::Served(address, ..)
             | Entry::LanOnly(address)
             | Entry::LocalOnly(address)
             | Entry::Guarded(_, address)
@@ -150,6 +163,14 @@ impl Entry {
             MASQUERADE_ALL => Some(Entry::MasqueradeAll(address(key.first()?)?)),
             ROUTED => Some(Entry::Routed(address(key.first()?)?)),
             MASQUERADE => Some(Entry::Masquerade(address(key.first()?)?)),
+            SOURCE => {
+                let data = element.data.as_ref()?.fields(set.data)?;
+                Some(Entry::Source(address(key.first()?)?, address(data.first()?)?))
+            }
+            SERVED => {
+                let [served, number, service] = key.as_slice() else { return None };
+                Some(Entry::Served(address(served)?, protocol(number)?, port(service)?))
+            }
             LAN_ONLY => Some(Entry::LanOnly(address(key.first()?)?)),
             LOCAL_ONLY => Some(Entry::LocalOnly(address(key.first()?)?)),
             pair => {
@@ -171,12 +192,11 @@ impl Entry {
         key: &[&[u8]],
         element: &Element,
     ) -> Option<Self> {
-        let [[number], host_port] = key else { return None };
+        let [number, host_port] = key else { return None };
         let data = element.data.as_ref()?.fields(set.data)?;
-        let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
         Some(Entry::Port {
             host,
-            protocol: protocols.into_iter().find(|known| known.number() == *number)?,
+            protocol: protocol(number)?,
             host_port: port(host_port)?,
             to: address(data.first()?)?,
             to_port: port(data.get(1)?)?,
@@ -201,6 +221,10 @@ impl fmt::Display for Entry {
             Entry::Home(interface, address) => write!(f, "{address} at home behind {interface}"),
             Entry::Routed(address) => write!(f, "{address} as routed"),
             Entry::Masquerade(address) => write!(f, "masquerading of {address}"),
+            Entry::Source(address, host) => write!(f, "masquerading of {address} as {host}"),
+            Entry::Served(address, protocol, port) => {
+                write!(f, "port {port}/{protocol} of {address} for trusted interfaces")
+            }
             Entry::Guarded(interface, address) => {
                 write!(f, "ingress policy same-bridge of {address} behind {interface}")
             }
@@ -221,6 +245,12 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         return Some(Ipv4Addr::from(v4).into());
     }
     <[u8; 16]>::try_from(bytes).ok().map(|v6| Ipv6Addr::from(v6).into())
+}
+
+fn protocol(bytes: &[u8]) -> Option<Protocol> {
+    let [number] = bytes else { return None };
+    let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    protocols.into_iter().find(|known| known.number() == *number)
 }
 
 fn port(bytes: &[u8]) -> Option<u16> {
@@ -271,6 +301,8 @@ mod tests {
             Entry::Switched(bridge, address),
             Entry::LanOnly(address),
             Entry::LocalOnly(address),
+            Entry::Source(address, address),
+            Entry::Served(address, Protocol::Udp, 53),
         ]
     }
 }

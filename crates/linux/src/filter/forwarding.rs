@@ -50,20 +50,32 @@ pub struct Forwarding {
     pub changed: bool,
 }
 
+/// Who reaches what is behind a bridge by routes, at its own address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Open<'a> {
+    /// Everybody.
+    pub direct: bool,
+    /// Who comes by one of these interfaces; `inet spoke` judges what he reaches.
+    pub trusted: &'a [IfName],
+}
+
 /// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
 /// sent: answers, and connections to published ports. What Docker or the administrator's rules in
-/// Docker's chain drop stays dropped. What is `direct` is sent everything.
+/// Docker's chain drop stays dropped. What is `open` is sent everything from there.
 ///
 /// # Errors
 /// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
 /// the ruleset.
-pub fn allow_forwarding(socket: &mut Socket, bridge: &IfName, direct: bool) -> Result<Forwarding> {
+pub fn allow_forwarding(
+    socket: &mut Socket,
+    bridge: &IfName,
+    open: Open<'_>,
+) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            let edited = edit(socket, table, |socket, change| {
-                allow(socket, table, change, (bridge, direct))
-            });
+            let edited =
+                edit(socket, table, |socket, change| allow(socket, table, change, (bridge, open)));
             found.changed |= edited?;
             found.accepted.push(family);
         }
@@ -180,7 +192,7 @@ fn allow(
     socket: &mut Socket,
     table: Table<'_>,
     change: &mut Transaction,
-    (bridge, direct): (&IfName, bool),
+    (bridge, open): (&IfName, Open<'_>),
 ) -> Result<()> {
     let forward = nft::rules(socket, table, FORWARD)?;
     remove_former(socket, table, &forward, change, bridge)?;
@@ -196,7 +208,7 @@ fn allow(
     replace(change, (table, SENT), &Vec::from_iter(&there), &sent);
     let there = nft::rules(socket, table, OURS)?;
     let about = there.iter().filter(|rule| is_about(rule, bridge)).collect::<Vec<_>>();
-    replace(change, (table, OURS), &about, &rules(bridge, direct));
+    replace(change, (table, OURS), &about, &rules(bridge, open));
     let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule, bridge)).collect();
     lead_to_ours(change, table, &others);
     Ok(())
@@ -318,13 +330,19 @@ fn is_about(rule: &nft::Rule, bridge: &IfName) -> bool {
 }
 
 /// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
-/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`; to what is direct without a state.
-fn rules(bridge: &IfName, direct: bool) -> Vec<Vec<Expression<'static>>> {
+/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`; to what is direct without a state,
+/// and so from each trusted interface.
+fn rules(bridge: &IfName, open: Open<'_>) -> Vec<Vec<Expression<'static>>> {
     let own = terminated(bridge);
-    let states = (!direct).then(known_or_published);
+    let states = (!open.direct).then(known_or_published);
     let to = interface(Meta::OutputName, &own).into_iter().chain(states).collect();
     let from = interface(Meta::InputName, &own);
-    vec![rule(to, Verdict::Accept), rule(from, Verdict::Jump(SENT))]
+    let trusted = open.trusted.iter().map(|name| {
+        let from = interface(Meta::InputName, &terminated(name));
+        rule([interface(Meta::OutputName, &own), from].concat(), Verdict::Accept)
+    });
+    let every = [rule(to, Verdict::Accept), rule(from, Verdict::Jump(SENT))];
+    every.into_iter().chain(trusted).collect()
 }
 
 fn rule(

@@ -5,11 +5,12 @@ use std::net::Ipv6Addr;
 
 use netlink::nft::{Conntrack, Expression, Family, Meta, Register, Set, Verdict};
 
-use crate::identity::GROUP;
+use crate::identity::{GROUP, VLAN_GATEWAY};
 
 use super::ruleset::{
-    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
-    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SWITCHED,
+    CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
+    LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED, SERVING, SOURCE, SWITCHED,
+    TRUSTED,
 };
 
 /// A rule.
@@ -25,6 +26,8 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
         ("postrouting", postrouting()),
         ("published", published()),
         ("forward", forward()),
+        ("direct", direct()),
+        ("served", served()),
         ("internals", internals()),
         ("reach", reach()),
     ];
@@ -115,9 +118,19 @@ fn postrouting() -> Vec<Steps> {
         home(Ip::V6),
         routed(Ip::V4),
         routed(Ip::V6),
+        source(Ip::V4),
+        source(Ip::V6),
         masquerade(Ip::V4),
         masquerade(Ip::V6),
     ]
+}
+
+/// Gives what a container sends the host's address that its network names.
+fn source(ip: Ip) -> Steps {
+    let mut steps = ip.only().to_vec();
+    steps.extend(ip.no_multicast());
+    steps.extend([ip.source(), Expression::Map { name: ip.of(&SOURCE), key: R, into: R }]);
+    ending(steps, Expression::SourceNat { family: ip.family(), address: R })
 }
 
 /// What was sent to a published port.
@@ -179,6 +192,11 @@ fn forward() -> Vec<Steps> {
         let steps = vec![Expression::Meta(interface, R), Expression::In(INTERNAL.name, R)];
         ending(steps, Expression::Verdict(Verdict::Jump("internals")))
     };
+    let closed_network = vec![
+        Expression::Meta(Meta::OutputName, R),
+        Expression::In(CLOSED.name, R),
+        Expression::Verdict(Verdict::Jump("direct")),
+    ];
     vec![
         internal(Meta::InputName),
         internal(Meta::OutputName),
@@ -187,6 +205,7 @@ fn forward() -> Vec<Steps> {
         closed(policed(), Ip::V4, &ISOLATED),
         closed(policed(), Ip::V6, &ISOLATED),
         translated(ACCEPT),
+        closed_network,
         own(Ip::V4),
         own(Ip::V6),
         closed(policed(), Ip::V4, &GUARDED),
@@ -205,13 +224,59 @@ fn not_ours() -> [Expression<'static>; 2] {
 }
 
 fn internals() -> Vec<Steps> {
-    let inside = vec![
+    vec![ending(between(&INSIDE), RETURN), vec![DROP]]
+}
+
+fn direct() -> Vec<Steps> {
+    let of_group = |group: u32| {
+        let is_it = Expression::Equal(R, Cow::Owned(group.to_ne_bytes().to_vec()));
+        vec![Expression::Meta(Meta::InputGroup, R), is_it, RETURN]
+    };
+    let serving = || vec![Expression::Meta(Meta::OutputName, R), Expression::In(SERVING.name, R)];
+    let messages = |protocol: u8| {
+        let is_it = Expression::Equal(R, Cow::Owned(vec![protocol]));
+        let message = [Expression::Meta(Meta::Protocol, R), is_it, ACCEPT];
+        [serving(), message.to_vec()].concat()
+    };
+    let jump = Expression::Verdict(Verdict::Jump("served"));
+    vec![
+        ending(between(&INSIDE), RETURN),
+        of_group(GROUP),
+        of_group(VLAN_GATEWAY),
+        ending(between(&TRUSTED), jump.clone()),
+        ending(serving(), jump),
+        messages(IPPROTO_ICMP),
+        messages(IPPROTO_ICMPV6),
+        vec![DROP],
+    ]
+}
+
+/// RFC 792, RFC 4443.
+const IPPROTO_ICMP: u8 = 1;
+const IPPROTO_ICMPV6: u8 = 58;
+
+fn served() -> Vec<Steps> {
+    let of = |ip: Ip| {
+        let mut steps = ip.only().to_vec();
+        let protocol = R.behind(ip.words());
+        steps.extend([
+            ip.destination(),
+            Expression::Meta(Meta::Protocol, protocol),
+            Expression::DestinationPort(protocol.behind(1)),
+            Expression::In(ip.of(&SERVED), R),
+        ]);
+        ending(steps, ACCEPT)
+    };
+    vec![of(Ip::V4), of(Ip::V6)]
+}
+
+/// Matches what comes in by the first interface of a pair and leaves by the second.
+pub(super) fn between(pairs: &Set<'static>) -> Steps {
+    vec![
         Expression::Meta(Meta::InputName, R),
         Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
-        Expression::In(INSIDE.name, R),
-        RETURN,
-    ];
-    vec![inside, vec![DROP]]
+        Expression::In(pairs.name, R),
+    ]
 }
 
 fn reach() -> Vec<Steps> {

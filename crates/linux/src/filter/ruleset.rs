@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_4";
+const STAMP: &str = "ruleset_5";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -54,19 +54,25 @@ pub(super) const MASQUERADE_ALL: [Set<'static>; 2] = pair(["masqall4", "masqall6
 pub(super) const HOME: [Set<'static>; 2] = pair(["home4", "home6"], BEHIND);
 pub(super) const ROUTED: [Set<'static>; 2] = pair(["routed4", "routed6"], ADDRESSES);
 pub(super) const MASQUERADE: [Set<'static>; 2] = pair(["masq4", "masq6"], ADDRESSES);
+pub(super) const SOURCE: [Set<'static>; 2] =
+    [map("snat4", ADDRESSES[0], ADDRESSES[0]), map("snat6", ADDRESSES[1], ADDRESSES[1])];
 pub(super) const GUARDED: [Set<'static>; 2] = pair(["guarded4", "guarded6"], BEHIND);
 pub(super) const ISOLATED: [Set<'static>; 2] = pair(["isolated4", "isolated6"], BEHIND);
 pub(super) const LAN_ONLY: [Set<'static>; 2] = pair(["lan_only4", "lan_only6"], ADDRESSES);
 pub(super) const LOCAL_ONLY: [Set<'static>; 2] = pair(["local_only4", "local_only6"], ADDRESSES);
 pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], BEHIND);
+pub(super) const SERVED: [Set<'static>; 2] = pair(["served4", "served6"], HOST_PORTS);
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
+pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
+pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
+pub(super) const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
 pub(super) const INSIDE: Set<'static> = set("inside", &[Field::Interface, Field::Interface]);
 pub(super) const LAN: [Set<'static>; 2] =
     [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
 
 /// The sets whose elements have owners, in the order of `ruleset.nft`.
-pub(super) const OWNED: [[Set<'static>; 2]; 12] = [
+pub(super) const OWNED: [[Set<'static>; 2]; 14] = [
     DNAT_HOST,
     DNAT_ANY,
     HAIRPIN,
@@ -74,15 +80,18 @@ pub(super) const OWNED: [[Set<'static>; 2]; 12] = [
     HOME,
     ROUTED,
     MASQUERADE,
+    SOURCE,
     GUARDED,
     ISOLATED,
     LAN_ONLY,
     LOCAL_ONLY,
     SWITCHED,
+    SERVED,
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 5] = [POLICED, INTERNAL, INSIDE, LAN[0], LAN[1]];
+const SHARED: [Set<'static>; 8] =
+    [POLICED, INTERNAL, CLOSED, TRUSTED, SERVING, INSIDE, LAN[0], LAN[1]];
 
 const fn filter(hook: Hook, priority: i32) -> Base {
     Base { kind: ChainKind::Filter, hook, priority, policy: Policy::Accept }
@@ -93,7 +102,7 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 10] = [
+const CHAINS: [(&str, Option<Base>); 12] = [
     (STAMP, None),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
@@ -102,6 +111,8 @@ const CHAINS: [(&str, Option<Base>); 10] = [
     ("postrouting", Some(nat(Hook::Postrouting, 100))),
     ("published", None),
     ("forward", Some(filter(Hook::Forward, -10))),
+    ("direct", None),
+    ("served", None),
     ("internals", None),
     ("reach", None),
 ];

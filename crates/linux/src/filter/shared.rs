@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use model::{Error, IfName, Result};
+use model::{Error, IfName, Passage, Result};
 use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
-use super::ruleset::{self, INSIDE, INTERNAL, POLICED, TABLE};
+use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED};
 
 /// Where Docker publishes ports of our containers (`ports=docker`), they have this way around their
 /// network's isolation. It is policed as our bridges are, whether it is there yet or not, and no
@@ -41,6 +41,23 @@ impl Shared {
             Self::new(INTERNAL.name, Tuple::new().interface(bridge), bridge),
             Self::new(INSIDE.name, inside, bridge),
         ]
+    }
+
+    /// The interface is that of a network that is reached by routes by whom the passage names.
+    pub(super) fn judged(bridge: &IfName, passage: &Passage) -> Vec<Self> {
+        let one = || Tuple::new().interface(bridge);
+        let mut all = vec![
+            Self::new(CLOSED.name, one(), bridge),
+            Self::new(INSIDE.name, one().interface(bridge), bridge),
+        ];
+        match passage {
+            Passage::Unjudged => return Vec::new(),
+            Passage::Everybody => all.push(Self::new(SERVING.name, one(), bridge)),
+            Passage::Trusted(names) => all.extend(names.iter().map(|name| {
+                Self::new(TRUSTED.name, Tuple::new().interface(name).interface(bridge), bridge)
+            })),
+        }
+        all
     }
 
     fn new(set: &'static str, key: Tuple, bridge: &IfName) -> Self {
@@ -91,7 +108,8 @@ pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// As [`Transaction::apply`].
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let [internal, inside] = Shared::internal(bridge);
-    let unwanted = [Shared::policed(bridge), internal, inside];
+    let mut unwanted = vec![Shared::policed(bridge), internal, inside];
+    unwanted.extend(trusting(socket, bridge)?);
     let there = found(socket, unwanted.iter())?;
     let mut transaction = Transaction::new();
     for (_, shared) in unwanted.iter().enumerate().filter(|(index, _)| there.contains(index)) {
@@ -100,6 +118,26 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     }
     transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
     forget_dockers_way_out(socket)
+}
+
+/// What may be known of who reaches the network of a bridge by routes.
+fn trusting(socket: &mut Socket, bridge: &IfName) -> Result<Vec<Shared>> {
+    let mut trusting = Shared::judged(bridge, &Passage::Everybody);
+    for element in nft::elements(socket, TABLE, TRUSTED.name)? {
+        if leads_to(&element, bridge) {
+            trusting.push(Shared { set: TRUSTED.name, element, bridge: bridge.clone() });
+        }
+    }
+    Ok(trusting)
+}
+
+/// Whether an element that is a pair of interfaces ends with this one.
+pub(super) fn leads_to(element: &Element, name: &IfName) -> bool {
+    let fields = element.key.fields(TRUSTED.key);
+    let to = fields.as_ref().and_then(|fields| fields.get(1));
+    to.is_some_and(|to| {
+        to.strip_prefix(name.as_str().as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    })
 }
 
 /// Forgets Docker's way out where no bridge of ours is policed any more. Where others keep changing

@@ -10,20 +10,22 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
-use super::rules::{ACCEPT, DROP, NAME_WORDS, R, Steps, ending, known, translated};
+use super::rules::{ACCEPT, DROP, R, Steps, between, ending, known, translated};
 use super::ruleset::{Ruleset, set, settled};
+use super::shared::leads_to;
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: nft::Family::Inet, name: "spoke_transit" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "transit_1";
+const STAMP: &str = "transit_2";
 const CHAIN: &str = "forward";
 const FAMILIES: Set<'static> = set("families", &[Field::Family]);
 const BEFORE: Set<'static> = set("before", &[Field::Interface]);
 const SWITCHED: Set<'static> = set("switched", &[Field::Interface, Field::Interface]);
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface]);
 const DIRECT: Set<'static> = set("direct", &[Field::Interface]);
+const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
 const ATTEMPTS: usize = 16;
 
 /// What the table knows.
@@ -39,6 +41,8 @@ pub(crate) enum Entry {
     Bridge(IfName),
     /// What is behind the interface is reached by routes.
     Direct(IfName),
+    /// What is behind the second interface is reached by routes from the first one.
+    Trusted(IfName, IfName),
 }
 
 impl Entry {
@@ -51,6 +55,7 @@ impl Entry {
             Entry::Switched(name) => (SWITCHED, interface(name).interface(name)),
             Entry::Bridge(name) => (BRIDGES, interface(name)),
             Entry::Direct(name) => (DIRECT, interface(name)),
+            Entry::Trusted(from, to) => (TRUSTED, interface(from).interface(to)),
         };
         (set.name, Element { key, data: None, comment: None })
     }
@@ -102,15 +107,23 @@ pub(crate) fn forget_family(socket: &mut Socket, family: Family) -> Result<()> {
 /// Forgets what it knows of an interface that leads to containers.
 pub(crate) fn forget(socket: &mut Socket, name: &IfName) -> Result<()> {
     for entry in [Entry::Bridge(name.clone()), Entry::Direct(name.clone())] {
-        if !has(socket, &entry)? {
-            continue;
+        if has(socket, &entry)? {
+            let (set, element) = entry.element();
+            delete(socket, set, &element, entry.about("removing"))?;
         }
-        let (set, element) = entry.element();
-        let mut transaction = Transaction::new();
-        transaction.delete_element(TABLE, set, &element, entry.about("removing"));
-        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+    }
+    for element in nft::elements(socket, TABLE, TRUSTED.name)? {
+        if leads_to(&element, name) {
+            delete(socket, TRUSTED.name, &element, format!("removing trust of {name} ({TABLE})"))?;
+        }
     }
     Ok(())
+}
+
+fn delete(socket: &mut Socket, set: &str, element: &Element, about: String) -> Result<()> {
+    let mut transaction = Transaction::new();
+    transaction.delete_element(TABLE, set, element, about);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
 /// Makes the chains what they should be, where there is the table. Whether they were not.
@@ -131,7 +144,7 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: vec![FAMILIES, BEFORE, SWITCHED, BRIDGES, DIRECT],
+        sets: vec![FAMILIES, BEFORE, SWITCHED, BRIDGES, DIRECT, TRUSTED],
         chains: vec![(STAMP, None), (CHAIN, Some(base))],
         rules: rules().into_iter().map(|rule| (CHAIN, rule)).collect(),
     }
@@ -152,12 +165,7 @@ fn rules() -> Vec<Steps> {
         Expression::DestinationType(R),
         Expression::Equal(R, RTN_MULTICAST.to_ne_bytes().to_vec().into()),
     ];
-    let switched = vec![
-        Expression::Meta(Meta::InputName, R),
-        Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
-        Expression::In(SWITCHED.name, R),
-    ];
-    let between = [of(Meta::InputName, BEFORE), of(Meta::OutputName, BEFORE)].concat();
+    let transit = [of(Meta::InputName, BEFORE), of(Meta::OutputName, BEFORE)].concat();
     vec![
         ending(others, ACCEPT),
         known(),
@@ -166,11 +174,12 @@ fn rules() -> Vec<Steps> {
         ending(group(Meta::InputGroup, VLAN_GATEWAY), ACCEPT),
         ending(of(Meta::InputName, BRIDGES), ACCEPT),
         ending(of(Meta::OutputName, DIRECT), ACCEPT),
-        ending(switched, ACCEPT),
+        ending(between(&TRUSTED), ACCEPT),
+        ending(between(&SWITCHED), ACCEPT),
         ending(multicast, ACCEPT),
         ending(group(Meta::OutputGroup, GROUP), DROP),
         ending(group(Meta::OutputGroup, VLAN_GATEWAY), DROP),
         ending(of(Meta::OutputName, BRIDGES), DROP),
-        ending(between, DROP),
+        ending(transit, DROP),
     ]
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{
     Attachment, AttachmentId, Backend, Error, Family, Firewall, IfName, IngressPolicy,
-    InterfaceAddress, IpNet, PortMap, Protocol, Publish, Result,
+    InterfaceAddress, IpNet, PortMap, Protocol, Publish, Result, Sources,
 };
 use sha2::{Digest, Sha512};
 
@@ -70,8 +70,9 @@ impl Wanted {
         let mut wanted = Self::default();
         let wiring = &attachment.wiring;
         let addresses = of_family(&attachment.addresses, family);
-        if wiring.masquerade.as_ref().is_some_and(|part| part.backend == Backend::Iptables) {
-            wanted.masquerade(&attachment.id, &addresses);
+        let masquerade = wiring.masquerade.as_ref();
+        if let Some(part) = masquerade.filter(|part| part.backend == Backend::Iptables) {
+            wanted.masquerade(&attachment.id, &addresses, part.sources);
         }
         let is_led =
             |part: &&Publish| part.backend == Backend::Iptables && leads(attachment, family);
@@ -90,7 +91,7 @@ impl Wanted {
         self.rules.is_empty()
     }
 
-    fn masquerade(&mut self, id: &AttachmentId, addresses: &[IpNet]) {
+    fn masquerade(&mut self, id: &AttachmentId, addresses: &[IpNet], sources: Sources) {
         let chain = masquerade_chain(id);
         let comment = comment(&format!("name: \"{}\" id: \"{}\"", id.network, id.container));
         for net in addresses {
@@ -99,7 +100,11 @@ impl Wanted {
             let host = IpNet::from(net.addr());
             self.chain(NAT, &chain);
             self.last(NAT, &chain, format!("{local}{comment} -j ACCEPT"));
-            self.last(NAT, &chain, format!("! -d {multicast} {comment} -j MASQUERADE"));
+            let target = match sources.of(Family::of(net)) {
+                Some(host) => format!("SNAT --to-source {host}"),
+                None => "MASQUERADE".to_owned(),
+            };
+            self.last(NAT, &chain, format!("! -d {multicast} {comment} -j {target}"));
             self.last(NAT, "POSTROUTING", format!("-s {host} {comment} -j {chain}"));
         }
     }

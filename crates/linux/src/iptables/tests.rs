@@ -54,6 +54,7 @@ fn firewall(ingress: IngressPolicy) -> Firewall {
         bridge,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     }
 }
 
@@ -79,7 +80,7 @@ fn printed(commands: &str) -> String {
 #[test]
 fn masquerades_as_the_reference_does() {
     let mut attachment = attachment(&["10.88.0.5/16", "fd00::5/64"]);
-    attachment.wiring.masquerade = Some(Masquerade { backend: Backend::Iptables });
+    attachment.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     assert_eq!(
         plan(&attachment, Family::V4, ""),
         r#"*nat
@@ -156,7 +157,7 @@ COMMIT
 #[test]
 fn what_is_there_is_not_made_again() {
     let mut attachment = attachment(&["10.88.0.5/16"]);
-    attachment.wiring.masquerade = Some(Masquerade { backend: Backend::Iptables });
+    attachment.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     attachment.wiring.publish = Some(publish(vec![port(None, 8080, 80, Protocol::Tcp)]));
     attachment.wiring.firewall = Some(firewall(IngressPolicy::SameBridge));
     let there = printed(&plan(&attachment, Family::V4, ""));
@@ -179,7 +180,7 @@ fn ports_that_are_gone_are_taken_back() {
 #[test]
 fn removing_leaves_what_others_share() {
     let mut attachment = attachment(&["10.88.0.5/16"]);
-    attachment.wiring.masquerade = Some(Masquerade { backend: Backend::Iptables });
+    attachment.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     attachment.wiring.publish = Some(publish(vec![port(None, 8080, 80, Protocol::Tcp)]));
     attachment.wiring.firewall = Some(firewall(IngressPolicy::Open));
     let there = printed(&plan(&attachment, Family::V4, ""));
@@ -209,7 +210,7 @@ COMMIT
 #[test]
 fn a_second_interface_keeps_its_masquerading() {
     let mut both = attachment(&["10.88.0.5/16", "10.88.0.6/16"]);
-    both.wiring.masquerade = Some(Masquerade { backend: Backend::Iptables });
+    both.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     let there = printed(&plan(&both, Family::V4, ""));
     let one = ["10.88.0.5/16".parse().unwrap()];
     let commands = change::remove(Saved::parse(&there), &both.id, &[Part::Masquerade], &one);

@@ -1,9 +1,10 @@
 //! What attachments share: the host's own filter lets their packets pass.
 
-use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Result, Wiring};
+use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, Wiring};
 
 use super::Policy;
 use super::wanted::{behind, owner, switching};
+use crate::filter::Open;
 use crate::iptables::{Iptables, Variant};
 use crate::{filter, firewalld};
 
@@ -27,14 +28,17 @@ impl Policy {
         let (Backend::Nftables, Some(behind)) = (firewall.backend, behind) else {
             return Ok(false);
         };
-        let direct = attachment.wiring.is_direct();
+        let wiring = &attachment.wiring;
+        let passage = wiring.passage();
+        let direct = wiring.is_direct() || *passage == Passage::Everybody;
+        let open = Open { direct, trusted: passage.trusted() };
         let (others, forwarding) = self.with(|socket| {
             let switched = match switching(attachment) {
-                Some(bridge) => filter::allow_forwarding(socket, bridge, direct)?.changed,
+                Some(bridge) => filter::allow_forwarding(socket, bridge, open)?.changed,
                 None => false,
             };
             let trusted = firewalld::trust(socket, behind)?;
-            Ok((switched || trusted, filter::allow_forwarding(socket, behind, direct)?))
+            Ok((switched || trusted, filter::allow_forwarding(socket, behind, open)?))
         })?;
         let changed = others || forwarding.changed;
         if forwarding.legacy.is_empty() {

@@ -34,13 +34,16 @@ impl Wanted {
     }
 
     fn masquerade(&mut self, attachment: &Attachment) {
-        let nftables = |part: &model::Masquerade| part.backend == Backend::Nftables;
-        if !attachment.wiring.masquerade.as_ref().is_some_and(nftables) {
+        let masquerade = attachment.wiring.masquerade.as_ref();
+        let Some(masquerade) = masquerade.filter(|part| part.backend == Backend::Nftables) else {
             return;
-        }
+        };
         let bridged = attachment.wiring.link.as_ref().is_some_and(is_bridged);
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
-            self.elements.masquerade(container);
+            match masquerade.sources.of(Family::of(&model::host_net(container))) {
+                Some(host) => self.elements.masquerade_as(container, host),
+                None => self.elements.masquerade(container),
+            };
             match &self.behind {
                 Some(behind) if bridged => self.elements.home(behind, container),
                 Some(_) | None => self.elements.routed(container),
@@ -60,13 +63,23 @@ impl Wanted {
 
     fn publish(&mut self, attachment: &Attachment) {
         let Some(publish) = &attachment.wiring.publish else { return };
-        if publish.backend != Backend::Nftables || publish.ports.is_empty() {
+        if publish.backend != Backend::Nftables || publish.is_empty() {
             return;
         }
+        let is_judged = !attachment.wiring.passage().is_unjudged();
         let led = |it: &IpAddr| leads(attachment, Family::of(&model::host_net(*it)));
         for container in published(attachment).filter(led) {
             for port in &publish.ports {
                 self.elements.publish(port, container);
+                if is_judged {
+                    self.elements.serve(container, (port.protocol, port.container_port));
+                }
+            }
+            for served in &publish.served {
+                self.elements.serve(container, *served);
+            }
+            if publish.ports.is_empty() {
+                continue;
             }
             self.elements.reach(publish.reach, container);
             self.translate(publish, container);
@@ -91,6 +104,7 @@ impl Wanted {
         if firewall.egress == EgressPolicy::Internal {
             self.elements.internal(&behind);
         }
+        self.elements.judge(&behind, attachment.wiring.passage());
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
             self.elements.ingress(firewall.ingress, &behind, container);
         }

@@ -121,7 +121,7 @@ pub(crate) fn attachment(
     let Network { wiring, .. } = network(kind);
     Attachment {
         sandbox: Some(sandbox.clone()),
-        wiring: Wiring { masquerade: Some(Masquerade { backend: Backend::Nftables }), ..wiring },
+        wiring: Wiring { masquerade: Some(Masquerade::new(Backend::Nftables)), ..wiring },
         addresses: vec![address],
         ..Attachment::new(
             AttachmentId {
@@ -173,6 +173,7 @@ pub(crate) fn firewall() -> Firewall {
         bridge: None,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     }
 }
 

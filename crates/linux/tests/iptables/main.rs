@@ -158,12 +158,13 @@ fn firewall(ingress: IngressPolicy) -> Firewall {
         bridge,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     }
 }
 
 fn everything(container: &str, addresses: &[&str], host_port: u16) -> Attachment {
     let mut attachment = attachment(container, addresses);
-    attachment.wiring.masquerade = Some(Masquerade { backend: Backend::Iptables });
+    attachment.wiring.masquerade = Some(Masquerade::new(Backend::Iptables));
     attachment.wiring.publish = Some(publish(vec![
         port(None, host_port, 80, Protocol::Tcp),
         port(Some("10.1.1.1"), host_port, 53, Protocol::Udp),

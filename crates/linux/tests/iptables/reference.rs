@@ -106,7 +106,7 @@ fn cases() -> Vec<(String, Attachment)> {
     theirs.iptables.set_mark_chain = Some("THEIR-MARK".into());
     let mut admin = firewall(IngressPolicy::SameBridge);
     admin.admin_chain = Some("MY-ADMIN".into());
-    let masquerade = Some(Masquerade { backend: Backend::Iptables });
+    let masquerade = Some(Masquerade::new(Backend::Iptables));
     vec![
         (portmap("", MANY), published(publish(many))),
         (

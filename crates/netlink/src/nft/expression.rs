@@ -161,6 +161,13 @@ pub enum Expression<'a> {
         /// Where the port is.
         port: Register,
     },
+    /// Translates the source to the address in this register.
+    SourceNat {
+        /// Of which packets.
+        family: Family,
+        /// Where the address is.
+        address: Register,
+    },
     /// Translates the source to the address of the interface that the packet goes out through.
     Masquerade,
     /// Keeps the packet out of connection tracking, and so out of every translation.
@@ -203,7 +210,7 @@ impl Expression<'_> {
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
-            Expression::DestinationNat { .. } => "nat",
+            Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
             Expression::Masquerade => "masq",
             Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
@@ -260,6 +267,10 @@ impl Expression<'_> {
                 // `NFT_NAT_DNAT`.
                 to.be32(1, 1).be32(2, u32::from(family.number()));
                 to.be32(3, address.number()).be32(5, port.number());
+            }
+            Expression::SourceNat { family, address } => {
+                // `NFT_NAT_SNAT`.
+                to.be32(1, 0).be32(2, u32::from(family.number())).be32(3, address.number());
             }
             Expression::Masquerade | Expression::NotTracked => {}
             Expression::Counter => {

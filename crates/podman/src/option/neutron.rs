@@ -55,6 +55,8 @@ pub(super) fn network(
         default_route: true,
         metric: texts.parsed(METRIC)?,
         masquerade: None,
+        sources: model::Sources::default(),
+        trusted: Vec::new(),
         reach: reach(texts)?,
         sticky: false,
     })

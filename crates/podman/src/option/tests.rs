@@ -21,7 +21,7 @@ fn an_unknown_option_names_the_accepted_ones() {
     let error = options(json!({"mtuu": "1400"})).unwrap_err().to_string();
     assert!(error.starts_with("-o mtuu: no such option; Spoke has bridge, mtu,"), "{error}");
     let long = options(json!({"x".repeat(500): "\u{7}"})).unwrap_err().to_string();
-    assert!(long.len() < 300, "{long}");
+    assert!(long.len() < 350, "{long}");
 }
 
 #[test]
@@ -29,6 +29,7 @@ fn each_option_is_understood() {
     let new = options(json!({
         "mtu": "1400", "isolate": "true", "bridge": "br7", "vlan": "7", "hairpin": "false",
         "no_default_route": "1", "metric": "300", "masquerade": "false", "publish": "lan",
+        "trusted_host_interfaces": "eth1:eth2",
         "sticky": "false",
     }))
     .unwrap();
@@ -48,6 +49,8 @@ fn each_option_is_understood() {
             default_route: false,
             metric: Some(300),
             masquerade: Some(false),
+            sources: model::Sources::default(),
+            trusted: vec!["eth1".parse().unwrap(), "eth2".parse().unwrap()],
             reach: Reach::Lan,
             sticky: false,
         }

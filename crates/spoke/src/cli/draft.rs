@@ -11,8 +11,8 @@ use engine::port::Occupied;
 use engine::{Occupancy, check_subnet};
 use model::{
     Backend, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet,
-    Ipam, Link, LinkKind, Masquerade, Network, Order, Pool, PoolId, Ptp, Range, Result, Route,
-    Runtime, Space, Stage, Wiring, hosts_of,
+    Ipam, Link, LinkKind, Masquerade, Network, Order, Passage, Pool, PoolId, Ptp, Range, Result,
+    Route, Runtime, Sources, Space, Stage, Wiring, hosts_of,
 };
 
 use super::args::{CreateArgs, Driver};
@@ -87,9 +87,10 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
     let bridge = kind.bridge().map(|bridge| bridge.name.clone());
     let masquerades = !wanted.internal && !wanted.no_masquerade;
     let ingress = wanted.ingress.into();
+    let sources = Sources { v4: wanted.host_ipv4, v6: wanted.host_ipv6 };
     Wiring {
         link: Some(Link { kind, name: None, mac: None, mtu: wanted.mtu }),
-        masquerade: masquerades.then_some(Masquerade { backend }),
+        masquerade: masquerades.then_some(Masquerade { backend, sources }),
         publish: wanted.reach(backend),
         firewall: Some(Firewall {
             backend,
@@ -98,6 +99,7 @@ fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
             bridge,
             admin_chain: None,
             zone: None,
+            passage: Passage::trusting(wanted.trusted.clone()),
         }),
         ..Wiring::default()
     }
@@ -128,7 +130,12 @@ fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<Lin
             | Driver::Neutron
             | Driver::Plugin(_),
             None,
-        ) => Ok(LinkKind::Ptp(Ptp { direct: wanted.direct })),
+        ) => match wanted.trusted.first() {
+            None => Ok(LinkKind::Ptp(Ptp { direct: wanted.direct })),
+            Some(name) => Err(Error::invalid(format!(
+                "--trusted-interface {name}: driver ptp has no bridge, of whose network it is said"
+            ))),
+        },
         (
             Driver::Ptp
             | Driver::Macvlan

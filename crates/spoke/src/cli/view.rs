@@ -8,8 +8,8 @@ pub(super) mod remote;
 use std::collections::BTreeMap;
 
 use model::{
-    Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, IfName, IngressPolicy, Layer,
-    LinkKind, Network, Phase, Place, PortMap, Reach, Timestamp,
+    Alias, Attachment, AttachmentId, ContainerId, EgressPolicy, Family, IfName, IngressPolicy,
+    Layer, LinkKind, Network, Phase, Place, PortMap, Reach, Timestamp, Wiring,
 };
 use serde::Serialize;
 
@@ -45,7 +45,12 @@ pub(super) struct NetworkView {
     pub(super) remote: Option<remote::RemoteView>,
     /// Whether others reach containers by routes though this host forwards because of Spoke.
     pub(super) direct: bool,
+    /// The interfaces from which others reach published ports at the containers' own addresses.
+    pub(super) trusted_interfaces: Vec<String>,
     pub(super) masquerade: bool,
+    /// The host's addresses that packets leave with, where the network names them.
+    pub(super) host_ipv4: Option<String>,
+    pub(super) host_ipv6: Option<String>,
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
     pub(super) internal: bool,
@@ -89,6 +94,10 @@ pub(super) fn reach(reach: Reach) -> &'static str {
         Reach::Lan => "lan",
         Reach::Local => "local",
     }
+}
+
+fn source(wiring: &Wiring, family: Family) -> Option<String> {
+    wiring.masquerade.as_ref()?.sources.of(family).map(|address| address.to_string())
 }
 
 fn aliases(aliases: &[Alias]) -> Vec<AliasView> {
@@ -137,7 +146,15 @@ impl NetworkView {
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             direct: wiring.is_direct(),
+            trusted_interfaces: wiring
+                .passage()
+                .trusted()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             masquerade: wiring.masquerade.is_some(),
+            host_ipv4: source(wiring, Family::V4),
+            host_ipv6: source(wiring, Family::V6),
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
             internal: wiring
                 .firewall

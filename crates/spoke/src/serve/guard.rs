@@ -96,16 +96,20 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
                 worse @ (Loss::Passage | Loss::Table) => worse,
             },
         };
+        let began = Instant::now();
+        // While our table is away, what it keeps shut is open: that waits for nothing.
+        let at_once = (loss == Loss::Table).then(|| restore(daemon, rivals)).flatten();
         let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
         let mut heard = loss.max(self::loss(&news));
         let mut healed = restore(daemon, rivals);
+        let took = at_once.or_else(|| healed.map(|_| began.elapsed()));
         if healed.is_some() && heard < Loss::Table {
             // What was put back may have gone while this began: the news of that come now.
             let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
             heard = heard.max(self::loss(&news));
             healed = restore(daemon, rivals).or(healed);
         }
-        match (healed, heard) {
+        match (took.or(healed), heard) {
             // The table goes with its last user, and comes with the next: that is no loss.
             (Some(took), Loss::Table) => tell_healed(daemon, took),
             // Its loss was heard of before the pause.
@@ -182,7 +186,7 @@ fn tell_healed(daemon: &Daemon, took: Duration) {
     daemon.journal.metrics.heal();
     let message = format!(
         "somebody took our packet filter away; it was put back within {} ms",
-        (TOGETHER + took).as_millis()
+        took.as_millis()
     );
     tell(daemon, What::Healed, message);
 }

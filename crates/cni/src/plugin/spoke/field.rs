@@ -28,7 +28,7 @@ const fn field(name: &'static str, of: &'static [Driver]) -> Field {
 }
 
 /// Sorted by name.
-const DESCRIBING: [Field; 48] = [
+const DESCRIBING: [Field; 51] = [
     field("backend", PUBLISHING),
     field("bcqueuelen", &[Macvlan]),
     field("bridge", &[Bridge, Tap]),
@@ -42,6 +42,8 @@ const DESCRIBING: [Field; 48] = [
     field("group", &[Tap]),
     field("hairpinMode", &[Bridge]),
     field("hostAccess", &[Macvlan]),
+    field("hostIPv4", PAIRS),
+    field("hostIPv6", PAIRS),
     field("hwaddr", &[Device]),
     field("ingressPolicy", PAIRS),
     field("ipMasq", PAIRS),
@@ -67,6 +69,7 @@ const DESCRIBING: [Field; 48] = [
     field("selinuxContext", &[Tap]),
     field("snat", PUBLISHING),
     field("sticky", OWN),
+    field("trustedHostInterfaces", &[Bridge]),
     field("vlan", &[Bridge, Macvlan, Ipvlan, Vlan]),
     field("vlanId", &[Vlan]),
     field("vlanTrunk", &[Bridge]),

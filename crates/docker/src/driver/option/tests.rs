@@ -95,11 +95,20 @@ fn understands_docker_s_keys() {
     assert_eq!(wish("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
     let routed = wish("gateway_mode_ipv4", "routed").unwrap();
     assert!(!routed.masquerades() && routed.publisher == Some(Publisher::Nobody));
-    assert_eq!(routed.direct, Some(true));
+    assert_eq!((routed.direct, routed.passage), (None, Some(Passage::Everybody)));
     let open = wish("gateway_mode_ipv4", "nat-unprotected").unwrap();
     assert!(open.masquerades() && open.publisher.is_none() && open.direct == Some(true));
     assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap().direct, None);
     assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap(), read(&[]).unwrap());
+    let trusting = wish("trusted_host_interfaces", "eth1:eth2:eth1").unwrap().passage.unwrap();
+    assert_eq!(trusting.trusted(), ["eth1".parse().unwrap(), "eth2".parse().unwrap()]);
+    let sources = read(&[
+        ("com.docker.network.host_ipv4", "192.0.2.9"),
+        ("com.docker.network.host_ipv6", "2001:db8::9"),
+    ]);
+    let sources = sources.unwrap().sources;
+    assert_eq!(sources.v4, Some([192, 0, 2, 9].into()));
+    assert_eq!(sources.v6, Some("2001:db8::9".parse().unwrap()));
     assert_eq!(
         read(&[("com.docker.network.driver.mtu", "9000")]).unwrap().mtu.map(Mtu::bytes),
         Some(9000)
@@ -163,8 +172,17 @@ fn names_what_is_wrong() {
         (vec![("masquerade", "true"), (&mode, "routed")], vec!["masquerade=true", "=routed"]),
         (vec![("gateway", "none"), (&inhibit, "true")], vec!["gateway=none", "inhibit_ipv4=true"]),
         (vec![("direct", "false"), (&mode, "nat-unprotected")], vec!["direct=false", "=nat-unp"]),
+        (vec![("host_ipv4", "localhost")], vec!["host_ipv4=localhost", "an IPv4 address of this"]),
+        (vec![("host_ipv4", "127.0.0.1")], vec!["host_ipv4=127.0.0.1", "others can answer"]),
+        (vec![("host_ipv4", "2001:db8::9")], vec!["host_ipv4=2001:db8::9"]),
+        (vec![("host_ipv6", "fe80::1")], vec!["host_ipv6=fe80::1", "others can answer"]),
+        (vec![("host_ipv4", "192.0.2.9"), (&masquerade, "0")], vec!["host_ipv4", "masquerade=0"]),
+        (vec![("host_ipv4", "192.0.2.9"), (&mode, "routed")], vec!["host_ipv4", "=routed"]),
+        (vec![("trusted_host_interfaces", "a:b/c")], vec!["=a:b/c", "between colons"]),
+        (vec![("trusted_host_interfaces", "a::b")], vec!["=a::b", "between colons"]),
+        (vec![("trusted_host_interfaces", "a"), ("ports", "docker")], vec!["=a", "ports=docker"]),
         (vec![(&mode, "bridged")], vec!["bridged", "nat, nat-unprotected, routed or isolated"]),
-    ] as [(Vec<(&str, &str)>, Vec<&str>); 22]
+    ] as [(Vec<(&str, &str)>, Vec<&str>); 31]
     {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");

@@ -6,7 +6,7 @@ use model::{Kind, PortMap, Protocol};
 
 use super::space::{Space, alive};
 use crate::filter::{
-    Elements, allow_forwarding, ensure, find_owned, install, list_owners, remove, verify,
+    Elements, Open, allow_forwarding, ensure, find_owned, install, list_owners, remove, verify,
 };
 
 fn container(number: u16) -> Elements {
@@ -36,7 +36,7 @@ fn all_at_once_without_a_table() {
                 let mut socket = space.socket();
                 let bridge = "br0".parse().unwrap();
                 install(&mut socket, &container(number), alive).unwrap();
-                while let Err(error) = allow_forwarding(&mut socket, &bridge, false) {
+                while let Err(error) = allow_forwarding(&mut socket, &bridge, Open::default()) {
                     assert_eq!(error.kind(), Kind::TryAgain, "{error}");
                 }
             });

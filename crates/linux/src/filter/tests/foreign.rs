@@ -1,7 +1,9 @@
 use model::{Family, IfName};
 
 use super::space::Space;
-use crate::filter::{Dropping, Forwarding, allow_forwarding, disallow_forwarding, dropping_chains};
+use crate::filter::{
+    Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
+};
 
 /// What earlier versions had in `CHAIN`.
 const FORMER: &str = "
@@ -39,7 +41,7 @@ fn same_as_by_hand(setup: &str, by_hand: &str) {
     };
     let mut socket = space.socket();
     for _ in 0..2 {
-        let found = allow_forwarding(&mut socket, &bridge(), false).unwrap();
+        let found = allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
         assert_eq!(found.accepted, [Family::V4]);
         assert_eq!(sorted(&space), expected);
     }
@@ -53,11 +55,11 @@ fn same_as_by_hand(setup: &str, by_hand: &str) {
             space.run(&FORMER.replace("CHAIN", chain));
         }
     }
-    allow_forwarding(&mut socket, &bridge(), false).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
     assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, &bridge()).unwrap();
     space.run(by_hand);
-    allow_forwarding(&mut socket, &bridge(), false).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
     assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, &bridge()).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before);
@@ -122,7 +124,9 @@ fn rules_do_not_multiply() {
     );
     let mut socket = space.socket();
     let names: Vec<IfName> = (0..40).map(|n| bridge_named(&format!("br{n}"))).collect();
-    names.iter().for_each(|name| drop(allow_forwarding(&mut socket, name, false).unwrap()));
+    names
+        .iter()
+        .for_each(|name| drop(allow_forwarding(&mut socket, name, Open::default()).unwrap()));
     let rules =
         |chain: &str| space.run(&format!("iptables-nft -S {chain} | grep -w spoke | wc -l"));
     assert_eq!(rules("").trim(), "83");
@@ -138,12 +142,12 @@ fn a_docker_that_comes_later_comes_first() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP");
     let mut socket = space.socket();
-    allow_forwarding(&mut socket, &bridge(), false).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
     space.run(
         "iptables-nft -N DOCKER-ISOLATION-STAGE-2; iptables-nft -N DOCKER-USER
         iptables-nft -A FORWARD -j DOCKER-USER",
     );
-    allow_forwarding(&mut socket, &bridge(), false).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
     let last = space.run("iptables-nft -S FORWARD | tail -n 1");
     assert_eq!(last.trim(), "-A FORWARD -m comment --comment spoke -j SPOKE-FORWARD");
     let sent = space.run("iptables-nft -S SPOKE-SENT");
@@ -154,10 +158,16 @@ fn a_docker_that_comes_later_comes_first() {
 fn an_accepting_host_is_left_alone() {
     let space = Space::new();
     let mut socket = space.socket();
-    assert_eq!(allow_forwarding(&mut socket, &bridge(), false).unwrap(), Forwarding::default());
+    assert_eq!(
+        allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap(),
+        Forwarding::default()
+    );
     space.run("iptables-nft -N DOCKER-USER");
     let before = space.run("nft list ruleset");
-    assert_eq!(allow_forwarding(&mut socket, &bridge(), false).unwrap(), Forwarding::default());
+    assert_eq!(
+        allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap(),
+        Forwarding::default()
+    );
     assert_eq!(space.run("nft list ruleset"), before);
 }
 
@@ -166,7 +176,7 @@ fn both_families_and_strangers_are_seen() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP; ip6tables-nft -P FORWARD DROP");
     space.run("nft 'table inet wall { chain pass { type filter hook forward priority 0; policy drop; }; }'");
-    let found = allow_forwarding(&mut space.socket(), &bridge(), false).unwrap();
+    let found = allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
     assert_eq!(found.accepted, [Family::V4, Family::V6]);
     let dropping = dropping_chains(&mut space.socket()).unwrap();
     let said = |Dropping { chain, passing }: Dropping| {
@@ -181,12 +191,12 @@ fn both_families_and_strangers_are_seen() {
 fn what_does_not_come_to_our_rules_does_not_pass() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP");
-    allow_forwarding(&mut space.socket(), &bridge(), false).unwrap();
+    allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
     let passing = || dropping_chains(&mut space.socket()).unwrap().remove(0).passing;
     assert_eq!(Vec::from_iter(passing()), ["br0"]);
     space.run("iptables-nft -D SPOKE-FORWARD 1");
     assert!(passing().is_empty(), "one way is no way");
-    allow_forwarding(&mut space.socket(), &bridge(), false).unwrap();
+    allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
     assert_eq!(Vec::from_iter(passing()), ["br0"]);
     space.run("iptables-nft -D FORWARD 1");
     assert!(passing().is_empty(), "nothing leads there");
@@ -196,6 +206,7 @@ fn what_does_not_come_to_our_rules_does_not_pass() {
 fn the_old_iptables_is_reported() {
     let space = Space::new();
     space.run("iptables-legacy -P FORWARD DROP");
-    let found = space.netns.enter(|| allow_forwarding(&mut space.socket(), &bridge(), false));
+    let found =
+        space.netns.enter(|| allow_forwarding(&mut space.socket(), &bridge(), Open::default()));
     assert_eq!(found.unwrap().unwrap().legacy, [Family::V4]);
 }

@@ -1,11 +1,11 @@
 //! What a network is made of.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, Publish, Reach};
+use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, Publish, Reach, Sources};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
@@ -59,6 +59,17 @@ pub(in crate::cli) struct CreateArgs {
     /// of Spoke
     #[arg(long)]
     pub(in crate::cli) direct: bool,
+    /// Let others who come by this device reach published ports at the containers' own addresses by
+    /// routes, and nobody reach anything else in that way; several
+    #[arg(long = "trusted-interface", value_name = "DEVICE", conflicts_with = "direct")]
+    pub(in crate::cli) trusted: Vec<IfName>,
+    /// The host's IPv4 address that packets leave with; that of the device that they leave by unless
+    /// given
+    #[arg(long, value_name = "IP", value_parser = source_v4, conflicts_with = "no_masquerade")]
+    pub(in crate::cli) host_ipv4: Option<Ipv4Addr>,
+    /// The same of IPv6
+    #[arg(long, value_name = "IP", value_parser = source_v6, conflicts_with = "no_masquerade")]
+    pub(in crate::cli) host_ipv6: Option<Ipv6Addr>,
     /// Let packets leave with the container's own address
     #[arg(long)]
     pub(in crate::cli) no_masquerade: bool,
@@ -76,6 +87,18 @@ pub(in crate::cli) struct CreateArgs {
 }
 
 impl CreateArgs {
+    /// What is said of how packets leave, and who comes by routes: its options, and whether they are
+    /// there.
+    pub(in crate::cli) fn passages(&self) -> [(&'static str, bool); 5] {
+        [
+            ("--no-masquerade", self.no_masquerade),
+            ("--host-ipv4", self.host_ipv4.is_some()),
+            ("--host-ipv6", self.host_ipv6.is_some()),
+            ("--direct", self.direct),
+            ("--trusted-interface", !self.trusted.is_empty()),
+        ]
+    }
+
     /// How containers of the network publish, before it is said what; nothing where it is the
     /// default.
     pub(in crate::cli) fn reach(&self, backend: Backend) -> Option<Publish> {
@@ -255,6 +278,14 @@ fn auxiliary(text: &str) -> Result<(String, IpAddr), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let parsed = pair.and_then(|(name, ip)| Some((name.to_owned(), ip.parse().ok()?)));
     parsed.ok_or_else(|| "an auxiliary address is NAME=IP".to_owned())
+}
+
+fn source_v4(text: &str) -> Result<Ipv4Addr, String> {
+    Sources::read_v4(text).ok_or_else(|| format!("it is {}", Sources::V4))
+}
+
+fn source_v6(text: &str) -> Result<Ipv6Addr, String> {
+    Sources::read_v6(text).ok_or_else(|| format!("it is {}", Sources::V6))
 }
 
 fn vlan(text: &str) -> Result<model::VlanId, String> {

@@ -31,8 +31,6 @@ pub(super) fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
     let of_pairs = [
         ("--bridge", wanted.bridge.is_some()),
         ("--internal", wanted.internal),
-        ("--no-masquerade", wanted.no_masquerade),
-        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--publish", wanted.publish != PublishTo::Any),
     ];
@@ -44,10 +42,12 @@ pub(super) fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
             given(&of_lan)
                 .map(|option| format!("{option} is an option of drivers macvlan and ipvlan"))
         }
-        Driver::Macvlan | Driver::Ipvlan => given(&of_pairs).map(|option| {
-            let why = "whose containers are reached past this host's packet filter";
-            format!("{option} is no option of drivers macvlan and ipvlan, {why}")
-        }),
+        Driver::Macvlan | Driver::Ipvlan => {
+            given(&of_pairs).or(given(&wanted.passages())).map(|option| {
+                let why = "whose containers are reached past this host's packet filter";
+                format!("{option} is no option of drivers macvlan and ipvlan, {why}")
+            })
+        }
     };
     match refused {
         Some(sentence) => Err(Error::invalid(sentence)),

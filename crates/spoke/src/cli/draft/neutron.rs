@@ -91,11 +91,10 @@ fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
         ("--bridge", wanted.bridge.is_some()),
         ("--mtu", wanted.mtu.is_some()),
         ("--internal", wanted.internal),
-        ("--no-masquerade", wanted.no_masquerade),
-        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--sticky", wanted.sticky),
         ("--conflist", wanted.conflist.is_some()),
     ];
-    given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    let mut given = given.into_iter().chain(wanted.passages());
+    given.find(|(_, given)| *given).map(|(option, _)| option)
 }

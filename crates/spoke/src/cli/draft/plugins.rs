@@ -53,9 +53,8 @@ fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
         ("--bridge", wanted.bridge.is_some()),
         ("--mtu", wanted.mtu.is_some()),
         ("--internal", wanted.internal),
-        ("--no-masquerade", wanted.no_masquerade),
-        ("--direct", wanted.direct),
         ("--sticky", wanted.sticky),
     ];
-    given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    let mut given = given.into_iter().chain(wanted.passages());
+    given.find(|(_, given)| *given).map(|(option, _)| option)
 }

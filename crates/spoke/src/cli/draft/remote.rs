@@ -279,6 +279,7 @@ fn internal(backend: Backend) -> Firewall {
         bridge: None,
         admin_chain: None,
         zone: None,
+        passage: model::Passage::default(),
     }
 }
 
@@ -315,13 +316,11 @@ fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
     let given = [
         ("--bridge", wanted.bridge.is_some()),
         ("--mtu", wanted.mtu.is_some()),
-        ("--no-masquerade", wanted.no_masquerade),
-        ("--direct", wanted.direct),
         ("--ingress", wanted.ingress != Ingress::Open),
         ("--publish", wanted.publish != PublishTo::Any),
         ("--conflist", wanted.conflist.is_some()),
     ];
-    match given.into_iter().find(|(_, given)| *given) {
+    match given.into_iter().chain(wanted.passages()).find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Error::invalid(format!(
             "{option} is no option of a Docker plugin, which decides that by itself; --opt KEY=VALUE \
