@@ -28,7 +28,13 @@ fn bridges() {
         (b, "", json!({"mtu": "1500"}), 7, "\"mtu\" is \"1500\", which is not a whole number"),
         (b, "", json!({"mtu": 10}), 7, "\"mtu\" is 10"),
         (b, "", json!({"bridge": ""}), 7, "\"bridge\" is \"\", which is wrong"),
-        (b, "", json!({"bridge": "sixteen-bytes-xx"}), 7, "\"bridge\" is \"sixteen-bytes-xx\""),
+        (
+            b,
+            "",
+            json!({"bridge": "sixteen-bytes-xx"}),
+            7,
+            "failed to create bridge \"sixteen-bytes-xx\": could not add",
+        ),
         (
             b,
             "",
@@ -116,14 +122,8 @@ fn one_range() {
             "invalid range set 0: Network has host bits set. For a subnet mask of length 24 the \
              network address is 10.9.0.0",
         ),
-        (
-            h,
-            "",
-            one(json!({"subnet": "10.9.0/24"})),
-            7,
-            "invalid range set 0: invalid CIDR address: 10.9.0/24: \"ipam.subnet\" is",
-        ),
-        (h, "", one(json!({"gateway": "foo"})), 7, "invalid range set 0: invalid IP address: foo"),
+        (h, "", one(json!({"subnet": "10.9.0/24"})), 7, "invalid CIDR address: 10.9.0/24"),
+        (h, "", one(json!({"gateway": "foo"})), 7, "invalid IP address: foo"),
         (
             h,
             "",

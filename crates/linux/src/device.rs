@@ -4,7 +4,9 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use model::{Attachment, Device, DeviceAddress, DeviceChoice, Error, IfName, LinkKind, Result};
+use model::{
+    Attachment, Device, DeviceAddress, DeviceChoice, Error, Fact, IfName, LinkKind, Result,
+};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Links, Netns, Socket};
 
@@ -38,7 +40,8 @@ pub(crate) fn find(
     };
     match (in_host(&device.choice, socket)?, inside) {
         (Some(_), Some(inside)) => {
-            Err(Error::conflict(format!("the container has an interface {} already", inside.name)))
+            let what = format!("the container has an interface {} already", inside.name);
+            Err(Error::conflict(what).about(Fact::NameTaken(None)))
         }
         (Some(link), None) => {
             refuse_loopback(&link)?;
@@ -65,7 +68,8 @@ pub(crate) fn is_there(device: &Device, socket: &mut Socket) -> Result<()> {
 
 fn refuse_loopback(link: &Link) -> Result<()> {
     match link.flags.is_loopback() {
-        true => Err(Error::invalid("a loopback device stays in its namespace".to_owned())),
+        true => Err(Error::invalid("a loopback device stays in its namespace")
+            .about(Fact::StaysHere(link.name.clone()))),
         false => Ok(()),
     }
 }

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use engine::Members;
 use engine::port::Granted;
-use model::{Attachment, AttachmentId, Error, Kind, Lease, Pool, Result};
+use model::{Attachment, AttachmentId, Error, Fact, Kind, Lease, Pool, Result};
 
+use super::vouched;
 use crate::reference::{Boot, content, lock, modified};
 
 /// A directory, and the file that says when this boot began.
@@ -40,6 +41,38 @@ impl Directory<'_> {
         let _lock = self.lock().map_err(|cause| {
             Error::os(format!("locking the directory {}", self.path.display()), cause)
         })?;
+        let is_known = vouched::is_vouched(self.path) || self.look_for_others(attachment)?;
+        let claimed = self.claim_all(attachment);
+        if is_known {
+            vouched::vouch(self.path);
+        }
+        claimed
+    }
+
+    /// Refuses an owner that has an address already, as the reference does. `true` where nobody else
+    /// has one.
+    fn look_for_others(&self, attachment: &Attachment) -> Result<bool> {
+        let (owner, id) = (owner(&attachment.id), attachment.id.container.as_str());
+        let (mut is_alone, boot) = (true, self.booted());
+        for (address, file) in self.files()? {
+            if !vouched::is_foreign(&file) || is_stale(&file, boot) {
+                continue;
+            }
+            is_alone = false;
+            let is_own = content(&file).is_some_and(|by| by == owner || by == id);
+            let leased = attachment.leases.iter().any(|lease| lease.address.addr() == address);
+            let pool = attachment.ipam.pools().iter().find(|it| it.range_of(address).is_some());
+            if let Some(pool) = pool.filter(|_| is_own && !leased) {
+                let what =
+                    format!("{} has {address} already, as {} says", attachment.id, file.display());
+                let fact = Fact::Allocated { index: pool.id.index, address };
+                return Err(Error::conflict(format!("{what}; delete it first")).about(fact));
+            }
+        }
+        Ok(is_alone)
+    }
+
+    fn claim_all(&self, attachment: &Attachment) -> Result<Granted> {
         let owner = owner(&attachment.id);
         let mut made = Vec::new();
         for lease in attachment.leases.iter().filter(|lease| lease.pool.is_some()) {
@@ -69,6 +102,7 @@ impl Directory<'_> {
         }
         // Without the lock the worst is that the reference plugin sees the file a moment longer.
         let lock = self.lock().ok();
+        let is_known = lock.is_some() && vouched::is_vouched(self.path);
         let files = match attachment.leases.is_empty() {
             true => self.owned(&attachment.id)?,
             false => {
@@ -81,7 +115,11 @@ impl Directory<'_> {
                 files.filter(|file| content(file).is_some_and(is_ours)).collect()
             }
         };
-        self.remove_all(files)
+        let removed = self.remove_all(files);
+        if is_known {
+            vouched::vouch(self.path);
+        }
+        removed
     }
 
     /// Whether the owner has each of its addresses, or at least one where they are not known.
@@ -103,7 +141,11 @@ impl Directory<'_> {
                     attachment.id.container,
                     self.path.display()
                 ),
-            )),
+            )
+            .about(Fact::Words(format!(
+                "host-local: Failed to find address added by container {}",
+                attachment.id.container
+            )))),
         }
     }
 
@@ -291,7 +333,9 @@ fn create(file: &Path, owner: &str) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     opened.write_all(owner.as_bytes()).inspect_err(|_| {
         let _ = fs::remove_file(file);
-    })
+    })?;
+    vouched::mark(&opened);
+    Ok(())
 }
 
 /// Whether the file dates from before this boot.
