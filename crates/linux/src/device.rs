@@ -168,6 +168,8 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
         let there = socket.link(At::Name(plan::device(attachment)))?;
         let known = there.and_then(|link| Some((link.index, former(&link, attachment)?)));
         if let Some((index, former)) = &known {
+            // The kernel moves first and names then: it would be left in the host under another name.
+            refuse_taken(former, &home)?;
             let mut batch = Batch::new();
             batch.move_link(*index, home.as_fd(), former);
             socket.send(&mut batch)?.into_result()?;
@@ -177,6 +179,17 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
     match left {
         Some(former) => forget_alias(&former),
         None => rename_returned(attachment),
+    }
+}
+
+/// A device whose name somebody else has in the host stays where it is.
+fn refuse_taken(former: &IfName, home: &Netns) -> Result<()> {
+    match home.enter(|| Socket::route()?.link(At::Name(former)))?? {
+        None => Ok(()),
+        Some(_) => Err(Error::conflict(format!(
+            "the host has another interface {former}: rename it, then the device can be taken back"
+        ))
+        .about(Fact::Whole(format!("failed to move \"{former}\" to hostNS: file exists")))),
     }
 }
 

@@ -225,7 +225,7 @@ fn life() -> Vec<Row> {
             &[Step::Add, Step::Sh("ip -n c1 link del eth0"), Step::Check],
         )
         .code(104),
-        steps("bridge: CHECK without result", &[Step::Check]).code(7).differs(MADE_NOTHING, LOCK),
+        steps("bridge: CHECK without result", &[Step::Check]).code(104).differs(MADE_NOTHING, LOCK),
     ]
 }
 

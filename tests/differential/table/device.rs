@@ -62,7 +62,8 @@ pub(crate) fn rows() -> Vec<Row> {
             Step::Del,
             Step::Sh("ip link del uplink"),
             Step::Del,
-        ]),
+        ])
+        .code(101),
         row("host-device: the name is taken", &json!({}))
             .steps(&[Step::Sh("ip -n c1 link add eth0 type veth peer name other0"), Step::Add])
             .code(101),
