@@ -32,6 +32,16 @@ enum Claim {
     Held(String),
 }
 
+/// What others have in the directory.
+enum Others {
+    /// Nothing of this boot.
+    None,
+    /// Addresses of other owners.
+    Some,
+    /// The address that was chosen for this owner, with who has it: the owner itself.
+    Chosen(IpAddr, String),
+}
+
 impl Directory<'_> {
     /// Claims the file of each lease that came from a pool, all or none.
     pub(super) fn claim(&self, attachment: &Attachment) -> Result<Granted> {
@@ -41,7 +51,17 @@ impl Directory<'_> {
         let _lock = self.lock().map_err(|cause| {
             Error::os(format!("locking the directory {}", self.path.display()), cause)
         })?;
-        let is_known = vouched::is_vouched(self.path) || self.look_for_others(attachment)?;
+        let is_known = match vouched::is_vouched(self.path) {
+            true => true,
+            false => match self.look_for_others(attachment)? {
+                Others::None => true,
+                Others::Some => false,
+                // Another address is tried, and refused then: giving this one back would remove the file.
+                Others::Chosen(address, by) => {
+                    return Ok(Granted::Held { address, by, all: self.held()? });
+                }
+            },
+        };
         let claimed = self.claim_all(attachment);
         if is_known {
             vouched::vouch(self.path);
@@ -49,27 +69,28 @@ impl Directory<'_> {
         claimed
     }
 
-    /// Refuses an owner that has an address already, as the reference does. `true` where nobody else
-    /// has one.
-    fn look_for_others(&self, attachment: &Attachment) -> Result<bool> {
+    /// Refuses an owner that has an address already, as the reference does.
+    fn look_for_others(&self, attachment: &Attachment) -> Result<Others> {
         let (owner, id) = (owner(&attachment.id), attachment.id.container.as_str());
-        let (mut is_alone, boot) = (true, self.booted());
+        let (mut others, boot) = (Others::None, self.booted());
         for (address, file) in self.files()? {
             if !vouched::is_foreign(&file) || is_stale(&file, boot) {
                 continue;
             }
-            is_alone = false;
+            others = Others::Some;
             let is_own = content(&file).is_some_and(|by| by == owner || by == id);
-            let leased = attachment.leases.iter().any(|lease| lease.address.addr() == address);
             let pool = attachment.ipam.pools().iter().find(|it| it.range_of(address).is_some());
-            if let Some(pool) = pool.filter(|_| is_own && !leased) {
+            if is_own && attachment.leases.iter().any(|lease| lease.address.addr() == address) {
+                return Ok(Others::Chosen(address, owner.replace("\r\n", " ")));
+            }
+            if let Some(pool) = pool.filter(|_| is_own) {
                 let what =
                     format!("{} has {address} already, as {} says", attachment.id, file.display());
                 let fact = Fact::Allocated { index: pool.id.index, address };
                 return Err(Error::conflict(format!("{what}; delete it first")).about(fact));
             }
         }
-        Ok(is_alone)
+        Ok(others)
     }
 
     fn claim_all(&self, attachment: &Attachment) -> Result<Granted> {
@@ -112,6 +133,12 @@ impl Directory<'_> {
                     |content: String| content == owner || (content.is_empty() && lock.is_some());
                 let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
                 let files = pooled.map(|lease| self.file(lease.address.addr()));
+                // What somebody else wrote before this attachment was begun is not of it.
+                let began = attachment.since;
+                let is_earlier = |file: &PathBuf| {
+                    vouched::is_foreign(file) && modified(file).is_some_and(|at| at < began)
+                };
+                let files = files.filter(|file| !is_earlier(file));
                 files.filter(|file| content(file).is_some_and(is_ours)).collect()
             }
         };
