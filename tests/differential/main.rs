@@ -9,6 +9,7 @@
 mod row;
 mod run;
 mod table;
+mod taken;
 
 use row::Row;
 use tests::{Feature, Plugins};
@@ -194,6 +195,41 @@ fn failing_checks() {
 #[test]
 fn gc_and_status() {
     compare(&table::each::gc_and_status());
+}
+
+#[test]
+fn says_host_local() {
+    compare(&table::texts::host_local());
+}
+
+#[test]
+fn says_fixed_addresses() {
+    compare(&table::texts::fixed_addresses());
+}
+
+#[test]
+fn says_pairs() {
+    compare(&table::texts::pairs());
+}
+
+#[test]
+fn says_parents() {
+    compare(&table::texts::parents());
+}
+
+#[test]
+fn says_chained() {
+    compare(&table::texts::chained());
+}
+
+#[test]
+fn says_envelope() {
+    compare(&table::texts::envelope());
+}
+
+#[test]
+fn says_lacking() {
+    compare(&table::texts::lacking());
 }
 
 #[test]

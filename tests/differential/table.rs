@@ -16,6 +16,7 @@ pub(crate) mod protocol;
 pub(crate) mod ptp;
 pub(crate) mod routing;
 pub(crate) mod tap;
+pub(crate) mod texts;
 pub(crate) mod vlan;
 
 use tests::Feature;
@@ -55,6 +56,13 @@ pub(crate) fn all() -> Vec<Row> {
         each::deletions,
         each::checks,
         each::gc_and_status,
+        texts::host_local,
+        texts::fixed_addresses,
+        texts::pairs,
+        texts::parents,
+        texts::chained,
+        texts::envelope,
+        texts::lacking,
     ];
     let lacking = Feature::ALL.into_iter().flat_map(each::lacking);
     tables.iter().flat_map(|rows| rows()).chain(lacking).collect()

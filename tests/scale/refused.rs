@@ -8,7 +8,7 @@ use tests::{Answer, Cni, Plugins, Remains, World};
 struct Row {
     name: &'static str,
     code: u32,
-    /// What the sentence must name: the field and the value, or the thing and its holder.
+    /// What the sentences must name: the field and the value, or the thing and its holder.
     says: &'static [&'static str],
     plugin: &'static str,
     /// Environment that is different.
@@ -221,7 +221,8 @@ fn judge(row: &Row, answer: &Answer) -> Option<String> {
     if error["cniVersion"].as_str().is_none_or(str::is_empty) {
         return Some("no cniVersion".into());
     }
-    let said = format!("{} {}", error["msg"], error["details"]);
+    // What the reference's sentence does not name, ours on standard error does.
+    let said = format!("{} {} {}", error["msg"], error["details"], answer.output.stderr);
     let missing = row.says.iter().find(|part| !said.contains(**part))?;
     Some(format!("does not name {missing:?}"))
 }

@@ -7,6 +7,7 @@ pub(crate) mod execute;
 mod foreign;
 #[cfg(test)]
 mod tests;
+mod vouched;
 
 use std::path::PathBuf;
 

@@ -17,6 +17,7 @@ pub mod runtime;
 mod skel;
 mod source;
 pub mod wire;
+mod words;
 
 pub use chain::Chain;
 pub use delegate::Delegates;

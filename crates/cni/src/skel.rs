@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
 use model::{
-    Attached, Attachment, Backend, ContainerId, Error, IfName, Layer, Network, Phase, Result,
-    Sandbox, Timestamp,
+    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, IfName, Layer, Network, Phase,
+    Result, Sandbox, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ use crate::plugin::{Call, Plan, Plugin};
 use crate::wire::{
     Args, Command, Configuration, Document, Environment, Failure, Interface, Success, Version,
 };
+use crate::words;
 
 /// What a plugin works with.
 pub struct Context<'a> {
@@ -46,6 +47,8 @@ pub struct Output {
     pub stderr: String,
     /// The exit code.
     pub code: i32,
+    /// What the process that prints this has to say to [`Engine::told`] then.
+    pub untold: Option<(AttachmentId, Layer)>,
 }
 
 /// Runs `plugin` as `environment` and `input` ask. Without a command it tells about itself.
@@ -60,18 +63,26 @@ pub fn run(
     if let Some(output) = introduce(plugin, environment, input) {
         return output;
     }
-    let mut run =
-        Run { plugin, environment, context, version: Version::LATEST, notes: String::new() };
+    let mut run = Run {
+        plugin,
+        environment,
+        context,
+        version: Version::LATEST,
+        notes: String::new(),
+        untold: None,
+    };
     match run.answer(input) {
         Ok(answer) => Output {
             stdout: answer.map(|value| format!("{value}\n")).unwrap_or_default(),
             stderr: run.notes,
             code: 0,
+            untold: run.untold,
         },
         Err(failure) => Output {
             stdout: format!("{}\n", failure.render(run.version)),
             stderr: run.notes,
             code: 1,
+            untold: None,
         },
     }
 }
@@ -119,13 +130,17 @@ struct Run<'a> {
     /// In which errors are told.
     version: Version,
     notes: String,
+    untold: Option<(AttachmentId, Layer)>,
 }
 
 impl Run<'_> {
     fn answer(&mut self, input: &mut dyn Read) -> Result<Option<Value>, Failure> {
         let environment = self.environment;
         environment.require()?;
-        let subject = environment.subject()?;
+        let subject = environment.subject().inspect_err(|_| {
+            let (container, ifname) = (&environment.container, &environment.ifname);
+            let _ = writeln!(self.notes, "CNI_CONTAINERID={container}, CNI_IFNAME={ifname}");
+        })?;
         let document = Document::read(input)?;
         self.version = document.version().unwrap_or(Version::LATEST);
         document.name()?;
@@ -153,7 +168,13 @@ impl Run<'_> {
             previous,
             context: self.context,
         };
-        let done = self.perform(&call).map_err(|error| Failure::of(&error, command))?;
+        let done = self.perform(&call).map_err(|error| {
+            let (failure, ours) = words::failure(&call, &error);
+            if let Some(ours) = ours {
+                let _ = writeln!(self.notes, "{ours}");
+            }
+            failure
+        })?;
         strange.map_or(Ok(done), Err)
     }
 
@@ -189,7 +210,7 @@ impl Run<'_> {
         };
         let own = || {
             let msg = "plugin's netns and netns from CNI_NETNS should not be the same";
-            Failure::new(Failure::NAMESPACE, msg).details(format!("CNI_NETNS={}", path.display()))
+            Failure::new(Failure::NAMESPACE, msg)
         };
         let is_optional = command == Command::Del || self.plugin.layer() == Layer::Address;
         match found {
@@ -201,9 +222,11 @@ impl Run<'_> {
             Found::Own(_) => Err(own()),
             Found::Nothing(_) if is_optional => Ok((None, None)),
             Found::Nothing(what) => {
-                let msg = format!("failed to open netns {path:?}: {what}");
-                let details = format!("CNI_NETNS={}", path.display());
-                Err(Failure::new(Failure::NAMESPACE, msg).details(details))
+                let msg = match self.plugin {
+                    Plugin::Loopback => what,
+                    _ => format!("failed to open netns {path:?}: {what}"),
+                };
+                Err(Failure::new(Failure::NAMESPACE, msg))
             }
         }
     }
@@ -213,7 +236,9 @@ impl Run<'_> {
         if let Some(note) = &plan.note {
             let _ = writeln!(self.notes, "{note}");
         }
-        add(call, plan)
+        let (result, untold) = add(call, plan)?;
+        self.untold = untold;
+        Ok(result)
     }
 
     /// A configuration that is not understood is no reason to keep anything.
@@ -253,8 +278,7 @@ fn allows(version: Version, command: Command) -> Result<(), Failure> {
         false => Err(Failure::new(
             Failure::VERSION,
             format!("config version does not allow {}", command.as_str()),
-        )
-        .details(format!("config is {version}, {} is since {since}", command.as_str()))),
+        )),
     }
 }
 
@@ -265,14 +289,17 @@ fn versions(plugin: Plugin, input: &mut dyn Read) -> Value {
     json!({"cniVersion": version.as_str(), "supportedVersions": spoken(plugin)})
 }
 
-fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
+/// A result, and what has to be said to be told.
+type Added = (Value, Option<(AttachmentId, Layer)>);
+
+fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     require_previous(call)?;
     let version = call.config.version();
     if plan.idle {
-        return call.previous.clone().unwrap_or_default().render(version);
+        return Ok((call.previous.clone().unwrap_or_default().render(version)?, None));
     }
     if several::is_joining(&plan) {
-        return several::add(call, plan);
+        return several::add(call, plan).map(|result| (result, None));
     }
     let request = request(call, plan)?;
     // A result that this version cannot say must not be found out when all is made.
@@ -284,7 +311,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
              and \"ipam\" gives none"
         )));
     }
-    let attachment = call.context.engine.attach(&request)?;
+    let attachment = call.context.engine.attach_untold(&request)?;
     let success = match (call.previous.clone(), request.layer) {
         (_, Layer::Address) => Success::of_leases(&attachment),
         (Some(previous), Layer::Publish | Layer::Firewall | Layer::Vrf | Layer::SourceRouting) => {
@@ -300,10 +327,11 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
             }
         },
     };
-    success.render(version).inspect_err(|_| {
+    let rendered = success.render(version).inspect_err(|_| {
         // What cannot be told must not stay.
         let _ = call.context.engine.detach(&request);
-    })
+    })?;
+    Ok((rendered, Some((attachment.id, attachment.layer))))
 }
 
 /// The result of the earlier plugin with the hardware address that its interface now has.
@@ -329,8 +357,19 @@ fn with_interfaces(mut previous: Success, attachment: &Attachment) -> Success {
     previous
 }
 
+/// As the reference: what the address source misses goes before what the plugin itself does.
 fn check(call: &Call<'_>) -> Result<()> {
     let plan = call.plugin.plan(call)?;
+    let asks = matches!(plan.source.ipam, model::Ipam::HostLocal { .. });
+    let source = (asks && !several::is_joining(&plan)).then(|| request(call, plan.clone()));
+    check_as(call, plan).map_err(|error| {
+        let source = source.and_then(Result::ok);
+        let missed = source.and_then(|request| call.context.engine.check_source(&request).err());
+        missed.unwrap_or(error)
+    })
+}
+
+fn check_as(call: &Call<'_>, plan: Plan) -> Result<()> {
     require_previous(call)?;
     if plan.idle {
         return Ok(());

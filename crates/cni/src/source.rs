@@ -15,6 +15,7 @@ use model::{Dns, Error, ForeignIpam, Ipam, Lease, Pool, Result, Route, Space};
 use crate::plugin::{Call, Plugin};
 use crate::reference::NETWORKS;
 use crate::wire::{Command, Object, parse_dns};
+use crate::words::told;
 
 /// An address source with what this container asks of it.
 #[derive(Clone, Debug)]
@@ -81,9 +82,10 @@ fn of_type(call: &Call<'_>, name: &str, ipam: &Object<'_>, space: Space) -> Resu
             let source = of_plugin(call, plugin, ipam, space)?;
             let is_now = matches!(call.command, Command::Add | Command::Check);
             match &source.ipam {
-                Ipam::Fixed { leases } if leases.is_empty() && is_now => Err(Error::invalid(
-                    "IPAM plugin returned missing IP config: \"ipam.addresses\" is empty",
-                )),
+                Ipam::Fixed { leases } if leases.is_empty() && is_now => {
+                    let words = "IPAM plugin returned missing IP config";
+                    Err(told(words, ": \"ipam.addresses\" is empty"))
+                }
                 _ => Ok(source),
             }
         }

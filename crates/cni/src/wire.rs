@@ -9,6 +9,7 @@ mod environment;
 mod failure;
 mod node;
 mod success;
+mod syntax;
 mod version;
 
 pub use args::Args;

@@ -63,7 +63,7 @@ fn an_address_that_a_reference_directory_holds_is_not_given_out() {
     assert_eq!(rig.add(Plugin::Bridge, "c1", &config)["ips"][0]["address"], "10.9.0.3/24");
     let exactly = rig.with("ADD", Plugin::Bridge, ("c2", "IP=10.9.0.2"), &config);
     assert!(
-        exactly.stdout.contains("\"code\":101") && exactly.stdout.contains("other"),
+        exactly.stdout.contains("\"code\":101") && exactly.stderr.contains("other"),
         "{exactly:?}"
     );
 }

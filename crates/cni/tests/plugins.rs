@@ -67,7 +67,7 @@ fn what_one_container_asks_for() {
         (model::Runtime::Podman, "podman/web")
     );
     let (code, msg) = rig.refused(Plugin::Bridge, "IP=10.9.0.7", &bridge(&rig));
-    assert!(code == 101 && msg.contains("c2"), "{code} {msg}");
+    assert!(code == 101 && msg.contains("requested IP address 10.9.0.7"), "{code} {msg}");
     let (code, _) = rig.refused(Plugin::Bridge, "IP=10.9.0.1", &bridge(&rig));
     assert_eq!(code, 7, "the gateway");
 }

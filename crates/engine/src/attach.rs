@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use model::{
-    Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Lease, Phase, Result, Route,
-    Space,
+    Attachment, AttachmentId, Error, Holder, InterfaceAddress, Ipam, Layer, Lease, Phase, Result,
+    Route, Space,
 };
 
-use crate::begin::{Begun, Role, address_of};
+use crate::begin::{Begun, Role, address_of, wanted_of};
 use crate::book::Read;
 use crate::choose::Avoid;
 use crate::detach::Meaning;
@@ -26,6 +26,17 @@ impl Engine<'_> {
     /// port is held; after any failure nothing is left.
     pub fn attach(&self, request: &Request) -> Result<Attachment> {
         self.attach_as(request, Role::Alone)
+    }
+
+    /// The same for a caller that tells the result by itself, and [`Engine::told`] after that. Where
+    /// its process dies before, the same call has the same result again.
+    pub fn attach_untold(&self, request: &Request) -> Result<Attachment> {
+        self.attach_as(request, Role::Untold)
+    }
+
+    /// Whoever asked for the layer was told of it: from now on it stands in the way of another call.
+    pub fn told(&self, id: &AttachmentId, layer: Layer) -> Result<()> {
+        self.store.told(&Key::Attachment(id.clone(), layer))
     }
 
     /// The same for one that has a part in something larger.
@@ -68,7 +79,11 @@ impl Engine<'_> {
         let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached);
         sandbox::lead_where_it_can(&mut complete);
-        self.replace(read, complete, Txn::new())?;
+        let txn = match complete.teller {
+            Some(_) => Txn::new().untold(),
+            None => Txn::new(),
+        };
+        self.replace(read, complete, txn)?;
         match served {
             Some(served) => self.serve_the_rest(&read.value, &served),
             None => Ok(()),
@@ -106,7 +121,7 @@ impl Engine<'_> {
                 Granted::Held { address, by, all } => {
                     if request.wanted.contains(&address) || !avoid.insert(address) {
                         let what = format!("address {address} is held by {by}");
-                        return Err(Error::conflict(what));
+                        return Err(Error::conflict(what).about(wanted_of(request, address)));
                     }
                     avoid.extend(all);
                     self.choose_again(request, begun, &mut avoid)?;

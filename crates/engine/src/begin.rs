@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, Attachment, AttachmentId, Error, InterfaceAddress, Ipam, Kind, Layer, Lead, Lease,
-    LinkKind, Origin, Phase, Result, Runtime,
+    Alias, Attachment, AttachmentId, Error, Fact, InterfaceAddress, Ipam, Kind, Layer, Lead, Lease,
+    LinkKind, Origin, Phase, Result, Runtime, Wanted,
 };
 
 use crate::attach::{RACES, held, lost};
@@ -20,6 +20,7 @@ impl Engine<'_> {
         let mut draft = Draft { request, blank: self.blank(request), under: None };
         match role {
             Role::Alone => {}
+            Role::Untold => draft.blank.teller = Some(self.host.me()),
             Role::Of(origin) => draft.blank.be_of(origin),
             Role::Leading(how) => {
                 draft.blank.runtime = Runtime::Spoke;
@@ -152,19 +153,24 @@ impl Engine<'_> {
             }
             // What was chosen for a dead process will not be chosen again. Who chooses beside the
             // book may give something else the next time.
-            Phase::Attaching { .. }
-                if read.value.ipam == request.ipam
+            Phase::Attaching { .. } | Phase::Attached(_)
+                if self.is_unfinished(request, &read.value)?
+                    && read.value.ipam == request.ipam
                     && wants(request, &read)
                     && !matches!(read.value.ipam, Ipam::Dhcp(_) | Ipam::Remote(_))
                     && !read.value.wiring.chooses_addresses() =>
             {
                 Ok(Inherited { expect: unchanged(Some(&read)), record: Some(read.value) })
             }
-            Phase::Attached(_) if self.is_complete(request, &read.value) => {
+            Phase::Attached(_)
+                if !self.is_unfinished(request, &read.value)?
+                    && self.is_complete(request, &read.value) =>
+            {
                 Err(Error::conflict(format!(
                     "interface {} of container {} already exists on network {}; delete it first",
                     request.ifname, request.container, request.network.name
-                )))
+                ))
+                .about(attached(request, &read.value)))
             }
             // What works is not undone for what will be refused.
             Phase::Attached(_) => {
@@ -174,6 +180,20 @@ impl Engine<'_> {
             Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
                 self.undo_earlier(read)
             }
+        }
+    }
+
+    /// Whether whoever asked for it never heard of it: its process died on the way, or before it could
+    /// tell.
+    fn is_unfinished(&self, request: &Request, record: &Attachment) -> Result<bool> {
+        match (&record.phase, &record.teller) {
+            (Phase::Attached(_), Some(teller)) => {
+                let is_dead = *teller != self.host.me() && !self.host.is_running(teller);
+                let key = Key::Attachment(request.id(), request.layer);
+                Ok(is_dead && !self.store.is_told(&key)?)
+            }
+            (Phase::Attached(_), None) => Ok(false),
+            (Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. }, _) => Ok(true),
         }
     }
 
@@ -214,7 +234,15 @@ impl Engine<'_> {
                     Some(id) => self.free_if_gone(id)? || self.free_forgotten(id, draft)?,
                     None => false,
                 };
-                return if freed { Ok(()) } else { Err(held(&read.value)) };
+                let is_neighbour = |id: &AttachmentId| id.network == request.network.name;
+                return match freed {
+                    true => Ok(()),
+                    // Of other networks others do not know.
+                    false if read.value.attachment().is_some_and(is_neighbour) => {
+                        Err(held(&read.value).about(wanted_of(request, *address)))
+                    }
+                    false => Err(held(&read.value)),
+                };
             }
             avoid.insert(*address);
         }
@@ -264,11 +292,41 @@ impl Engine<'_> {
     }
 }
 
+/// That it is there already.
+fn attached(request: &Request, record: &Attachment) -> Fact {
+    let first = record.leases.first().map(|lease| lease.address.addr());
+    let wanted = request.wanted.first().and_then(|address| wanted(request, *address));
+    let made = match &record.phase {
+        Phase::Attached(attached) => attached.interfaces.as_slice(),
+        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => &[],
+    };
+    let is_end = |it: &&model::Interface| {
+        it.place == model::Place::Host && it.name.as_str().starts_with("veth")
+    };
+    let peer = made.iter().find(is_end).map(|it| it.name.clone());
+    Fact::Attached { first, wanted, peer }
+}
+
+/// That somebody else has an address which was asked for.
+pub(crate) fn wanted_of(request: &Request, address: IpAddr) -> Fact {
+    match wanted(request, address) {
+        Some(wanted) => Fact::Held(wanted),
+        None => Fact::Held(Wanted { address, index: 0, ranges: String::new() }),
+    }
+}
+
+fn wanted(request: &Request, address: IpAddr) -> Option<Wanted> {
+    let pool = request.ipam.pools().iter().find(|pool| pool.range_of(address).is_some())?;
+    Some(Wanted { address, index: pool.id.index, ranges: pool.shown() })
+}
+
 /// Of what an attachment is a part.
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'o> {
     /// Of nothing.
     Alone,
+    /// Of nothing; its caller tells the result by itself.
+    Untold,
     /// Of a call that makes several.
     Of(&'o Origin),
     /// Of a sandbox that Spoke itself connects, in this way.

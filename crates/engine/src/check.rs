@@ -34,6 +34,14 @@ impl Engine<'_> {
         Ok(attachment)
     }
 
+    /// Whether the address source beside the book still has what it gave.
+    pub fn check_source(&self, request: &Request) -> Result<()> {
+        match self.record_of(&request.id(), request.layer)? {
+            Some(read) => self.ipam.check(&read.value),
+            None => self.ipam.check(&self.assumed(request, &Attached::default())),
+        }
+    }
+
     /// What the reference plugins attached has no record of ours.
     fn assumed(&self, request: &Request, attached: &Attached) -> Attachment {
         let phase = Phase::Attached(attached.clone());

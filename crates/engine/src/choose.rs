@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Cursor, Error, Holder, Kind, Lease, LinkKind, NetworkName, Order, OwnerName, Pool,
-    Reservation, Result, Space, Tenant, host_net,
+    Attachment, Cursor, Error, Fact, Holder, Kind, Lease, LinkKind, NetworkName, Order, OwnerName,
+    Pool, Reservation, Result, Space, Tenant, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -257,16 +257,15 @@ pub(crate) fn advance(
 }
 
 fn full(pool: &Pool) -> Error {
-    let ranges: Vec<String> =
-        pool.ranges.iter().map(|range| format!("{}-{}", range.first, range.last)).collect();
     Error::new(
         Kind::Exhausted,
         format!(
             "failed to allocate for range {}: no IP addresses available in range set: {} of network {}; `spoke ipam show {}` says who holds them",
             pool.id.index,
-            ranges.join(","),
+            pool.shown(),
             pool.id.network,
             pool.id.network
         ),
     )
+    .about(Fact::Full { index: pool.id.index, ranges: pool.shown() })
 }

@@ -5,7 +5,7 @@ mod port;
 
 use std::collections::BTreeMap;
 
-use model::{Error, IfName, IpNet, Result};
+use model::{Error, Fact, IfName, IpNet, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, NewDevice, Peer, Socket};
 
@@ -21,11 +21,20 @@ pub(crate) struct Hands<'a> {
     /// What counts as done, by message.
     done: Vec<(usize, Errno)>,
     indices: BTreeMap<IfName, u32>,
+    /// The host's end of the pair that is made last.
+    end: Option<IfName>,
 }
 
 impl<'a> Hands<'a> {
     pub(crate) fn new(socket: &'a mut Socket, peers: Option<&'a Netns>) -> Self {
-        Self { socket, peers, batch: Batch::new(), done: Vec::new(), indices: BTreeMap::new() }
+        Self {
+            socket,
+            peers,
+            batch: Batch::new(),
+            done: Vec::new(),
+            indices: BTreeMap::new(),
+            end: None,
+        }
     }
 
     /// What is known already about a link need not be asked.
@@ -146,6 +155,7 @@ impl<'a> Hands<'a> {
     fn veth(&mut self, veth: &Veth) -> Result<()> {
         let master = veth.master.as_ref().map(|master| self.index(master)).transpose()?;
         let peers = self.peers.map(std::os::fd::AsFd::as_fd);
+        self.end = Some(veth.host.clone());
         self.batch.new_veth(&netlink::Veth {
             name: &veth.host,
             index: None,
@@ -250,6 +260,10 @@ impl<'a> Hands<'a> {
         }
         match outcome.failures().first() {
             Some(failure) if failure.errno == Errno::BUSY => Err(busy(failure)),
+            Some(failure) if failure.errno == Errno::EXIST => {
+                let end = self.end.clone();
+                outcome.into_result().map_err(|error| error.about(Fact::NameTaken(end)))
+            }
             Some(_) | None => outcome.into_result(),
         }
     }

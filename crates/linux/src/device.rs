@@ -4,7 +4,9 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use model::{Attachment, Device, DeviceAddress, DeviceChoice, Error, IfName, LinkKind, Result};
+use model::{
+    Attachment, Device, DeviceAddress, DeviceChoice, Error, Fact, IfName, LinkKind, Result,
+};
 use netlink::wire::Batch;
 use netlink::{At, Change, Errno, Link, Links, Netns, Socket};
 
@@ -38,7 +40,8 @@ pub(crate) fn find(
     };
     match (in_host(&device.choice, socket)?, inside) {
         (Some(_), Some(inside)) => {
-            Err(Error::conflict(format!("the container has an interface {} already", inside.name)))
+            let what = format!("the container has an interface {} already", inside.name);
+            Err(Error::conflict(what).about(Fact::NameTaken(None)))
         }
         (Some(link), None) => {
             refuse_loopback(&link)?;
@@ -65,7 +68,8 @@ pub(crate) fn is_there(device: &Device, socket: &mut Socket) -> Result<()> {
 
 fn refuse_loopback(link: &Link) -> Result<()> {
     match link.flags.is_loopback() {
-        true => Err(Error::invalid("a loopback device stays in its namespace".to_owned())),
+        true => Err(Error::invalid("a loopback device stays in its namespace")
+            .about(Fact::StaysHere(link.name.clone()))),
         false => Ok(()),
     }
 }
@@ -164,6 +168,8 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
         let there = socket.link(At::Name(plan::device(attachment)))?;
         let known = there.and_then(|link| Some((link.index, former(&link, attachment)?)));
         if let Some((index, former)) = &known {
+            // The kernel moves first and names then: it would be left in the host under another name.
+            refuse_taken(former, &home)?;
             let mut batch = Batch::new();
             batch.move_link(*index, home.as_fd(), former);
             socket.send(&mut batch)?.into_result()?;
@@ -173,6 +179,17 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
     match left {
         Some(former) => forget_alias(&former),
         None => rename_returned(attachment),
+    }
+}
+
+/// A device whose name somebody else has in the host stays where it is.
+fn refuse_taken(former: &IfName, home: &Netns) -> Result<()> {
+    match home.enter(|| Socket::route()?.link(At::Name(former)))?? {
+        None => Ok(()),
+        Some(_) => Err(Error::conflict(format!(
+            "the host has another interface {former}: rename it, then the device can be taken back"
+        ))
+        .about(Fact::Whole(format!("failed to move \"{former}\" to hostNS: file exists")))),
     }
 }
 

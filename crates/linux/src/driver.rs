@@ -136,16 +136,17 @@ impl Driver for Linux {
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
         let sandbox = entered(attachment)?;
         let attachment = &ready::as_attached(attachment, attached);
+        // What both ends of a pair lack is missed in the container.
+        if let Some(sandbox) = &sandbox
+            && attachment.wiring.link.is_some()
+        {
+            verify::sandbox(attachment, attached, sandbox)?;
+        }
         if attachment.wiring.link.is_some() {
             verify::host(attachment, attached)?;
         }
-        if let Some(sandbox) = &sandbox {
-            if attachment.wiring.link.is_some() {
-                verify::sandbox(attachment, attached, sandbox)?;
-            }
-            if let Some(tuning) = &attachment.wiring.tuning {
-                tuning::check(tuning, plan::device(attachment), sandbox)?;
-            }
+        if let (Some(sandbox), Some(tuning)) = (&sandbox, &attachment.wiring.tuning) {
+            tuning::check(tuning, plan::device(attachment), sandbox)?;
         }
         parts::check(attachment, attached, sandbox.as_ref())?;
         // Of what the reference plugins made, the rules are not known.

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use model::{
-    Attachment, Error, Family, IfName, IpNet, LinkKind, Macvlan, NetworkName, Parent, Place, Result,
+    Attachment, Error, Fact, Family, IfName, IpNet, LinkKind, Macvlan, NetworkName, Parent, Place,
+    Result,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -175,6 +176,7 @@ fn existing(parent: &Parent, socket: &mut Socket) -> Result<(Link, Option<IfName
 fn found(name: &IfName, socket: &mut Socket) -> Result<Link> {
     socket.link(At::Name(name))?.ok_or_else(|| {
         Error::not_found(format!("failed to lookup master {:?}: Link not found", name.as_str()))
+            .about(Fact::NoParent)
     })
 }
 
@@ -191,9 +193,8 @@ pub(crate) fn default_device(socket: &mut Socket) -> Result<IfName> {
             return Ok(link.name);
         }
     }
-    Err(Error::not_found(
-        "no default route found; name the master device, or add a default route".to_owned(),
-    ))
+    Err(Error::not_found("no default route found; name the master device, or add a default route")
+        .about(Fact::Words("no default route interface found".to_owned())))
 }
 
 /// Whether a link that has the name of the attachment's end in the host is that end. Where somebody

@@ -13,7 +13,9 @@ mod saved;
 
 use std::collections::BTreeSet;
 
-use model::{Attachment, AttachmentId, Backend, Error, Family, IfName, InterfaceAddress, Result};
+use model::{
+    Attachment, AttachmentId, Backend, Error, Fact, Family, IfName, InterfaceAddress, Result,
+};
 
 use self::change::Change;
 use self::execute::{Program, Turn};
@@ -140,10 +142,12 @@ impl Iptables {
             let saved = Saved::parse(&self.program(family).save()?);
             if let Some(missing) = change::missing(&saved, &wanted) {
                 return Err(Error::not_found(format!(
-                    "{} has no rule {missing:?} of {}; attach it anew",
+                    "{} has no rule {:?} of {}; attach it anew",
                     self.program(family).name("restore"),
+                    missing.text,
                     attachment.id
-                )));
+                ))
+                .about(Fact::NoRule { chain: missing.chain.clone(), rule: missing.text.clone() }));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@
 //! way round.
 
 use model::{
-    Attachment, Bandwidth, Error, IfName, Interface, LinkKind, Place, Rate, Result, Runtime,
+    Attachment, Bandwidth, Error, Fact, IfName, Interface, LinkKind, Place, Rate, Result, Runtime,
 };
 use netlink::traffic::{Bucket, Discipline, NewIfb};
 use netlink::wire::Batch;
@@ -289,7 +289,9 @@ fn same(device: &IfName, there: &[Discipline], wanted: &Bucket) -> Result<()> {
         Discipline::Bucket(bucket) => Some(bucket),
         Discipline::Ingress | Discipline::Other => None,
     });
-    let differs = |what: &str| Err(Error::not_found(format!("{what} on {device}")));
+    let differs = |what: &str| {
+        Err(Error::not_found(format!("{what} on {device}")).about(Fact::Words(what.to_owned())))
+    };
     match bucket {
         None => differs("Failed to find qdisc"),
         Some(is) if is.rate != wanted.rate => differs("Rate doesn't match"),

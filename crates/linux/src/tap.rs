@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use model::{Error, IfName, Result};
+use model::{Error, Fact, IfName, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, NewTap, Socket};
 
@@ -37,7 +37,11 @@ fn bridge_index(socket: &mut Socket, bridge: &IfName) -> Result<u32> {
     match socket.link(At::Name(bridge))? {
         Some(link) if link.kind.as_deref() == Some("bridge") => Ok(link.index),
         Some(_) => Err(Error::invalid(format!("{bridge} in the container is not a bridge"))),
-        None => Err(Error::not_found(format!("there is no bridge {bridge} in the container"))),
+        None => {
+            let words = format!("failed to get bridge {bridge}: Link not found");
+            Err(Error::not_found(format!("there is no bridge {bridge} in the container"))
+                .about(Fact::Words(words)))
+        }
     }
 }
 

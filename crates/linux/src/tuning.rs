@@ -78,42 +78,43 @@ pub(crate) fn check(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result
             let value = netlink::sysctl::read(&sysctl.path)?;
             if value != sysctl.value.trim() {
                 return Err(Error::not_found(format!(
-                    "Error: Tuning configured sysctl {:?} is {value:?}, not {:?}",
-                    sysctl.path, sysctl.value
+                    "Error: Tuning configured value of /proc/sys/{} is {}, current value is {value}",
+                    sysctl.path.display(),
+                    sysctl.value.trim()
                 )));
             }
         }
         let link = existing(&mut Socket::route()?, ifname)?;
-        match difference(tuning, &link) {
-            Some(what) => {
-                Err(Error::not_found(format!("Error: Tuning configured {what} of {ifname}")))
-            }
-            None => Ok(()),
-        }
+        difference(tuning, &link, ifname).map_or(Ok(()), |what| {
+            Err(Error::not_found(format!("Error: Tuning {what}")))
+        })
     })?
 }
 
-fn difference(tuning: &Tuning, link: &Link) -> Option<String> {
-    let wanted = [
-        tuning.mac.filter(|mac| link.mac != Some(*mac)).map(|mac| format!("mac {mac} is not that")),
-        tuning
-            .mtu
-            .filter(|mtu| link.mtu != mtu.bytes())
-            .map(|mtu| format!("mtu {mtu} is not the {}", link.mtu)),
-        tuning
-            .promiscuous
-            .filter(|on| link.flags.is_promiscuous() != *on)
-            .map(|on| format!("promisc {on} is not that")),
-        tuning
-            .all_multicast
-            .filter(|on| link.flags.is_all_multicast() != *on)
-            .map(|on| format!("allmulti {on} is not that")),
-        tuning
-            .tx_queue
-            .filter(|length| link.tx_queue != *length)
-            .map(|length| format!("txQLen {length} is not the {}", link.tx_queue)),
-    ];
-    wanted.into_iter().flatten().next()
+/// In the reference plugin's words; the length of a queue and all-multicast mode it tells as addresses
+/// in its memory.
+fn difference(tuning: &Tuning, link: &Link, ifname: &IfName) -> Option<String> {
+    let flags = link.flags;
+    let mac = tuning.mac.filter(|mac| link.mac != Some(*mac)).map(|mac| {
+        let is = link.mac.map(|is| is.to_string()).unwrap_or_default();
+        format!("configured Ethernet of {ifname} is {mac}, current value is {is}")
+    });
+    let promisc = tuning.promiscuous.filter(|on| flags.is_promiscuous() != *on).map(|on| {
+        let is = u8::from(flags.is_promiscuous());
+        format!("link {ifname} configured promisc is {on}, current value is {is}")
+    });
+    let mtu = tuning
+        .mtu
+        .filter(|mtu| link.mtu != mtu.bytes())
+        .map(|mtu| format!("configured MTU of {ifname} is {mtu}, current value is {}", link.mtu));
+    let multicast = tuning.all_multicast.filter(|on| flags.is_all_multicast() != *on).map(|on| {
+        format!("configured all-multicast mode of {ifname} is {on}, current value is {}", !on)
+    });
+    let queue = tuning.tx_queue.filter(|length| link.tx_queue != *length).map(|length| {
+        let is = link.tx_queue;
+        format!("configured Transmit Queue Length of {ifname} is {length}, current value is {is}")
+    });
+    mac.or(promisc).or(mtu).or(multicast).or(queue)
 }
 
 fn changes(tuning: &Tuning) -> Vec<Change> {

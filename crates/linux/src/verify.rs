@@ -4,8 +4,8 @@ mod port;
 mod single;
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, IfName, Interface, InterfaceAddress, IpNet,
-    LinkKind, Place, Plug, Result, Route,
+    Attached, Attachment, Bridge, Error, Fact, Family, IfName, Interface, InterfaceAddress, IpNet,
+    LinkKind, Place, Plug, Result, Route, Runtime,
 };
 use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
@@ -40,10 +40,12 @@ fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
         return Err(differs(format!("the result lacks bridge {}", bridge.name)));
     };
     if there.kind.as_deref() != Some("bridge") {
-        return Err(differs(format!("{} is not a bridge", bridge.name)));
+        return Err(differs(format!("{} is not a bridge", bridge.name))
+            .about(Fact::OtherKind(bridge.name.clone())));
     }
     if bridge.promiscuous && !there.flags.is_promiscuous() {
-        return Err(differs(format!("{} is not promiscuous", bridge.name)));
+        return Err(differs(format!("{} is not promiscuous", bridge.name))
+            .about(Fact::NotPromiscuous(bridge.name.clone())));
     }
     let gateway = gateway_device(bridge)?;
     // Later plugins of a chain make devices as well, such as an ifb.
@@ -51,7 +53,8 @@ fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
     let own = links.iter().filter(|link| link.name != bridge.name).filter(is_end);
     for link in own {
         if link.master != Some(there.index) {
-            return Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name)));
+            return Err(differs(format!("{} is no port of bridge {}", link.name, bridge.name))
+                .about(Fact::NoPort(bridge.name.clone())));
         }
         port::check(bridge, there, link, socket)?;
     }
@@ -83,14 +86,16 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         let Some(interface) = attached.interfaces.iter().find(is_own) else {
             return Err(differs(format!("the result lacks interface {device}")));
         };
-        let link = found(&mut socket, interface)?;
+        let link = there(&mut socket, &interface.name)?;
         if is_ready && !ready::is_of(&link, &Identity::of(&attachment.id)) {
             return Err(differs(format!("interface {} is another one by now", link.name)));
         }
         single::check(attachment, &link, parent)?;
+        same_address(&link, interface)?;
         checksums(kind, device, &socket)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
-        routes(&mut socket, &expected(attachment, &attached.routes))
+        let is_ours = attachment.runtime != Runtime::Reference;
+        routes(&mut socket, &expected(attachment, &attached.routes), is_ours)
     })?
 }
 
@@ -120,15 +125,26 @@ fn loopback(socket: &mut Socket) -> Result<()> {
 }
 
 fn found(socket: &mut Socket, interface: &Interface) -> Result<Link> {
+    let link = there(socket, &interface.name)?;
+    same_address(&link, interface)?;
+    Ok(link)
+}
+
+fn there(socket: &mut Socket, name: &IfName) -> Result<Link> {
+    socket.link(At::Name(name))?.ok_or_else(|| {
+        let missing = differs(format!("interface {name} is missing"));
+        missing.about(Fact::NoInterface(name.clone()))
+    })
+}
+
+fn same_address(link: &Link, interface: &Interface) -> Result<()> {
     let name = &interface.name;
-    let Some(link) = socket.link(At::Name(name))? else {
-        return Err(differs(format!("interface {name} is missing")));
-    };
     match (interface.mac, link.mac) {
         (Some(wanted), Some(is)) if wanted != is => {
-            Err(differs(format!("interface {name} has MAC {is}, not {wanted}")))
+            let fact = Fact::OtherMac { name: name.clone(), is, wanted };
+            Err(differs(format!("interface {name} has MAC {is}, not {wanted}")).about(fact))
         }
-        (_, _) => Ok(link),
+        (_, _) => Ok(()),
     }
 }
 
@@ -147,13 +163,16 @@ fn addresses(
     };
     for held in wanted.iter().filter(ours) {
         if !here.contains(&held.address) {
-            return Err(differs(format!("interface {} lacks {}", link.name, held.address)));
+            let fact = Fact::NoAddress { name: link.name.clone(), address: held.address };
+            let what = format!("interface {} lacks {}", link.name, held.address);
+            return Err(differs(what).about(fact));
         }
     }
     Ok(())
 }
 
-fn routes(socket: &mut Socket, wanted: &[Route]) -> Result<()> {
+/// The reference plugins leave attributes of routes out, and look only where these lead.
+fn routes(socket: &mut Socket, wanted: &[Route], is_ours: bool) -> Result<()> {
     for family in [Family::V4, Family::V6] {
         let mut ours = wanted.iter().filter(|route| Family::of(&route.dst) == family).peekable();
         if ours.peek().is_none() {
@@ -164,9 +183,10 @@ fn routes(socket: &mut Socket, wanted: &[Route]) -> Result<()> {
             let leads = |is: &&netlink::Route| route_leads(is, route);
             let mut there = there.iter().filter(leads).peekable();
             if there.peek().is_none() {
-                return Err(differs(format!("the route to {} is missing", route.dst)));
+                return Err(differs(format!("the route to {} is missing", route.dst))
+                    .about(Fact::NoRoute(route.clone())));
             }
-            if !there.any(|is| has_attributes(is, route)) {
+            if is_ours && !there.any(|is| has_attributes(is, route)) {
                 return Err(differs(format!(
                     "the route to {} has another MTU, MSS, priority or scope than asked for",
                     route.dst

@@ -263,6 +263,10 @@ pub struct Attachment {
     /// Whose call made it, where that named other networks than its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// The process that completed it, where that has to tell its caller by itself: until the store
+    /// knows that it did, another call may complete it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teller: Option<Process>,
     /// Its part in leading a sandbox of ours out, where Spoke itself decides on that among all
     /// interfaces there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -328,6 +332,7 @@ impl Attachment {
             alias: None,
             wish: None,
             origin: None,
+            teller: None,
             lead: None,
             names: Vec::new(),
             link_local: Vec::new(),

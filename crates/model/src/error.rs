@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::Fact;
+
 /// The result of everything that can fail in Spoke.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -36,12 +38,13 @@ pub struct Error {
     what: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     status: Option<u16>,
+    fact: Option<Box<Fact>>,
 }
 
 impl Error {
     /// An error of `kind` with its sentence.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), source: None, status: None }
+        Self { kind, what: what.into(), source: None, status: None, fact: None }
     }
 
     /// [`Kind::Invalid`].
@@ -86,7 +89,7 @@ impl Error {
             std::io::ErrorKind::PermissionDenied => Kind::Denied,
             _ => Kind::Kernel,
         };
-        Self { kind, what: what.into(), source: Some(Box::new(source)), status: None }
+        Self { kind, what: what.into(), source: Some(Box::new(source)), status: None, fact: None }
     }
 
     /// Adds the cause; it is shown after the sentence.
@@ -100,7 +103,22 @@ impl Error {
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.what = format!("{doing}: {}", self.what);
+        if let Some(Fact::Words(words)) = self.fact.as_deref_mut() {
+            *words = format!("{doing}: {words}");
+        }
         self
+    }
+
+    /// Says what it is about, for front ends that tell that in words of others.
+    #[must_use]
+    pub fn about(mut self, fact: Fact) -> Self {
+        self.fact = Some(Box::new(fact));
+        self
+    }
+
+    /// What it is about, where that was said.
+    pub fn fact(&self) -> Option<&Fact> {
+        self.fact.as_deref()
     }
 
     /// Remembers the HTTP status with which a service that we called refused.

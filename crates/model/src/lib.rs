@@ -10,6 +10,7 @@ mod attachment;
 mod cursor;
 mod dhcp;
 mod error;
+mod fact;
 mod link;
 mod name;
 mod naming;
@@ -31,6 +32,7 @@ pub use attachment::{
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
+pub use fact::{Fact, Wanted};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,

@@ -330,6 +330,12 @@ impl Range {
 }
 
 impl Pool {
+    /// Its ranges as the reference plugins write them: the first and the last address of each.
+    pub fn shown(&self) -> String {
+        let shown = self.ranges.iter().map(|range| format!("{}-{}", range.first, range.last));
+        shown.collect::<Vec<_>>().join(",")
+    }
+
     /// The range in which `address` lies.
     pub fn range_of(&self, address: IpAddr) -> Option<&Range> {
         self.ranges.iter().find(|range| range.contains(address))

@@ -39,7 +39,7 @@ pub use link::{
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use neighbour::Neighbour;
 pub use netns::Netns;
-pub use outcome::{Failure, Outcome};
+pub use outcome::{Failure, Outcome, reason};
 pub use reap::{Reaper, delete_links, reap};
 pub use removal::{remove_tree, remove_tree_at};
 pub use route::{Existing, Route, Routes};

@@ -104,6 +104,12 @@ pub(crate) fn refused(doing: impl Into<String>, errno: Errno) -> Error {
     Error::new(kind(errno), doing).because(io::Error::from(errno))
 }
 
+/// The kernel's reason alone, in small letters, as others print it.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
 fn kind(errno: Errno) -> Kind {
     match errno {
         Errno::PERM | Errno::ACCESS => Kind::Denied,

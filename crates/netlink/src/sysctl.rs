@@ -5,7 +5,9 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::{Component, Display, Path, PathBuf};
 
-use model::{Error, Result};
+use model::{Error, Fact, Result};
+
+use crate::reason;
 
 /// Longer values are cut.
 const LONGEST: u64 = 4096;
@@ -22,7 +24,10 @@ pub fn read(key: impl AsRef<Path>) -> Result<String> {
         .read(true)
         .open(path)
         .and_then(|file| file.take(LONGEST).read_to_string(&mut value))
-        .map_err(|error| failed(format!("reading kernel parameter {key}"), error))?;
+        .map_err(|error| {
+            let words = format!("open /proc/sys/{key}: {}", reason(&error));
+            failed(format!("reading kernel parameter {key}"), error).about(Fact::Whole(words))
+        })?;
     value.truncate(value.trim_end().len());
     Ok(value)
 }
@@ -37,7 +42,12 @@ pub fn write(key: impl AsRef<Path>, value: &str) -> Result<()> {
         .write(true)
         .open(path)
         .and_then(|mut file| file.write_all(value.as_bytes()))
-        .map_err(|error| failed(format!("setting kernel parameter {key} to {value:?}"), error))
+        .map_err(|error| {
+            let act = if error.kind() == io::ErrorKind::NotFound { "open" } else { "write" };
+            let words = format!("{act} /proc/sys/{key}: {}", reason(&error));
+            failed(format!("setting kernel parameter {key} to {value:?}"), error)
+                .about(Fact::Whole(words))
+        })
 }
 
 /// As [`write()`], unless `key` has that value already: some writes that change nothing still fight

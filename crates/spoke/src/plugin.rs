@@ -24,27 +24,49 @@ pub(crate) fn named(name: &str) -> Option<Plugin> {
 /// Answers the request that environment and standard input make; returns the exit code.
 pub(crate) fn run(plugin: Plugin) -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
-    let output = call(plugin, &environment, &mut *input());
-    let _ = std::io::stderr().write_all(output.stderr.as_bytes());
-    let written = std::io::stdout().write_all(output.stdout.as_bytes());
-    match (u8::try_from(output.code), written) {
-        (Ok(code), Ok(())) => code,
-        (_, _) => 1,
+    let mut is_written = true;
+    let output = deliver(plugin, &environment, &mut *input(), &mut |output| {
+        let _ = std::io::stderr().write_all(output.stderr.as_bytes());
+        is_written = std::io::stdout().write_all(output.stdout.as_bytes()).is_ok();
+        is_written
+    });
+    match u8::try_from(output.code) {
+        Ok(code) if is_written => code,
+        Ok(_) | Err(_) => 1,
     }
 }
 
 /// What the plugin says to a request, whoever makes it.
 pub(crate) fn call(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Output {
-    let told = cni::introduce(plugin, environment, input);
-    let answered = told.map_or_else(|| answer(plugin, environment, input), Ok);
-    answered.unwrap_or_else(|error| {
+    deliver(plugin, environment, input, &mut |_| true)
+}
+
+/// Gives the answer to `tell`, which says whether it arrived.
+fn deliver(
+    plugin: Plugin,
+    environment: &Environment,
+    input: &mut dyn Read,
+    tell: &mut dyn FnMut(&Output) -> bool,
+) -> Output {
+    if let Some(output) = cni::introduce(plugin, environment, input) {
+        tell(&output);
+        return output;
+    }
+    answer(plugin, environment, input, tell).unwrap_or_else(|error| {
         let command = Command::parse(&environment.command).unwrap_or(Command::Add);
         let failure = Failure::of(&error, command).render(Version::LATEST);
-        Output { stdout: format!("{failure}\n"), stderr: String::new(), code: 1 }
+        let output = Output { stdout: format!("{failure}\n"), code: 1, ..Output::default() };
+        tell(&output);
+        output
     })
 }
 
-fn answer(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Result<Output> {
+fn answer(
+    plugin: Plugin,
+    environment: &Environment,
+    input: &mut dyn Read,
+    tell: &mut dyn FnMut(&Output) -> bool,
+) -> Result<Output> {
     let (config, note) = match Config::of_this_host() {
         // A mistake in it is no reason to keep a container's network alive.
         Err(error) if environment.command == "DEL" => {
@@ -63,6 +85,12 @@ fn answer(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Re
     };
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
+    if tell(&output)
+        && let Some((id, layer)) = &output.untold
+    {
+        // Where it cannot be noted, the worst is that a second ADD is not refused.
+        let _ = engine.told(id, *layer);
+    }
     Ok(output)
 }
 

@@ -295,7 +295,7 @@ impl Store for Embedded {
             txn.changes.iter().map(|(key, change)| (key, change.as_ref())).collect();
         if !changes.is_empty() {
             let outlines = self.known_outlines(&held, &changes);
-            let steps = held.prepare(&changes, revision)?;
+            let steps = held.prepare(&changes, (revision, !txn.untold))?;
             held.happen(&steps, revision)?;
             // It has happened, whatever becomes of what can be made of it again.
             let _ = self.follow(&held, outlines, &changes, revision);
@@ -305,6 +305,20 @@ impl Store for Embedded {
             }
         }
         Ok(Outcome::Done(revision))
+    }
+
+    fn told(&self, key: &Key) -> Result<()> {
+        match self.half(key.is_durable()).existing()? {
+            Some(open) => open.told(&path::of(key)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_told(&self, key: &Key) -> Result<bool> {
+        match self.half(key.is_durable()).existing()? {
+            Some(open) => open.is_told(&path::of(key)),
+            None => Ok(true),
+        }
     }
 }
 

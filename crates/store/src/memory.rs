@@ -1,6 +1,6 @@
 //! A store that ends with its process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::port::{Expect, Key, Outcome, Prefix, Revision, Store, Txn, Versioned};
@@ -16,6 +16,7 @@ pub struct Memory {
 struct Book {
     sequence: u64,
     records: BTreeMap<Key, Versioned>,
+    untold: BTreeSet<Key>,
 }
 
 impl Memory {
@@ -56,6 +57,10 @@ impl Store for Memory {
         book.sequence += 1;
         let revision = Revision(book.sequence);
         for (key, change) in &txn.changes {
+            match txn.untold && change.is_some() {
+                true => book.untold.insert(key.clone()),
+                false => book.untold.remove(key),
+            };
             match change {
                 Some(record) => {
                     let held = Versioned { record: record.clone(), revision };
@@ -65,6 +70,15 @@ impl Store for Memory {
             }
         }
         Ok(Outcome::Done(revision))
+    }
+
+    fn told(&self, key: &Key) -> Result<()> {
+        self.book().untold.remove(key);
+        Ok(())
+    }
+
+    fn is_told(&self, key: &Key) -> Result<bool> {
+        Ok(!self.book().untold.contains(key))
     }
 }
 

@@ -67,7 +67,10 @@ pub(crate) fn portmap() -> Vec<Row> {
         port("portmap: CHECK without rule", &json!({}))
             .steps(&[Step::Add, Step::Sh("iptables -t nat -F CNI-HOSTPORT-DNAT || true"), Step::Check, Step::Del])
             .code(104)
-            .says("could not check ipv4 dnat", "has no rule \\\"-p tcp -m comment"),
+            .differs(
+                "CHECK of ours compares every rule, and names the first that is missing",
+                &["3 Check: - answer 1 error.msg: ", "3 Check: + answer 1 error.msg: "],
+            ),
     ]
 }
 
@@ -104,8 +107,7 @@ pub(crate) fn firewall() -> Vec<Row> {
                 Step::Check,
                 Step::Del,
             ])
-            .code(104)
-            .says("expected CNI-FORWARD rule", "has no rule \\\"-m comment --comment"),
+            .code(104),
     ]
 }
 
@@ -134,9 +136,7 @@ pub(crate) fn tuning() -> Vec<Row> {
             .runtime(json!({"mac": "c2:11:22:33:44:aa"})),
         tune("tuning: folder", json!({"mtu": 1300, "dataDir": "/run/elsewhere"})),
         tune("tuning: foreign sysctl", json!({"sysctl": {"kernel.hostname": "x"}})).refused(7),
-        tune("tuning: unknown sysctl", json!({"sysctl": {"net.ipv4.nothing": "1"}}))
-            .refused(104)
-            .says("open /proc/sys/net/ipv4/nothing", "kernel parameter net/ipv4/nothing"),
+        tune("tuning: unknown sysctl", json!({"sysctl": {"net.ipv4.nothing": "1"}})).refused(104),
         tune("tuning: CHECK after change", json!({"mtu": 1300}))
             .steps(&[
                 Step::Add,
@@ -144,11 +144,7 @@ pub(crate) fn tuning() -> Vec<Row> {
                 Step::Check,
                 Step::Del,
             ])
-            .code(104)
-            .says(
-                "Tuning configured MTU of eth0 is 1300",
-                "configured mtu 1300 is not the 1200 of eth0",
-            ),
+            .code(104),
         tune("tuning: not allowed", json!({"sysctl": {"net.core.somaxconn": "500"}}))
             .before("mkdir -p /etc/cni/tuning; echo '^net.ipv4' >/etc/cni/tuning/allowlist.conf")
             .refused(7),

@@ -9,8 +9,8 @@ const NAMED: &str = "ip link add uplink index 700 address c2:00:00:00:00:07 type
                      ip link set uplink up; ip link set wire up";
 
 /// A device that is not found, and DEL after that.
-fn absent(row: Row, theirs: &'static str, ours: &'static str) -> Row {
-    row.refused(104).says(theirs, ours).forgiving()
+fn absent(row: Row) -> Row {
+    row.refused(104).forgiving()
 }
 
 /// As every ADD with addresses differs.
@@ -38,50 +38,41 @@ pub(crate) fn rows() -> Vec<Row> {
         row("host-device: by address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:07"}))
             .before(NAMED),
         absent(
-            row("host-device: no such address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:09"})),
-            "failed to find physical interface",
-            "the host has no interface with hardware address c2:00:00:00:00:09",
-        ),
+            row("host-device: no such address", &json!({"device": "", "hwaddr": "c2:00:00:00:00:09"}))),
         row("host-device: bad address", &json!({"device": "", "hwaddr": "c2"}))
             .refused(7)
-            .says("failed to parse MAC address", "failed to parse MAC address")
             .forgiving(),
         absent(
-            row("host-device: no such device", &json!({"device": "nowhere"})),
-            "failed to find host device: Link not found",
-            "the host has no interface nowhere",
-        ),
+            row("host-device: no such device", &json!({"device": "nowhere"}))),
         row("host-device: nothing named", &json!({"device": ""})).refused(7).forgiving(),
         row("host-device: path elsewhere", &json!({"device": "", "kernelpath": "/dev/x"}))
             .refused(7)
             .forgiving(),
         absent(
-            row("host-device: no such path", &json!({"device": "", "kernelpath": "/sys/devices/none"})),
-            "failed to read directory /sys/devices/none/net",
-            "/sys/devices/none has no interface",
-        ),
+            row("host-device: no such path", &json!({"device": "", "kernelpath": "/sys/devices/none"}))),
         absent(
-            row("host-device: no such bus address", &json!({"device": "", "pciBusID": "ffff:ff:1f.7"})),
-            "error with host device: lstat",
-            "ffff:ff:1f.7",
-        ),
+            row("host-device: no such bus address", &json!({"device": "", "pciBusID": "ffff:ff:1f.7"}))),
         row("host-device: no such device by runtimeConfig", &json!({"device": "", "capabilities": {"deviceID": true}}))
             .runtime(json!({"deviceID": "ffff:ff:1f.7"}))
             .refused(104)
-            .says("runtime config DeviceID", "ffff:ff:1f.7")
             .forgiving(),
+        row("host-device: DEL while its name is taken", &json!({})).steps(&[
+            Step::Add,
+            Step::Sh("ip link add uplink type veth peer name other0"),
+            Step::Del,
+            Step::Sh("ip link del uplink"),
+            Step::Del,
+        ])
+        .code(101),
         row("host-device: the name is taken", &json!({}))
             .steps(&[Step::Sh("ip -n c1 link add eth0 type veth peer name other0"), Step::Add])
-            .code(101)
-            .says("failed to move link", "the container has an interface eth0 already"),
+            .code(101),
         row("host-device: taken by another container", &json!({}))
             .steps(&[Step::Add, Step::AddOther("c2"), Step::Del])
-            .code(104)
-            .says("failed to find host device: Link not found", "the host has no interface uplink"),
+            .code(104),
         announced(row("host-device: CHECK without address", &ipam))
             .steps(&[Step::Add, Step::Sh("ip -n c1 addr flush dev eth0"), Step::Check, Step::Del])
-            .code(104)
-            .says("Failed to match addr 10.9.0.2/24 on", "interface eth0 lacks 10.9.0.2/24"),
+            .code(104),
         row("host-device: exhausted", &json!({"ipam": {"type": "host-local", "subnet": "10.9.0.0/30", "rangeStart": "10.9.0.1", "rangeEnd": "10.9.0.1"}}))
             .refused(102)
             .differs(

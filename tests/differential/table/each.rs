@@ -237,20 +237,16 @@ pub(crate) fn checks() -> Vec<Row> {
     let on_bridge = |name, script| broken(name, gateway(&json!({})), script).code(104);
     let on_ptp = |name, script| ptp::announced(broken(name, routed(), script));
     vec![
-        on_bridge("CHECK: bridge without route", "ip -n c1 route del default")
-            .says("not found in routing table", "the route to 0.0.0.0/0 is missing"),
-        on_bridge("CHECK: bridge is gone", "ip link del br9")
-            .says("Interface name br9 not found", "interface br9 is missing"),
+        on_bridge("CHECK: bridge without route", "ip -n c1 route del default"),
+        on_bridge("CHECK: bridge is gone", "ip link del br9"),
         on_bridge(
             "CHECK: bridge has other MAC in c1",
             "ip -n c1 link set eth0 address c2:00:00:00:00:01",
-        )
-        .says("doesn't match container Mac", "interface eth0 has MAC MAC(c1/eth0), not MAC("),
+        ),
         on_bridge(
             "CHECK: bridge lost its port",
             "for port in $(ls /sys/class/net/br9/brif); do ip link set $port nomaster; done",
-        )
-        .says("CNI veth created for bridge br9 was not found", "is no port of bridge br9"),
+        ),
         broken("CHECK: bridge intact", gateway(&masquerade), "true"),
         broken(
             "CHECK: bridge lost its masquerade",
@@ -262,15 +258,9 @@ pub(crate) fn checks() -> Vec<Row> {
             &["3 Check: - answer 0 ", "3 Check: + answer 0 "],
         ),
         on_ptp("CHECK: ptp intact", "true"),
-        on_ptp("CHECK: ptp without route", "ip -n c1 route del 192.0.2.0/24")
-            .code(104)
-            .says("not found in routing table", "the route to 192.0.2.0/24 is missing"),
-        on_ptp("CHECK: ptp without address", "ip -n c1 addr flush dev eth0")
-            .code(104)
-            .says("Failed to match addr 10.9.0.2/24", "interface eth0 lacks 10.9.0.2/24"),
-        on_ptp("CHECK: ptp without interface", "ip -n c1 link del eth0")
-            .code(104)
-            .says("ptp: Container Interface name in prevResult: eth0 not found", "is missing"),
+        on_ptp("CHECK: ptp without route", "ip -n c1 route del 192.0.2.0/24").code(104),
+        on_ptp("CHECK: ptp without address", "ip -n c1 addr flush dev eth0").code(104),
+        on_ptp("CHECK: ptp without interface", "ip -n c1 link del eth0").code(104),
     ]
 }
 

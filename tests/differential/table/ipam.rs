@@ -41,11 +41,7 @@ pub(crate) fn host_local() -> Vec<Row> {
             {"subnet": "10.9.0.0/30"}, {"subnet": "10.8.0.0/30"},
         ]]}))
         .steps(THREE)
-        .code(102)
-        .says(
-            "failed to allocate for range 0: no IP addresses available in range set",
-            "no IP addresses available in range set: 10.9.0.1-10.9.0.2,10.8.0.1-10.8.0.2 of network",
-        ),
+        .code(102),
         local("host-local: dual stack", &json!({"ranges": [[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/64"}]]})),
         local("host-local: folder", &with(subnet(), &json!({"dataDir": "/run/elsewhere"}))),
         local("host-local: resolv.conf", &with(subnet(), &json!({"resolvConf": "/run/resolv.conf"})))
@@ -53,8 +49,7 @@ pub(crate) fn host_local() -> Vec<Row> {
         local("host-local: IP by CNI_ARGS", &subnet()).args("IP=10.9.0.50"),
         local("host-local: IP by args", &subnet()).key("args", json!({"cni": {"ips": ["10.9.0.51"]}})),
         local("host-local: ADD twice", &subnet()).steps(&[Step::Add, Step::Add, Step::Del])
-            .code(101)
-            .says("duplicate allocation is not allowed", "interface eth0 of container c1 already exists"),
+            .code(101),
         local("host-local: DEL twice", &subnet()).steps(&[Step::Add, Step::Del, Step::Del]),
         local("host-local: CHECK without reservation", &subnet())
             .steps(&[Step::Add, Step::Sh("rm /var/lib/cni/networks/net/10.*"), Step::Check])
@@ -98,18 +93,10 @@ fn host_local_refusals() -> Vec<Row> {
         local("host-local: address is taken", &subnet())
             .args("IP=10.9.0.9")
             .steps(&[Step::Add, Step::AddOther("c2")])
-            .code(101)
-            .says(
-                "failed to allocate for range 0: requested IP address 10.9.0.9 is not available",
-                "address 10.9.0.9 is held by container c1 (eth0) on network net",
-            ),
+            .code(101),
         local("host-local: exhausted", &json!({"subnet": "10.9.0.0/30"}))
             .steps(&[Step::Add, Step::AddOther("c2")])
-            .code(102)
-            .says(
-                "failed to allocate for range 0: no IP addresses available in range set",
-                "no IP addresses available in range set: 10.9.0.1-10.9.0.2 of network net",
-            ),
+            .code(102),
         local("host-local: no range", &json!({})).refused(7).forgiving(),
         local("host-local: subnet is no prefix", &json!({"subnet": "10.9.0.0"}))
             .refused(7)

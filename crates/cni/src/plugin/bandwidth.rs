@@ -1,9 +1,10 @@
 //! `bandwidth`: limits of what the container sends and receives, chained behind a main plugin.
 
-use model::{Bandwidth, Error, IfName, Rate, Result, Wiring};
+use model::{Bandwidth, Error, Fact, IfName, Rate, Result, Wiring};
 
 use super::{Call, Plan};
 use crate::wire::{Command, Object, Success};
+use crate::words::told;
 
 /// What the configuration may say, or the capability `bandwidth` where it says none of it.
 const FIELDS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
@@ -60,9 +61,8 @@ fn rate(asked: &Object<'_>, rate: &str, burst: &str) -> Result<Option<Rate>> {
             Error::invalid(format!("{key:?} is {number}, which is not a number of bits"))
         })
     };
-    let wrong = |what: &str| {
-        Err(Error::invalid(format!("{what}: they are {rate:?} and {burst:?}, in bits")))
-    };
+    let wrong =
+        |what: &str| Err(told(what, &format!(": they are {rate:?} and {burst:?}, in bits")));
     match (bits(rate)?, bits(burst)?) {
         (0, 0) => Ok(None),
         (_, 0) => wrong("if rate is set, burst must also be set"),
@@ -75,7 +75,7 @@ fn rate(asked: &Object<'_>, rate: &str, burst: &str) -> Result<Option<Rate>> {
 /// The host's end of the container's pair: what was made last in the host before the interface.
 fn host_end(previous: &Success, ifname: &IfName) -> Result<IfName> {
     if previous.interfaces.is_empty() {
-        return Err(Error::invalid("no interfaces provided: \"prevResult.interfaces\" is empty"));
+        return Err(told("no interfaces provided", ": \"prevResult.interfaces\" is empty"));
     }
     let is_own =
         |it: &&crate::wire::Interface| it.name == ifname.as_str() && !it.sandbox.is_empty();
@@ -85,6 +85,10 @@ fn host_end(previous: &Success, ifname: &IfName) -> Result<IfName> {
         None => Err(Error::invalid(format!(
             "container interface {ifname} has no veth peer in \"prevResult\": bandwidth is for \
              pairs, as bridge and ptp make them"
-        ))),
+        ))
+        .about(Fact::Whole(format!(
+            "container interface {ifname} has no veth peer: interface \"{ifname}\" was not a veth \
+             interface"
+        )))),
     }
 }

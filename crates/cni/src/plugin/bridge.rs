@@ -1,13 +1,14 @@
 //! `bridge`: a port of a bridge, as the reference plugin of that name.
 
 use model::{
-    Bridge, BridgePort, Error, Gateway, IfName, Ipam, LinkKind, Result, VlanId, VlanRange, Vlans,
-    Wiring,
+    Bridge, BridgePort, Error, Fact, Gateway, IfName, Ipam, LinkKind, Result, VlanId, VlanRange,
+    Vlans, Wiring,
 };
 
 use super::{Call, Plan, link};
 use crate::source;
 use crate::wire::{Node, Object};
+use crate::words::told;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -19,9 +20,9 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     };
     let mut source = source::load(call, link::space(call, gateway))?;
     if left_down && source.ipam != Ipam::None {
-        return Err(Error::invalid(
-            "cannot use IPAM when DisableContainerInterface flag is set: \
-             \"disableContainerInterface\" is true and \"ipam.type\" is not empty",
+        return Err(told(
+            "cannot use IPAM when DisableContainerInterface flag is set",
+            ": \"disableContainerInterface\" is true and \"ipam.type\" is not empty",
         ));
     }
     if gateway != Gateway::None {
@@ -40,7 +41,17 @@ pub(super) fn with_mac(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
 pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
     let name: IfName = match root.get("bridge") {
         None => default.parse()?,
-        Some(node) => node.parse()?,
+        Some(node) => node.parse().map_err(|error: Error| {
+            let name = node.text().unwrap_or_default();
+            let too_long = name.len() > 15;
+            match too_long {
+                true => error.about(Fact::Whole(format!(
+                    "failed to create bridge {name:?}: could not add {name:?}: numerical result out \
+                     of range"
+                ))),
+                false => error,
+            }
+        })?,
     };
     let gateway = match (root.flag("isDefaultGateway")?, root.flag("isGateway")?) {
         (true, _) => Gateway::Default,
@@ -57,9 +68,9 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
     };
     match bridge.hairpin && bridge.promiscuous {
         false => Ok(bridge),
-        true => Err(Error::invalid(
-            "cannot set hairpin mode and promiscuous mode at the same time: \
-             \"hairpinMode\" and \"promiscMode\" are true",
+        true => Err(told(
+            "cannot set hairpin mode and promiscuous mode at the same time",
+            ": \"hairpinMode\" and \"promiscMode\" are true",
         )),
     }
 }
@@ -100,7 +111,8 @@ fn trunk(node: &Node<'_>, tagged: &mut Vec<VlanRange>) -> Result<()> {
     let number = |key: &str| {
         let Some(number) = object.integer(key)? else { return Ok(None) };
         vlan(number).map(Some).ok_or_else(|| {
-            Error::invalid(format!("incorrect trunk {key} parameter: {number} is no VLAN"))
+            let more = format!(": {number} is no VLAN");
+            told(format!("incorrect trunk {key} parameter"), &more)
         })
     };
     let (first, last, only) = (number("minID")?, number("maxID")?, number("id")?);
@@ -111,9 +123,8 @@ fn trunk(node: &Node<'_>, tagged: &mut Vec<VlanRange>) -> Result<()> {
     };
     match (first, last) {
         (Some(first), Some(last)) if last < first => {
-            return Err(Error::invalid(format!(
-                "minID is greater than maxID in trunk parameter: {first} and {last}"
-            )));
+            let more = format!(": {first} and {last}");
+            return Err(told("minID is greater than maxID in trunk parameter", &more));
         }
         (Some(first), Some(last)) => tagged.push(VlanRange { first, last }),
         (None, Some(_)) => return lonely("minID"),

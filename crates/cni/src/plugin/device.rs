@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Device, DeviceAddress, DeviceChoice, Error, LinkKind, Mac, Result, Space, Wiring};
+use model::{
+    Device, DeviceAddress, DeviceChoice, Error, Fact, LinkKind, Mac, Result, Space, Wiring,
+};
 
 use super::{Call, Plan, link};
 use crate::source;
@@ -51,9 +53,11 @@ fn choice(root: &Object<'_>, addressed: Option<&DeviceAddress>) -> Result<Device
     }
     if let Some(text) = root.text("hwaddr")? {
         let mac: Mac = text.parse().map_err(|error: Error| {
-            error.context(format!(
-                "failed to find host device: failed to parse MAC address {text:?}, the \"hwaddr\""
-            ))
+            let words = format!(
+                "failed to find host device: failed to parse MAC address {text:?}: address {text}: \
+                 invalid MAC address"
+            );
+            error.context(format!("\"hwaddr\" {text:?} is invalid")).about(Fact::Words(words))
         })?;
         return Ok(DeviceChoice::Mac(mac));
     }

@@ -4,6 +4,7 @@ use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring, Zon
 
 use super::{Call, Plan};
 use crate::wire::Object;
+use crate::words::told;
 
 /// The back end that is asked by D-Bus.
 const FIREWALLD: &str = "firewalld";
@@ -58,9 +59,8 @@ pub(super) fn ingress(root: &Object<'_>) -> Result<Option<IngressPolicy>> {
         Some("same-bridge") => IngressPolicy::SameBridge,
         Some("isolated") => IngressPolicy::Isolated,
         Some(other) => {
-            return Err(Error::invalid(format!(
-                "unknown ingress policy: {other:?}; \"ingressPolicy\" is open, same-bridge or isolated"
-            )));
+            let words = format!("unknown ingress policy: {other:?}");
+            return Err(told(words, "; \"ingressPolicy\" is open, same-bridge or isolated"));
         }
     }))
 }

@@ -1,11 +1,12 @@
 //! `ipvlan`: a device that shares the hardware address of a parent device. It may be chained behind
 //! a plugin that chose both the parent and the addresses.
 
-use model::{Error, IfName, Ipvlan, IpvlanMode, LinkKind, Parent, Result, Space, Wiring};
+use model::{IfName, Ipvlan, IpvlanMode, LinkKind, Parent, Result, Space, Wiring};
 
 use super::{Call, Plan, link, parent};
 use crate::source;
 use crate::wire::{Command, Object, Success};
+use crate::words::told;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -50,9 +51,9 @@ fn before<'a>(call: &'a Call<'_>) -> Option<&'a Success> {
 fn only_interface(previous: &Success) -> Result<IfName> {
     match previous.interfaces.as_slice() {
         [only] if !only.name.is_empty() => only.name.parse(),
-        _ => Err(Error::invalid(
-            "chained master failure. PrevResult lacks a single named interface; \
-             name the parent in \"master\"",
+        _ => Err(told(
+            "chained master failure. PrevResult lacks a single named interface",
+            "; name the parent in \"master\"",
         )),
     }
 }
@@ -64,9 +65,8 @@ pub(super) fn mode(root: &Object<'_>) -> Result<IpvlanMode> {
         Some("l3") => IpvlanMode::L3,
         Some("l3s") => IpvlanMode::L3s,
         Some(other) => {
-            return Err(Error::invalid(format!(
-                "unknown ipvlan mode: {other:?}; \"mode\" is l2, l3 or l3s"
-            )));
+            let words = format!("unknown ipvlan mode: {other:?}");
+            return Err(told(words, "; \"mode\" is l2, l3 or l3s"));
         }
     })
 }

@@ -1,12 +1,14 @@
 //! What the plugins that make an interface have in common.
 
 use model::{
-    Backend, Error, Gateway, Ipam, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space, Wiring,
+    Backend, Error, Fact, Gateway, Ipam, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space,
+    Wiring,
 };
 
 use super::Call;
 use crate::source::Source;
 use crate::wire::Object;
+use crate::words::told;
 
 /// The MTU in the field `mtu`; zero and below mean the kernel's default, as they always did.
 pub(super) fn mtu(root: &Object<'_>) -> Result<Option<Mtu>> {
@@ -33,9 +35,8 @@ pub(super) fn masquerade(
         Some("nftables") => Backend::Nftables,
         Some("iptables") => Backend::Iptables,
         Some(other) => {
-            return Err(Error::invalid(format!(
-                "unknown ipmasq backend {other:?}; \"ipMasqBackend\" is nftables or iptables"
-            )));
+            let words = format!("unknown ipmasq backend {other:?}");
+            return Err(told(words, "; \"ipMasqBackend\" is nftables or iptables"));
         }
     };
     Ok(Some(Masquerade::new(backend)))
@@ -44,7 +45,7 @@ pub(super) fn masquerade(
 /// The hardware address that this container wants: `CNI_ARGS`, overridden by `args.cni`,
 /// overridden by `runtimeConfig`.
 pub(super) fn mac(call: &Call<'_>) -> Result<Option<Mac>> {
-    let wrong = |text: &str| format!("\"mac\" {text:?} is invalid");
+    let wrong = |_: &str| "failed to make veth pair".to_owned();
     wanted_mac(call)?.map(|text| address(&text, wrong)).transpose()
 }
 
@@ -66,7 +67,10 @@ fn wanted_mac(call: &Call<'_>) -> Result<Option<String>> {
 }
 
 fn address(text: &str, wrong: impl Fn(&str) -> String) -> Result<Mac> {
-    text.parse().map_err(|error: Error| error.context(wrong(text)))
+    text.parse().map_err(|error: Error| {
+        let words = format!("{}: address {text}: invalid MAC address", wrong(text));
+        error.context(format!("\"mac\" {text:?} is invalid")).about(Fact::Words(words))
+    })
 }
 
 /// The wiring that is a link and nothing else.
@@ -95,10 +99,10 @@ pub(super) fn space(call: &Call<'_>, gateway: Gateway) -> Space {
 /// Refuses a source that has no addresses; `sentence` is the reference's.
 pub(super) fn require_addresses(call: &Call<'_>, source: &Source, sentence: &str) -> Result<()> {
     match source.ipam {
-        Ipam::None => Err(Error::invalid(format!(
-            "{sentence}: \"ipam.type\" is empty, but {} needs an address",
-            call.plugin.name()
-        ))),
+        Ipam::None => {
+            let name = call.plugin.name();
+            Err(told(sentence, &format!(": \"ipam.type\" is empty, but {name} needs an address")))
+        }
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use model::{Error, LinkKind, Macvlan, MacvlanMode, Parent, Result, Space, Wiring
 use super::{Call, Plan, link, parent};
 use crate::source;
 use crate::wire::Object;
+use crate::words::told;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -41,9 +42,8 @@ pub(super) fn mode(root: &Object<'_>) -> Result<MacvlanMode> {
         Some("vepa") => MacvlanMode::Vepa,
         Some("passthru") => MacvlanMode::Passthru,
         Some(other) => {
-            return Err(Error::invalid(format!(
-                "unknown macvlan mode: {other:?}; \"mode\" is bridge, private, vepa or passthru"
-            )));
+            let words = format!("unknown macvlan mode: {other:?}");
+            return Err(told(words, "; \"mode\" is bridge, private, vepa or passthru"));
         }
     })
 }

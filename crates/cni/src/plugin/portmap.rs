@@ -7,6 +7,7 @@ use model::{Backend, Error, IptablesPublish, PortMap, Protocol, Publish, Result,
 
 use super::{Call, Plan};
 use crate::wire::{Node, Object};
+use crate::words::told;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let publish = publish(call, "backend").map_err(|e| e.context("failed to parse config"))?;
@@ -43,9 +44,8 @@ fn iptables_options(root: &Object<'_>) -> Result<IptablesPublish> {
         None => None,
         Some(bit @ 0..=31) => u8::try_from(bit).ok(),
         Some(bit) => {
-            return Err(Error::invalid(format!(
-                "MasqMarkBit must be between 0 and 31: \"markMasqBit\" is {bit}"
-            )));
+            let more = format!(": \"markMasqBit\" is {bit}");
+            return Err(told("MasqMarkBit must be between 0 and 31", &more));
         }
     };
     Ok(IptablesPublish {
@@ -81,9 +81,10 @@ fn choose_backend(call: &Call<'_>, root: &Object<'_>, key: &str) -> Result<Backe
             "nftables backend was requested but configuration contains iptables-specific options [{}]",
             only_iptables.join(" ")
         ))),
-        Some(other) => Err(Error::invalid(format!(
-            "unrecognized backend {other:?}; {key:?} is nftables or iptables"
-        ))),
+        Some(other) => {
+            let more = format!("; {key:?} is nftables or iptables");
+            Err(told(format!("unrecognized backend {other:?}"), &more))
+        }
         None if only_iptables.is_empty() => Ok(call.context.backend),
         None => Ok(Backend::Iptables),
     }

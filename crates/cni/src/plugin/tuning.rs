@@ -10,6 +10,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{Call, Plan};
 use crate::wire::{Command, Object};
+use crate::words::told;
 
 /// Where the reference plugin keeps what was before.
 const BACKUPS: &str = "/run/cni/tuning";
@@ -123,10 +124,11 @@ fn mac(call: &Call<'_>) -> Result<Option<Mac>> {
     let wanted = of(&args)?.or(of(&runtime)?).or(by_environment).or(configured);
     match wanted {
         None => Ok(None),
-        Some(text) => text
-            .parse()
-            .map(Some)
-            .map_err(|error: Error| error.context(format!("invalid args {text} for MAC addr"))),
+        Some(text) => text.parse().map(Some).map_err(|_: Error| {
+            let words = format!("invalid args {text} for MAC addr");
+            let shown = format!("{words}: address {text}: invalid MAC address");
+            told(shown, "; it is six octets")
+        }),
     }
 }
 
@@ -167,9 +169,8 @@ fn in_order(text: &str) -> Result<Vec<(String, String)>> {
     let pairs = written.0;
     for (place, (key, _)) in pairs.iter().enumerate() {
         if pairs[..place].iter().any(|(earlier, _)| earlier == key) {
-            return Err(Error::invalid(format!(
-                "duplicated sysctl keys are not allowed: {key:?} is there twice"
-            )));
+            let more = format!(": {key:?} is there twice");
+            return Err(told("duplicated sysctl keys are not allowed", &more));
         }
     }
     Ok(pairs)

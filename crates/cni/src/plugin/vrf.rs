@@ -1,13 +1,14 @@
 //! `vrf`: a routing table of its own for the container's interface, chained behind a main plugin.
 
-use model::{Error, IfName, Result, Vrf, Wiring};
+use model::{IfName, Result, Vrf, Wiring};
 
 use super::{Call, Plan};
+use crate::words::told;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     let name = root.parse::<IfName>("vrfname")?.ok_or_else(|| {
-        Error::invalid("configuration is expected to have a valid vrf name: \"vrfname\" is empty")
+        told("configuration is expected to have a valid vrf name", ": \"vrfname\" is empty")
     })?;
     let table = super::source_routing::table(&root)?.filter(|table| *table != 0);
     let wiring = Wiring { vrf: Some(Vrf { name, table }), ..Wiring::default() };

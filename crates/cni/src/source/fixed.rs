@@ -8,6 +8,7 @@ use model::{Error, Family, IpNet, Lease, Result, Space};
 use super::ranges::is_single;
 use crate::plugin::Call;
 use crate::wire::{Node, Object, Version};
+use crate::words::told;
 
 /// The addresses of `ipam.addresses` and `CNI_ARGS`; those of `args.cni.ips` replace them, and
 /// those of the capability `ips` replace all.
@@ -44,7 +45,8 @@ fn configured(node: &Node<'_>) -> Result<Address> {
     let gateway = match object.text("gateway")? {
         None => None,
         Some(text) => Some(ip(text).ok_or_else(|| {
-            Error::invalid(format!("invalid IP address: {text}, the \"gateway\" of {address}"))
+            let more = format!(", the \"gateway\" of {address}");
+            told(format!("invalid IP address: {text}"), &more)
         })?),
     };
     Ok((address, gateway))

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
-use model::{Error, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
+use model::{Error, Fact, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
 
 use crate::plugin::Call;
 use crate::wire::{Node, Object, Version};
+use crate::words::told;
 
 /// One pool for each set of ranges: those of the capability `ipRanges` first, then the single
 /// range of old configurations, then `ranges`.
@@ -57,8 +58,9 @@ fn range(object: &Object<'_>) -> Result<Range> {
     let Some(node) = object.get("subnet") else {
         return Err(Error::invalid("a range has no \"subnet\""));
     };
-    let subnet: IpNet = node.parse().map_err(|error| {
-        error.context(format!("invalid CIDR address: {}", node.text().unwrap_or_default()))
+    let subnet: IpNet = node.parse().map_err(|error: Error| {
+        let words = format!("invalid CIDR address: {}", node.text().unwrap_or_default());
+        error.context(&words).about(Fact::Whole(words))
     })?;
     if subnet.prefix_len() + 2 > subnet.max_prefix_len() {
         return Err(Error::invalid(format!("Network {subnet} too small to allocate from")));
@@ -81,9 +83,8 @@ fn range(object: &Object<'_>) -> Result<Range> {
         first.transpose()?.or_else(|| model::first_host(&subnet)).unwrap_or(subnet.network());
     let last = last.transpose()?.unwrap_or_else(|| last_of(&subnet));
     if first > last {
-        return Err(Error::invalid(format!(
-            "RangeStart {first} not in network {subnet}: it is after RangeEnd {last}"
-        )));
+        let more = format!(": it is after RangeEnd {last}");
+        return Err(told(format!("RangeStart {first} not in network {subnet}"), &more));
     }
     Range::new(subnet, first, last, gateway)?.for_containers()
 }
@@ -101,7 +102,10 @@ fn address(object: &Object<'_>, key: &str) -> Result<Option<IpAddr>> {
         None => Ok(None),
         Some(text) => match text.parse::<IpAddr>() {
             Ok(address) => Ok(Some(address.to_canonical())),
-            Err(_) => Err(Error::invalid(format!("invalid IP address: {text}, the {key:?}"))),
+            Err(_) => {
+                let what = format!("invalid IP address: {text}");
+                Err(Error::invalid(format!("{what}, the {key:?}")).about(Fact::Whole(what)))
+            }
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Dns, Result};
+use model::{Dns, Fact, Result};
 
 /// Longer files are refused, in bytes.
 const LONGEST: u64 = 1 << 16;
@@ -10,8 +10,12 @@ const LONGEST: u64 = 1 << 16;
 /// What the file says.
 pub(super) fn read(path: &str) -> Result<Dns> {
     let doing = || format!("open {path}, the \"ipam.resolvConf\"");
-    let text =
-        file::read(Path::new(path), LONGEST).map_err(|cause| file::failed(doing(), cause))?;
+    let text = file::read(Path::new(path), LONGEST).map_err(|cause| {
+        let is_missing = cause.kind() == std::io::ErrorKind::NotFound;
+        let error = file::failed(doing(), cause);
+        let words = format!("open {path}: no such file or directory");
+        if is_missing { error.about(Fact::Words(words)) } else { error }
+    })?;
     Ok(parse(&String::from_utf8_lossy(&text)))
 }
 

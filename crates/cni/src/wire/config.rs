@@ -49,7 +49,11 @@ impl Document {
             Failure::new(Failure::DECODE, format!("error unmarshall network config: {why}"))
         };
         let text = std::str::from_utf8(bytes).map_err(|why| wrong(&why))?;
-        match serde_json::from_str(text).map_err(|why| wrong(&file::no_json(bytes, why)))? {
+        let parsed = serde_json::from_str(text).map_err(|why| {
+            let reference = super::syntax::complaint(bytes);
+            reference.map_or_else(|| wrong(&file::no_json(bytes, why)), |what| wrong(&what))
+        });
+        match parsed? {
             Value::Object(map) => Ok(Self { map, text: text.to_owned() }),
             other => Err(wrong(&format!("{} is not an object", super::node::shown(&other)))),
         }

@@ -156,12 +156,9 @@ impl Environment {
         match name.parse() {
             Ok(ifname) => Ok(ifname),
             Err(_) if name.len() > 15 => Err(wrong("interface name is too long")
-                .details(format!("interface name {name:?} should be less than 16 characters"))),
-            Err(_) if name == "." || name == ".." => {
-                Err(wrong("interface name is . or ..").details(format!("CNI_IFNAME={name}")))
-            }
-            Err(_) => Err(wrong("interface name contains / or : or whitespace characters")
-                .details(format!("CNI_IFNAME={name}"))),
+                .details("interface name should be less than 16 characters")),
+            Err(_) if name == "." || name == ".." => Err(wrong("interface name is . or ..")),
+            Err(_) => Err(wrong("interface name contains / or : or whitespace characters")),
         }
     }
 }

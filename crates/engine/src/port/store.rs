@@ -136,6 +136,8 @@ pub struct Txn {
     pub expect: Vec<(Key, Expect)>,
     /// Written in order; `None` deletes, and deleting what is absent is no error.
     pub changes: Vec<(Key, Option<Record>)>,
+    /// Whether whoever asked for what is written has yet to be told ([`Store::told`]).
+    pub untold: bool,
 }
 
 /// Whether a transaction happened.
@@ -174,6 +176,18 @@ pub trait Store {
 
     /// Checks and writes in one step.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;
+
+    /// Notes that whoever asked for the record under `key` was told of it. Costs next to nothing, and
+    /// changes neither record nor revision; every later transaction that writes the record says so as
+    /// well, unless it is [`Txn::untold`].
+    fn told(&self, _key: &Key) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether that was noted, or need not be.
+    fn is_told(&self, _key: &Key) -> Result<bool> {
+        Ok(true)
+    }
 }
 
 impl Txn {
@@ -187,6 +201,12 @@ impl Txn {
     pub fn expect(mut self, key: Key, expect: Expect) -> Self {
         self.expect.push((key, expect));
         self
+    }
+
+    /// What is written is not told yet.
+    #[must_use]
+    pub fn untold(self) -> Self {
+        Self { untold: true, ..self }
     }
 
     /// Writes `record`.

@@ -83,8 +83,8 @@ pub(super) fn remove_bridge(saved: Saved, bridge: &IfName) -> Change {
 }
 
 /// The first rule that is not there.
-pub(super) fn missing<'a>(saved: &Saved, wanted: &'a Wanted) -> Option<&'a str> {
-    wanted.rules.iter().find(|rule| !is_there(saved, rule)).map(|rule| rule.text.as_str())
+pub(super) fn missing<'a>(saved: &Saved, wanted: &'a Wanted) -> Option<&'a Rule> {
+    wanted.rules.iter().find(|rule| !is_there(saved, rule))
 }
 
 fn is_there(saved: &Saved, rule: &Rule) -> bool {

@@ -1,8 +1,8 @@
 //! A port of a bridge in the host.
 
 use model::{
-    Attached, Attachment, Bridge, Error, Family, Gateway, IfName, Interface, InterfaceAddress,
-    IpNet, Link, Network, Place, Result, Route, Runtime,
+    Attached, Attachment, Bridge, Error, Fact, Family, Gateway, IfName, Interface,
+    InterfaceAddress, IpNet, Link, Network, Place, Result, Route, Runtime,
 };
 
 use super::{BridgeFacts, Facts, Plan, Seat, Step, Veth, port};
@@ -141,10 +141,9 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     match &facts.bridge {
         Some(BridgeFacts { is_bridge: false, .. }) => {
-            return Err(Error::invalid(format!(
-                "{:?} already exists but is not a bridge",
-                name.as_str()
-            )));
+            let what = format!("{:?} already exists but is not a bridge", name.as_str());
+            let words = format!("failed to create bridge {:?}: {what}", name.as_str());
+            return Err(Error::invalid(what).about(Fact::Words(words)));
         }
         Some(there) if !there.is_up => steps.push(Step::Up(name.clone())),
         Some(_) => {}
@@ -230,7 +229,11 @@ fn gateway_addresses(
                 return Err(Error::conflict(format!(
                     "{:?} already has an IP address different from {wanted}: {other}; set forceAddress to replace it",
                     holder.as_str()
-                )));
+                ))
+                .about(Fact::Words(format!(
+                    "failed to set bridge addr: {:?} already has an IP address different from {wanted}",
+                    holder.as_str()
+                ))));
             }
             steps.push(Step::DropAddress(holder.clone(), *other));
         }

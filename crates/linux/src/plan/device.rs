@@ -1,6 +1,6 @@
 //! A device of the host that the container has for itself.
 
-use model::{Attachment, Device, Error, Place, Result};
+use model::{Attachment, Device, Error, Fact, Place, Result};
 
 use super::single::Birth;
 use super::{DeviceFacts, Facts, Seat, Step};
@@ -19,7 +19,8 @@ pub(super) fn birth(
     }
     match &facts.device {
         None => {
-            Err(Error::not_found(format!("failed to find device {}: {}", seat.name, told(device))))
+            let what = format!("failed to find device {}: {}", seat.name, told(device));
+            Err(Error::not_found(what).about(Fact::NoDevice(device.clone())))
         }
         Some(DeviceFacts::Program) => Ok(Birth { is_hidden: true, ..Birth::default() }),
         Some(DeviceFacts::There { mac }) => Ok(Birth { mac: *mac, ..Birth::default() }),

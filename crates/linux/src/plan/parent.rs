@@ -1,6 +1,6 @@
 //! The device below others.
 
-use model::{Error, IfName, Link, Mtu, NetworkName, Parent, Place, Result, VlanId};
+use model::{Error, Fact, IfName, Link, Mtu, NetworkName, Parent, Place, Result, VlanId};
 use netlink::DeviceKind;
 
 use super::{ParentFacts, Single, Step};
@@ -68,7 +68,8 @@ pub(super) fn fits(link: &Link, parent: &ParentFacts) -> Result<()> {
         Some(mtu) if mtu > parent.mtu => Err(Error::invalid(format!(
             "invalid MTU {mtu}, must be [0, master MTU({})]; {} is the master",
             parent.mtu, parent.name
-        ))),
+        ))
+        .about(Fact::Words(format!("invalid MTU {mtu}, must be [0, master MTU({})]", parent.mtu)))),
         Some(_) | None => Ok(()),
     }
 }

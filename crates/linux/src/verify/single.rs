@@ -1,6 +1,6 @@
 //! Comparing a link without an end in the host with what it should be.
 
-use model::{Attachment, LinkKind, Parent, Place, Result};
+use model::{Attachment, Error, Fact, IfName, LinkKind, Parent, Place, Result};
 use netlink::{At, Link, Sharing, Socket};
 
 use super::differs;
@@ -26,7 +26,20 @@ fn index(parent: &Parent) -> Result<Option<u32>> {
     };
     match Socket::route()?.link(At::Name(&name))? {
         Some(link) => Ok(Some(link.index)),
-        None => Err(differs(format!("master {name} is missing"))),
+        None => Err(differs(format!("master {name} is missing")).about(Fact::NoParent)),
+    }
+}
+
+fn other_kind(name: &IfName) -> Error {
+    differs(format!("interface {name} is of another kind")).about(Fact::OtherKind(name.clone()))
+}
+
+/// As configurations write it.
+fn mode(sharing: Sharing) -> Option<String> {
+    match sharing {
+        Sharing::Macvlan(mode) => Some(format!("{mode:?}").to_lowercase()),
+        Sharing::Ipvlan(mode) => Some(format!("{mode:?}").to_lowercase()),
+        Sharing::Vlan(_) => None,
     }
 }
 
@@ -43,18 +56,25 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
         _ => None,
     };
     if sharing.is_some() && link.sharing != sharing {
-        return Err(differs(match (sharing, link.sharing) {
-            (Some(wanted), Some(is)) => format!("interface {name} is {is:?}, not {wanted:?}"),
-            (_, _) => format!("interface {name} is of another kind"),
-        }));
+        return Err(match (sharing, link.sharing) {
+            (Some(wanted), Some(is)) => {
+                let fact = match (mode(is), mode(wanted)) {
+                    (Some(is), Some(wanted)) => Fact::OtherMode { is, wanted },
+                    (_, _) => Fact::OtherKind(name.clone()),
+                };
+                differs(format!("interface {name} is {is:?}, not {wanted:?}")).about(fact)
+            }
+            (_, _) => other_kind(name),
+        });
     }
     let driver = match kind {
         LinkKind::Dummy => Some("dummy"),
         LinkKind::Tap(_) => Some("tun"),
+        LinkKind::Bridge(_) | LinkKind::Ptp(_) => Some("veth"),
         _ => None,
     };
     if driver.is_some() && link.kind.as_deref() != driver {
-        return Err(differs(format!("interface {name} is of another kind")));
+        return Err(other_kind(name));
     }
     if matches!(kind, LinkKind::Dummy) && !link.flags.is_up() {
         return Err(differs(format!("interface {name} is down")));

@@ -164,6 +164,8 @@ impl Half {
 }
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+/// Of a record that whoever asked for it was not told of yet.
+const UNTOLD: Mode = Mode::from_raw_mode(0o700);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl Open {
@@ -249,11 +251,12 @@ impl Open {
     }
 
     /// Writes a file that is not in place yet, with its directory if that is missing.
-    pub(super) fn prepare(&self, path: &str, bytes: &[u8]) -> Result<()> {
+    pub(super) fn prepare(&self, path: &str, bytes: &[u8], is_told: bool) -> Result<()> {
+        let mode = if is_told { FILE_MODE } else { UNTOLD };
         let cannot = |cause| failed("cannot write", &self.path(path), cause);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || fs::openat(&self.directory, path, flags, FILE_MODE);
+        let open = || fs::openat(&self.directory, path, flags, mode);
         let file = match open() {
             Err(Errno::NOENT) => {
                 self.make_directories(path)?;
@@ -264,6 +267,23 @@ impl Open {
         let file = file.map_err(cannot)?;
         write_all(&file, bytes, 0).map_err(cannot)?;
         if self.durable { fs::fsync(&file).map_err(cannot) } else { Ok(()) }
+    }
+
+    /// Notes that the file's record was told; nothing where it is gone.
+    pub(super) fn told(&self, path: &str) -> Result<()> {
+        match fs::chmodat(&self.directory, path, FILE_MODE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(failed("cannot mark", &self.path(path), cause)),
+        }
+    }
+
+    /// Whether that was noted, or need not be.
+    pub(super) fn is_told(&self, path: &str) -> Result<bool> {
+        match fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Mode::from_raw_mode(stat.st_mode) & UNTOLD != UNTOLD),
+            Err(Errno::NOENT) => Ok(true),
+            Err(cause) => Err(failed("cannot look at", &self.path(path), cause)),
+        }
     }
 
     /// Moves a prepared file into its place; done if that was done before.

@@ -228,7 +228,7 @@ impl Open {
     }
 
     fn replace(&self, bytes: &[u8]) -> Result<()> {
-        self.prepare(PREPARED, bytes)?;
+        self.prepare(PREPARED, bytes, true)?;
         self.place(PREPARED, NAME)
     }
 

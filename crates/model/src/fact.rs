@@ -1,0 +1,101 @@
+//! What an error is about, for front ends that have to tell it in words which others gave it: the CNI
+//! reference plugins' messages are compared by programs.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::{Device, IfName, Mac, Route};
+
+/// What is wrong, apart from any sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// Exactly these words are expected, after what was being done.
+    Words(String),
+    /// Exactly these words are expected, whatever was being done.
+    Whole(String),
+    /// The attachment is there already.
+    Attached {
+        /// Its first address from a range set.
+        first: Option<IpAddr>,
+        /// What was wanted of a range set, and the set's ranges.
+        wanted: Option<Wanted>,
+        /// The host's end, where it is a pair.
+        peer: Option<IfName>,
+    },
+    /// The container has an address of a range set already.
+    Allocated {
+        /// Which set.
+        index: u8,
+        /// The address.
+        address: IpAddr,
+    },
+    /// A wanted address is somebody else's.
+    Held(Wanted),
+    /// A range set has no free address.
+    Full {
+        /// Which set.
+        index: u8,
+        /// Its ranges.
+        ranges: String,
+    },
+    /// The name of an interface to be made is taken. Of a pair, with the other end's.
+    NameTaken(Option<IfName>),
+    /// An interface is gone.
+    NoInterface(IfName),
+    /// An interface has another hardware address.
+    OtherMac {
+        /// The interface.
+        name: IfName,
+        /// What it has.
+        is: Mac,
+        /// What it should have.
+        wanted: Mac,
+    },
+    /// An interface lacks an address.
+    NoAddress {
+        /// The interface.
+        name: IfName,
+        /// The address.
+        address: IpNet,
+    },
+    /// A route is gone.
+    NoRoute(Route),
+    /// An interface is of another kind.
+    OtherKind(IfName),
+    /// An interface works in another mode.
+    OtherMode {
+        /// In which it does.
+        is: String,
+        /// In which it should.
+        wanted: String,
+    },
+    /// A bridge does not take every frame.
+    NotPromiscuous(IfName),
+    /// A bridge does not have the container's port.
+    NoPort(IfName),
+    /// A rule of the packet filter is gone.
+    NoRule {
+        /// The chain.
+        chain: String,
+        /// The rule's words, as `iptables-save` writes them.
+        rule: String,
+    },
+    /// The parent of an interface is gone.
+    NoParent,
+    /// The host has no such device.
+    NoDevice(Device),
+    /// A device does not leave its namespace.
+    StaysHere(IfName),
+}
+
+/// An address that was asked for by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The address.
+    pub address: IpAddr,
+    /// Which range set it is of.
+    pub index: u8,
+    /// The set's ranges.
+    pub ranges: String,
+}

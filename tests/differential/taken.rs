@@ -1,0 +1,73 @@
+//! What the reference plugins attached, checked by ours.
+
+use serde_json::{Value, json};
+use tests::{Cni, Plugins, World};
+
+/// Where the reference plugins are in the world.
+const REFERENCE: &str = "/run/reference";
+
+/// ADD of the reference plugin; the configuration that CHECK gets.
+fn attached(world: &World, cni: &Cni<'_>, mut config: Value) -> Value {
+    world.sh(&format!("mkdir {REFERENCE}"));
+    for plugin in ["bridge", "ptp", "host-local"] {
+        let to = world.path(&format!("{REFERENCE}/{plugin}"));
+        std::fs::copy(Plugins::reference().dir().join(plugin), to).expect("a reference plugin");
+    }
+    std::fs::write(world.path("/run/config"), config.to_string()).expect("a configuration");
+    let plugin = config["type"].as_str().expect("a type").to_owned();
+    let said = world.sh(&format!(
+        "CNI_COMMAND=ADD CNI_CONTAINERID={} CNI_NETNS={} CNI_IFNAME=eth0 CNI_PATH={REFERENCE} \
+         {REFERENCE}/{plugin} </run/config",
+        cni.container, cni.netns
+    ));
+    config["prevResult"] = serde_json::from_str(&said).expect("a result");
+    config
+}
+
+/// The reference puts neither MTU nor MSS on a route, and in CHECK looks at nothing but where it leads.
+#[test]
+fn routes_with_attributes() {
+    for plugin in ["bridge", "ptp"] {
+        let world = World::new(&Plugins::subject());
+        let cni = Cni::new(&world);
+        let routes = json!([
+            {"dst": "192.0.2.0/24", "mtu": 1300, "advmss": 1200},
+            {"dst": "198.51.100.0/24", "priority": 50, "scope": 0},
+            {"dst": "203.0.113.0/24", "table": 300},
+        ]);
+        let config = json!({
+            "cniVersion": "1.1.0", "name": "net", "type": plugin, "isGateway": true,
+            "ipam": {"type": "host-local", "subnet": "10.9.0.0/24", "routes": routes},
+        });
+        let config = attached(&world, &cni, config);
+        let checked = cni.execute(plugin, "CHECK", &config.to_string());
+        assert!(checked.ok(), "{plugin}: {checked:?}");
+        world.sh("ip -n c1 route del 192.0.2.0/24");
+        let missed = cni.execute(plugin, "CHECK", &config.to_string());
+        assert!(missed.output.stdout.contains("192.0.2.0"), "{plugin}: {missed:?}");
+    }
+}
+
+/// A second ADD is refused, and DEL gives everything back.
+#[test]
+fn a_second_add_and_del() {
+    let world = World::new(&Plugins::subject());
+    let cni = Cni::new(&world);
+    let config = json!({
+        "cniVersion": "1.0.0", "name": "net", "type": "host-local",
+        "ipam": {"type": "host-local", "subnet": "10.9.0.0/24"},
+    });
+    let config = attached(&world, &cni, config).to_string();
+    let twice = cni.execute("host-local", "ADD", &config);
+    assert!(twice.output.stdout.contains("duplicate allocation is not allowed"), "{twice:?}");
+    // Also beside files of ours, and after others of theirs have come and gone.
+    let other = Cni::container(&world, "c2");
+    assert!(other.execute("host-local", "ADD", &config).ok());
+    assert!(!cni.execute("host-local", "ADD", &config).ok());
+    assert!(cni.execute("host-local", "DEL", &config).ok());
+    assert!(cni.execute("host-local", "ADD", &config).ok());
+    for one in [&cni, &other] {
+        assert!(one.execute("host-local", "DEL", &config).ok());
+    }
+    assert_eq!(world.sh("ls /var/lib/cni/networks/net | grep -c '^10' || true").trim(), "0");
+}
