@@ -273,6 +273,12 @@ impl Bed {
         self.engine.docker(arguments).trim().to_owned()
     }
 
+    /// What `spoke ARGUMENTS` prints.
+    #[track_caller]
+    pub(crate) fn spoke(&self, arguments: &str) -> String {
+        self.world().sh(&format!("{}/spoke {arguments}", Plugins::MOUNT))
+    }
+
     /// That `docker ARGUMENTS` fails, and says all of `words`.
     #[track_caller]
     pub(crate) fn refused(&self, arguments: &str, words: &[&str]) {

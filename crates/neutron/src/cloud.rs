@@ -12,6 +12,7 @@ mod begun;
 mod carve;
 mod drop;
 mod existing;
+mod given_up;
 mod live;
 mod mark;
 mod memory;
@@ -32,8 +33,11 @@ use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
 pub(crate) use begun::Progress;
+pub(crate) use given_up::GivenUp;
 pub(crate) use live::Live;
-pub(crate) use mark::{PortPurpose, network_use, pool_made_at};
+#[cfg(test)]
+pub(crate) use mark::auxiliary_mark;
+pub(crate) use mark::{PortPurpose, network_use, pool_made_at, use_of_auxiliary};
 pub(crate) use memory::Memory;
 
 impl Cloud for Neutron {
@@ -72,6 +76,10 @@ impl Cloud for Neutron {
 
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
         self.give_network_up(id, records)
+    }
+
+    fn given_up(&self) -> Result<Vec<AliasId>> {
+        GivenUp::at(&self.directory).all()
     }
 
     fn network(&self, id: &AliasId) -> Result<Option<Network>> {

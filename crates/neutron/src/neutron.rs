@@ -68,6 +68,12 @@ impl Neutron {
     /// Something of ours stays that nobody asks for any more: the reconciler looks for it.
     pub(crate) fn leave_behind(&self) {
         self.left_behind.store(true, Ordering::Relaxed);
+        self.given_up().ring();
+    }
+
+    /// Whether something of ours was left behind, which nobody has looked for yet.
+    pub fn is_left_behind(&self) -> bool {
+        self.left_behind.load(Ordering::Relaxed)
     }
 
     /// Whether something of ours was left behind since this was asked last.

@@ -152,6 +152,10 @@ pub trait Cloud {
     /// port of it.
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()>;
 
+    /// The networks that were given up and that the cloud did not let go, for another reason than
+    /// that somebody uses them. Whoever gave them up does not ask again.
+    fn given_up(&self) -> Result<Vec<AliasId>>;
+
     /// The network that some earlier life, or another program of the same contract, made or joined
     /// under this id.
     fn network(&self, id: &AliasId) -> Result<Option<Network>>;

@@ -31,6 +31,7 @@ impl Neutron {
     /// Makes a network, or joins one, and tells the template of its attachments.
     pub(super) fn make_network(&self, plan: &CloudNetwork) -> Result<Network> {
         self.begun().begin(&plan.id)?;
+        self.given_up().settle(&plan.id);
         let mut undo = Undo::default();
         self.build(plan, &mut undo).inspect_err(|error| {
             // What was refused was not made.

@@ -36,6 +36,7 @@ impl Neutron {
             false => self.requested(plan, part, found)?,
         };
         let once = self.use_of(&plan.id);
+        let kept_for = once.clone();
         let id = pool.as_ref().map(|(id, _)| id.clone());
         let mut tags: Vec<String> = id.iter().map(ResourceId::to_string).collect();
         tags.push(once.clone());
@@ -68,7 +69,7 @@ impl Neutron {
             }
         }
         for address in kept {
-            self.reserve(&network.id, &subnet.id, address)?;
+            self.reserve((&network.id, &subnet.id), address, Some(&kept_for))?;
         }
         Ok((subnet, id))
     }

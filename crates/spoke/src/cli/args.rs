@@ -19,6 +19,7 @@ use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
 use super::podman::PodmanCommand;
+use super::stock::NeutronCommand;
 
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
@@ -136,6 +137,9 @@ Examples:
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
     #[command(subcommand)]
     Kuryr(KuryrCommand),
+    /// Look at what this host keeps in OpenStack Neutron ahead of need
+    #[command(subcommand)]
+    Neutron(NeutronCommand),
     /// Keep the leases of containers that get their addresses from DHCP servers
     #[command(
         subcommand,
