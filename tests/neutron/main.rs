@@ -4,6 +4,7 @@
 mod adopted;
 mod bed;
 mod better;
+mod busy;
 mod calls;
 mod container;
 mod crowd;
@@ -17,6 +18,7 @@ mod hosts;
 mod ipam;
 mod leaks;
 mod lost;
+mod named;
 mod naming;
 mod network;
 mod ovn;

@@ -94,7 +94,9 @@ fn what_is_left_of_a_stock_keeps_no_network() {
     calls.named();
     calls.stop(&ends, &pool, &address);
     calls.host.serve.take().expect("it runs").kill();
-    calls.world.sh("rm -r /run/spoke/neutron/stock; sed -i '/neutron.stock/,$d' /etc/spoke/config.toml");
+    calls
+        .world
+        .sh("rm -r /run/spoke/neutron/stock; sed -i '/neutron.stock/,$d' /etc/spoke/config.toml");
     calls.host.serve = Some(Serve::start(&calls.world, &[]));
     calls.remove_network(&network, &pool);
     calls.is_clean();

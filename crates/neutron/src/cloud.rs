@@ -33,6 +33,7 @@ use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
 pub(crate) use begun::Progress;
+pub(crate) use existing::is_kuryrs;
 pub(crate) use given_up::GivenUp;
 pub(crate) use live::Live;
 #[cfg(test)]
@@ -46,7 +47,7 @@ impl Cloud for Neutron {
     }
 
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()> {
-        self.take_pool_back(pool, records)
+        self.promptly(|| self.take_pool_back(pool, records))
     }
 
     fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
@@ -63,7 +64,7 @@ impl Cloud for Neutron {
         address: IpAddr,
         records: &Records<'_>,
     ) -> Result<()> {
-        self.take_address_back(pool, address, records)
+        self.promptly(|| self.take_address_back(pool, address, records))
     }
 
     fn create_network(&self, network: &CloudNetwork) -> Result<Network> {
@@ -75,7 +76,7 @@ impl Cloud for Neutron {
     }
 
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
-        self.give_network_up(id, records)
+        self.promptly(|| self.give_network_up(id, records))
     }
 
     fn given_up(&self) -> Result<Vec<AliasId>> {
@@ -83,7 +84,7 @@ impl Cloud for Neutron {
     }
 
     fn network(&self, id: &AliasId) -> Result<Option<Network>> {
-        self.network_of(id)
+        self.promptly(|| self.network_of(id))
     }
 
     fn port_status(&self, attachment: &Attachment) -> Result<PortStatus> {
@@ -95,6 +96,6 @@ impl Cloud for Neutron {
     }
 
     fn conceal(&self, attachment: &Attachment) -> Result<()> {
-        self.conceal_ports(attachment)
+        self.promptly(|| self.conceal_ports(attachment))
     }
 }

@@ -25,6 +25,8 @@ pub struct PoolWish {
     pub subnet: Option<ResourceRef>,
     /// An existing subnet pool.
     pub pool: Option<ResourceRef>,
+    /// An existing network, whose subnets may be what is meant.
+    pub network: Option<ResourceRef>,
     /// The address scope of a pool that is made.
     pub address_scope: Option<ResourceRef>,
     /// Whether a pool that is made is seen by other projects.

@@ -77,6 +77,7 @@ impl Neutron {
             fixed_ips: Some(vec![fixed(subnet, Some(address))]),
             admin_state_up: true,
             description: mark.clone(),
+            is_unique: true,
             ..NewPort::default()
         };
         let made = make(
@@ -230,6 +231,7 @@ impl Neutron {
             device_owner: contract::OWNER.to_owned(),
             host: (!is_nested).then(|| self.settings.host.to_string()),
             description: mark.clone(),
+            is_unique: true,
             ..NewPort::default()
         };
         make(

@@ -42,14 +42,28 @@ impl Neutron {
         Ok(Findings { orphans: wide.orphans(&facts), ..Findings::default() })
     }
 
+    /// The filters of the projects that this host's ports are of, and of the own one: its last port may
+    /// be gone, and what was made for that not. Where no project is known it is whatever we see.
+    fn projects(
+        &self,
+        ports: &BTreeMap<ResourceId, PortResource>,
+    ) -> Result<Vec<Vec<(&'static str, String)>>> {
+        let mut all = projects(ports);
+        all.extend(self.transport.project()?);
+        Ok(match all.is_empty() {
+            true => vec![Vec::new()],
+            false => all.into_iter().map(|project| vec![("project_id", project)]).collect(),
+        })
+    }
+
     /// The security groups of exposed ports, in the projects that this host's ports are of.
     pub(super) fn exposed_groups_of(
         &self,
         ports: &BTreeMap<ResourceId, PortResource>,
     ) -> Result<Vec<SecurityGroup>> {
         let mut found = Vec::new();
-        for project in projects(ports) {
-            found.extend(self.api().groups(&[("project_id", project)])?);
+        for filter in self.projects(ports)? {
+            found.extend(self.api().groups(&filter)?);
         }
         Ok(found)
     }
@@ -60,8 +74,8 @@ impl Neutron {
         ports: &BTreeMap<ResourceId, PortResource>,
     ) -> Result<Vec<FloatingIp>> {
         let mut found = Vec::new();
-        for project in projects(ports) {
-            match self.api().floating_ips(&[("project_id", project)]) {
+        for filter in self.projects(ports)? {
+            match self.api().floating_ips(&filter) {
                 Err(error) if error.status() == Some(404) => {}
                 ips => found.extend(ips?),
             }

@@ -101,7 +101,7 @@ Examples:
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
         and its addresses are not handed out. In Neutron, what this host made and nobody on it \
         knows any more goes after a second look; networks, subnets and pools that a runtime \
-        may know go with --force only. What Docker plugins are owed, because they did not answer, is shown and settled; \
+        may know go with --force only: where Docker's engines answer, their lists tell. What Docker plugins are owed, because they did not answer, is shown and settled; \
         --force forgets what cannot be: what only they know, what they refused five times, and what \
         plugins are owed that are not installed any more, and says what they have because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),

@@ -66,7 +66,9 @@ struct DrainedView {
 pub(super) fn run(command: &NeutronCommand, output: Output, world: &World) -> Result<Answer> {
     let NeutronCommand::Stock(command) = command;
     let neutron = (world.neutron)()?.ok_or_else(|| {
-        Error::unsupported("no cloud is configured: add [neutron] to the configuration of this host")
+        Error::unsupported(
+            "no cloud is configured: add [neutron] to the configuration of this host",
+        )
     })?;
     match command {
         StockCommand::Ls => list(&neutron, output, world),
@@ -134,7 +136,8 @@ pub(super) fn troubles(neutron: &Neutron, kinds: &[StockKind]) -> Vec<(String, S
     let ready = ready(kinds);
     let mut found = Vec::new();
     if ready > 0 && !neutron.keeps_stock() {
-        let what = format!("{ready} of Neutron's ports were made ahead of need, and no stock is kept");
+        let what =
+            format!("{ready} of Neutron's ports were made ahead of need, and no stock is kept");
         found.push((what, DRAIN.to_owned()));
     } else if ready > 0 && !neutron.is_stock_kept() {
         let what = format!("{ready} of Neutron's ports are ready, and no daemon looks after them");

@@ -34,8 +34,7 @@ const PERIOD: Duration = Duration::from_secs(300);
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Why a stock that is kept is of no use to Docker.
-pub(crate) const PASSED_OVER: &str =
-    "Neutron's ports that are ready cannot be used by Docker: it chooses hardware addresses, as the \
+pub(crate) const PASSED_OVER: &str = "Neutron's ports that are ready cannot be used by Docker: it chooses hardware addresses, as the \
      plugin kuryr required when dockerd started";
 
 /// How long a Docker Engine has to list its networks.

@@ -102,14 +102,8 @@ fn the_rest_is_nobodys() {
             Some(Fate::Delete),
         ),
         // Thirty seconds ago; and in the future.
-        (
-            json!({ "description": "spoke:node:request-00000fe2ffffffffffffffff" }),
-            Some(Fate::Wait),
-        ),
-        (
-            json!({ "description": "spoke:node:request-0000ffffffffffffffffffff" }),
-            Some(Fate::Wait),
-        ),
+        (json!({ "description": "spoke:node:request-00000fe2ffffffffffffffff" }), Some(Fate::Wait)),
+        (json!({ "description": "spoke:node:request-0000ffffffffffffffffffff" }), Some(Fate::Wait)),
         (json!({ "description": "spoke:node:request-x" }), Some(Fate::Wait)),
         (json!({ "description": "spoke:node:auxiliary-00000001" }), Some(Fate::OnlyIfForced)),
         (json!({ "id": "lent-1", "description": stock }), Some(Fate::Stock)),

@@ -20,9 +20,8 @@ pub(super) fn remove(
     if cloud_of(&network).is_none() || ids.is_empty() {
         return Ok(false);
     }
-    let is_listed = |listed: &crate::serve::neutron::Listed| {
-        ids.iter().any(|id| listed.contains(id.as_str()))
-    };
+    let is_listed =
+        |listed: &crate::serve::neutron::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
     let is_gone = (world.listed)().is_some_and(|listed| !is_listed(&listed));
     let Some(neutron) = (world.neutron)()?.filter(|_| force || is_gone) else { return Ok(false) };
     if force {
