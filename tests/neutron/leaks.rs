@@ -10,8 +10,8 @@ use crate::bed::{Bed, tags};
 use crate::calls::{Calls, docker_id};
 
 /// What may become of the only attempt to delete something.
-fn faults() -> [Fault; 3] {
-    [Fault::Cut, Fault::Answer(500), Fault::Answer(403)]
+fn faults() -> [Fault; 2] {
+    [Fault::Cut, Fault::Answer(403)]
 }
 
 /// The network is in the book and on no list: whoever removed it will not come back.
