@@ -47,7 +47,7 @@ impl Cloud for Neutron {
     }
 
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()> {
-        self.promptly(|| self.take_pool_back(pool, records))
+        self.take_pool_back(pool, records)
     }
 
     fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
@@ -76,7 +76,7 @@ impl Cloud for Neutron {
     }
 
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
-        self.promptly(|| self.give_network_up(id, records))
+        self.give_network_up(id, records)
     }
 
     fn given_up(&self) -> Result<Vec<AliasId>> {

@@ -11,7 +11,7 @@ use model::{Error, Result};
 use crate::Neutron;
 
 /// As long as Neutron may take for all requests of one piece of work.
-const PROMPT: Duration = Duration::from_secs(15);
+const PROMPT: Duration = Duration::from_secs(20);
 
 /// The same while it hangs: an engine makes several calls for the end of a container.
 const HANGING: Duration = Duration::from_secs(2);
