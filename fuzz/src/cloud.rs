@@ -60,6 +60,7 @@ fn converse(answers: Vec<Value>) -> usize {
         part: None,
         family: Family::V4,
         subnet: None,
+        network: None,
         pool: None,
         address_scope: None,
         shared: None,

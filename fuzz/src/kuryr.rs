@@ -124,6 +124,10 @@ impl Cloud for Nothing {
         Ok(())
     }
 
+    fn given_up(&self) -> Result<Vec<AliasId>> {
+        Ok(Vec::new())
+    }
+
     fn network(&self, _: &AliasId) -> Result<Option<Network>> {
         Ok(None)
     }

@@ -72,6 +72,53 @@ fn its_running_container_is_stopped() {
     calls.is_clean();
 }
 
+/// With its pair on the switch, as kuryr-libnetwork connects it: nobody else removes that.
+#[test]
+fn the_pair_of_its_running_container_goes() {
+    for is_known in [false, true] {
+        let calls = Calls::new();
+        let (docker, pool) = made(&calls, "10.143.0.0/24");
+        // A new container on its network makes the book know that.
+        let new = is_known.then(|| calls.start(&docker, &pool));
+        calls.named();
+        let before = calls.host.switch.ports();
+        let network = id(&calls.host.network(&docker));
+        let ends = Ends::new(&docker);
+        let port = json!({
+            "network_id": network,
+            "name": "kuryr-unbound-port",
+            "device_owner": "compute:kuryr",
+            "device_id": ends.endpoint,
+            "mac_address": ends.mac,
+            "binding:host_id": calls.host.name,
+        });
+        let port = calls.host.project.create("port", port);
+        let [lower, upper] = halves(&ends.endpoint);
+        tag(&calls, "ports", &id(&port), &["compute:kuryr".to_owned(), lower, upper]);
+        let short = &id(&port)[..11];
+        calls.world.sh(&format!(
+            "ip link add tap{short} type veth peer name t_c{short} address {}; ip link set tap{short} up",
+            ends.mac
+        ));
+        calls.host.switch.plug_as_kuryr(
+            &format!("tap{short}"),
+            &id(&port),
+            &ends.mac,
+            &ends.endpoint,
+        );
+        let address = port["fixed_ips"][0]["ip_address"].as_str().unwrap();
+        calls.stop(&ends, &pool, address);
+        let links = calls.world.sh("ip -o link");
+        assert!(!links.contains(short), "{is_known}: {links}");
+        assert_eq!(calls.host.switch.ports(), before, "{is_known}");
+        if let Some((ends, address)) = new {
+            calls.stop(&ends, &pool, &address);
+        }
+        calls.remove_network(&docker, &pool);
+        calls.is_clean();
+    }
+}
+
 #[test]
 fn its_pool_of_the_operators_is_left() {
     let mut calls = Calls::new();

@@ -59,6 +59,21 @@ impl Bridge {
         }
     }
 
+    /// Makes an interface a port, with what kuryr-libnetwork writes beside it.
+    #[track_caller]
+    pub(crate) fn plug_as_kuryr(&self, end: &str, port: &str, mac: &str, device: &str) {
+        let ids = format!(
+            "external_ids:iface-id={port} external_ids:attached-mac={mac} \
+             external_ids:iface-status=active external_ids:vm-uuid={device} external_ids:owner=kuryr"
+        );
+        let ids = ids.replace(&mac.to_owned(), &mac.replace(':', "\\:"));
+        let add = format!("add-port br-int {end} -- set interface {end} {ids}");
+        match self {
+            Bridge::Own(switch) => switch.vsctl(&add),
+            Bridge::Ovn(chassis) => chassis.vsctl(&add),
+        };
+    }
+
     /// A key of a port's `external_ids`.
     #[track_caller]
     pub(crate) fn external_id(&self, port: &str, key: &str) -> String {
@@ -271,6 +286,12 @@ impl Bed {
     #[track_caller]
     pub(crate) fn docker(&self, arguments: &str) -> String {
         self.engine.docker(arguments).trim().to_owned()
+    }
+
+    /// What `spoke ARGUMENTS` prints.
+    #[track_caller]
+    pub(crate) fn spoke(&self, arguments: &str) -> String {
+        self.world().sh(&format!("{}/spoke {arguments}", Plugins::MOUNT))
     }
 
     /// That `docker ARGUMENTS` fails, and says all of `words`.

@@ -226,7 +226,13 @@ impl Calls {
     /// Collects what a crash has left, as an operator or a timer does.
     #[track_caller]
     pub(crate) fn gc(&self) {
-        self.world.sh(&format!("{}/spoke gc", Plugins::MOUNT));
+        self.spoke("gc");
+    }
+
+    /// What `spoke ARGUMENTS` prints, whatever its exit code says.
+    #[track_caller]
+    pub(crate) fn spoke(&self, arguments: &str) -> String {
+        self.world.sh(&format!("{}/spoke {arguments} || [ $? = 1 ]", Plugins::MOUNT))
     }
 
     /// Waits until Neutron was told of every port whose it is.

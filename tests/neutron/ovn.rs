@@ -191,3 +191,30 @@ fn a_port_that_is_asked_for_by_its_options_has_them() {
     bed.docker("network rm net");
     bed.is_clean();
 }
+
+/// Nobody's first packet is lost: a container starts once the flows of its port are there.
+#[test]
+fn the_first_packet_of_each_container_is_answered() {
+    let Some(lab) = FullLab::running() else { return };
+    let account = lab.account();
+    let bed = bed(&lab, &account, "one");
+    bed.network("--subnet 10.136.0.0/24 --gateway 10.136.0.1 net");
+    bed.run("--name server --network net");
+    let address = bed.end("server", "net", "IPAddress");
+    bed.inside("server", "true");
+    let ping = format!("run --rm --network net busybox /bin/ping -c 1 -W 1 {address}");
+    let mut took = Vec::new();
+    let mut lost = 0;
+    for _ in 0..10 {
+        let begun = std::time::Instant::now();
+        lost += usize::from(bed.engine.try_docker(&ping).status != 0);
+        took.push(begun.elapsed());
+    }
+    took.sort();
+    // For whoever compares what waiting costs.
+    eprintln!("docker run --rm: median {:?}, {lost} of {} lost", took[took.len() / 2], took.len());
+    assert_eq!(lost, 0, "of {} first packets", took.len());
+    bed.remove("server");
+    bed.docker("network rm net");
+    bed.is_clean();
+}

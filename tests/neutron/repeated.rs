@@ -10,10 +10,12 @@ use crate::calls::{Calls, Ends, docker_id};
 /// whole collections for what was left behind; nobody waits for that. A call asks for one thing.
 #[track_caller]
 fn asks_nothing(calls: &Calls) {
-    let whole = ["/v2.0/networks", "/v2.0/subnets", "/v2.0/subnetpools"];
+    let kinds = ["networks", "subnets", "subnetpools", "security-groups", "floatingips"];
+    let whole = kinds.map(|kind| format!("/v2.0/{kind}"));
     let is_of_daemon = |call: &Call| {
         let target = call.target.as_str();
-        call.method == "GET" && (target.starts_with("/v2.0/ports?") || whole.contains(&target))
+        call.method == "GET"
+            && (target.starts_with("/v2.0/ports?") || whole.iter().any(|all| all == target))
     };
     let asked = calls.host.proxy.take();
     assert!(asked.iter().all(is_of_daemon), "{asked:?}");

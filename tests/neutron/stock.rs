@@ -93,7 +93,7 @@ fn the_stock_outlives_the_daemon() {
 
 /// A host whose runtime knows no network but by its list; the list, and what Neutron has of ports.
 #[track_caller]
-fn listed(cidr: &str, extra: &str) -> (Calls, Value, String) {
+pub(crate) fn listed(cidr: &str, extra: &str) -> (Calls, Value, String) {
     let project = ApiLab::shared().project();
     let name = host_name(&project);
     let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
@@ -106,7 +106,7 @@ fn listed(cidr: &str, extra: &str) -> (Calls, Value, String) {
 }
 
 #[track_caller]
-fn until_ports(calls: &Calls, path: &str, is: impl Fn(usize) -> bool) {
+pub(crate) fn until_ports(calls: &Calls, path: &str, is: impl Fn(usize) -> bool) {
     calls
         .host
         .project

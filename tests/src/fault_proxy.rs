@@ -30,6 +30,10 @@ pub enum Fault {
     Answer(u16),
     /// The service does the work, and this status is what it seems to answer.
     AnswerAfter(u16),
+    /// [`Fault::Answer`] with nothing that says when to come back, as of a proxy that has nobody to ask.
+    Bare(u16),
+    /// [`Fault::AnswerAfter`] with nothing that says when to come back.
+    BareAfter(u16),
     /// The service hears of it when the test lets it.
     Hold(Gate),
     /// The service does the work; its answer comes when the test lets it.
@@ -256,6 +260,11 @@ fn serve(stream: &TcpStream, state: &Mutex<State>, upstream: &Upstream) -> io::R
             None => forward(&request, upstream)?,
             Some(Fault::Cut) => return Ok(()),
             Some(Fault::Answer(status)) => made_up(status),
+            Some(Fault::Bare(status)) => bare(status),
+            Some(Fault::BareAfter(status)) => {
+                forward(&request, upstream)?;
+                bare(status)
+            }
             Some(Fault::DropReply) => {
                 forward(&request, upstream)?;
                 return Ok(());
@@ -348,6 +357,12 @@ fn made_up(status: u16) -> Reply {
         headers.push(("retry-after".to_owned(), "0".to_owned()));
     }
     Reply { status, headers, body: body.into_bytes() }
+}
+
+fn bare(status: u16) -> Reply {
+    let mut reply = made_up(status);
+    reply.headers.retain(|(name, _)| name != "retry-after");
+    reply
 }
 
 fn forward(request: &Request, upstream: &Upstream) -> io::Result<Reply> {

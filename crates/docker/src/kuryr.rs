@@ -48,6 +48,7 @@ use crate::wire::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
 use hidden::Hidden;
+pub use network::{remove as remove_network, remove_given_up};
 use pending::Pending;
 
 /// What errors are said to be, and what the rest is (kuryr's `utils.py`, Flask).

@@ -9,6 +9,8 @@ mod network;
 mod port;
 mod trunk;
 
+use std::time::Instant;
+
 use model::{ResourceId, Result};
 use serde_json::Value;
 
@@ -28,7 +30,8 @@ pub use trunk::{SubPort, Trunk};
 pub enum Verb {
     /// Reads; may be repeated by the transport.
     Get,
-    /// Makes; never repeated by the transport once it may have arrived.
+    /// Makes; repeated by the transport once it may have arrived only where the server says that it is
+    /// busy, and nothing of what it makes is found ([`Request::find`]).
     Post,
     /// Changes; may be repeated by the transport.
     Put,
@@ -49,6 +52,18 @@ pub struct Request<'a> {
     pub body: Option<Value>,
     /// Only while the resource has this revision (`If-Match`).
     pub revision: Option<u64>,
+    /// How what a POST makes is found, if there is such a thing: where the server says that it is busy,
+    /// and nobody knows what it did.
+    pub find: Option<&'a [(&'a str, String)]>,
+    /// By when it has to be answered.
+    pub until: Option<Instant>,
+}
+
+impl<'a> Request<'a> {
+    /// One without anything else.
+    pub fn of(verb: Verb, path: &'a str) -> Self {
+        Self { verb, path, query: &[], body: None, revision: None, find: None, until: None }
+    }
 }
 
 /// Who carries requests to Neutron.
@@ -61,6 +76,11 @@ pub struct Request<'a> {
 pub trait Transport: Send + Sync {
     /// Carries it there; the answer's body, `null` where it has none.
     fn carry(&self, request: &Request<'_>) -> Result<Value>;
+
+    /// The id of the project that things are made in, where that is known.
+    fn project(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// What can have tags.

@@ -6,13 +6,14 @@ mod time;
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use model::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Access, Identity};
+use crate::deadline;
 use crate::http::Wire;
 pub(crate) use cache::Cache;
 
@@ -21,6 +22,9 @@ const TOKEN: &str = "token";
 
 /// A token is renewed so long before its end, or at four fifths of its life if that is later.
 const AHEAD: Duration = Duration::from_secs(120);
+
+/// Whoever asks has had his answer by then, or will never have one.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How long after a failure a token that is still good is not renewed ahead of its end.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -46,6 +50,11 @@ impl Session {
     /// Neutron's URL, without version and slash at the end.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// The id of the project that things are made in, where that is known.
+    pub(crate) fn project(&self) -> Option<&str> {
+        self.project.as_deref().filter(|project| !project.is_empty())
     }
 
     /// What each request carries.
@@ -112,7 +121,7 @@ impl Auth {
     }
 
     /// A session that should be taken.
-    pub(crate) fn session(&self, wire: &Wire) -> Result<Arc<Session>> {
+    pub(crate) fn session(&self, wire: &Wire, until: Option<Instant>) -> Result<Arc<Session>> {
         let now = SystemTime::now();
         let known = {
             let state = self.lock();
@@ -124,19 +133,28 @@ impl Auth {
                 known => known,
             }
         };
-        match (self.renew_from(wire, state_of(known.as_ref())), known) {
+        match (self.renew_from((wire, until), state_of(known.as_ref())), known) {
             (Err(_), Some(good)) => Ok(good),
             (outcome, _) => outcome,
         }
     }
 
     /// A session instead of one that was not taken.
-    pub(crate) fn renew(&self, wire: &Wire, stale: &Arc<Session>) -> Result<Arc<Session>> {
-        self.renew_from(wire, Some(stale.as_ref()))
+    pub(crate) fn renew(
+        &self,
+        wire: &Wire,
+        stale: &Arc<Session>,
+        until: Option<Instant>,
+    ) -> Result<Arc<Session>> {
+        self.renew_from((wire, until), Some(stale.as_ref()))
     }
 
     /// One thread asks, whoever comes meanwhile waits for the outcome, good or bad.
-    fn renew_from(&self, wire: &Wire, stale: Option<&Session>) -> Result<Arc<Session>> {
+    fn renew_from(
+        &self,
+        (wire, until): (&Wire, Option<Instant>),
+        stale: Option<&Session>,
+    ) -> Result<Arc<Session>> {
         let mut state = self.lock();
         loop {
             let is_stale =
@@ -150,15 +168,20 @@ impl Auth {
                 break;
             }
             let round = state.rounds;
-            let waiting = self.changed.wait_while(state, |state| state.rounds == round);
-            state = waiting.unwrap_or_else(PoisonError::into_inner);
+            let limit = deadline::left(until, LONGEST);
+            let is_same = |state: &mut State| state.rounds == round;
+            let waiting = self.changed.wait_timeout_while(state, limit, is_same);
+            state = waiting.unwrap_or_else(PoisonError::into_inner).0;
+            if state.rounds == round && until.is_some() {
+                return Err(deadline::late("signing on"));
+            }
             if let Some(failed) = state.failed.as_ref() {
                 return Err(failed.error());
             }
         }
         state.is_asking = true;
         drop(state);
-        let outcome = self.ask(wire, stale);
+        let outcome = self.ask((wire, until), stale);
         let mut state = self.lock();
         state.is_asking = false;
         state.rounds += 1;
@@ -172,7 +195,11 @@ impl Auth {
     }
 
     /// What another process left, if that is another one; else what Keystone gives.
-    fn ask(&self, wire: &Wire, stale: Option<&Session>) -> Result<Arc<Session>> {
+    fn ask(
+        &self,
+        (wire, until): (&Wire, Option<Instant>),
+        stale: Option<&Session>,
+    ) -> Result<Arc<Session>> {
         if let Identity::None { project } = &self.access.identity {
             let endpoint = self.access.endpoint.as_deref().unwrap_or_default();
             let endpoint = keystone::neutron(endpoint)?;
@@ -188,7 +215,7 @@ impl Auth {
             return Ok(Arc::new(session));
         }
         let now = SystemTime::now();
-        let grant = keystone::grant(wire, &self.access)?;
+        let grant = keystone::grant((wire, until), &self.access)?;
         let lifetime = Duration::from_secs(grant.lifetime.min(10 * 365 * 86_400));
         let early = AHEAD.min(lifetime / 5);
         let life = Life { ahead: now + (lifetime - early), end: now + lifetime };

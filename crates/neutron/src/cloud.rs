@@ -12,6 +12,7 @@ mod begun;
 mod carve;
 mod drop;
 mod existing;
+mod given_up;
 mod live;
 mod mark;
 mod memory;
@@ -32,8 +33,12 @@ use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
 pub(crate) use begun::Progress;
+pub(crate) use existing::is_kuryrs;
+pub(crate) use given_up::GivenUp;
 pub(crate) use live::Live;
-pub(crate) use mark::{PortPurpose, network_use, pool_made_at};
+#[cfg(test)]
+pub(crate) use mark::auxiliary_mark;
+pub(crate) use mark::{PortPurpose, network_use, pool_made_at, use_of_auxiliary};
 pub(crate) use memory::Memory;
 
 impl Cloud for Neutron {
@@ -59,7 +64,7 @@ impl Cloud for Neutron {
         address: IpAddr,
         records: &Records<'_>,
     ) -> Result<()> {
-        self.take_address_back(pool, address, records)
+        self.promptly(|| self.take_address_back(pool, address, records))
     }
 
     fn create_network(&self, network: &CloudNetwork) -> Result<Network> {
@@ -74,8 +79,12 @@ impl Cloud for Neutron {
         self.give_network_up(id, records)
     }
 
+    fn given_up(&self) -> Result<Vec<AliasId>> {
+        GivenUp::at(&self.directory).all()
+    }
+
     fn network(&self, id: &AliasId) -> Result<Option<Network>> {
-        self.network_of(id)
+        self.promptly(|| self.network_of(id))
     }
 
     fn port_status(&self, attachment: &Attachment) -> Result<PortStatus> {
@@ -87,6 +96,6 @@ impl Cloud for Neutron {
     }
 
     fn conceal(&self, attachment: &Attachment) -> Result<()> {
-        self.conceal_ports(attachment)
+        self.promptly(|| self.conceal_ports(attachment))
     }
 }

@@ -9,6 +9,9 @@ mod url;
 mod wire;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use model::{Error, Result};
 use serde_json::Value;
@@ -16,6 +19,8 @@ use serde_json::Value;
 use crate::api::{Request, Transport, Verb};
 use crate::auth::{Auth, Session};
 use crate::config::Access;
+use crate::deadline;
+use patience::Patience;
 pub use proxy::Proxies;
 pub(crate) use url::base;
 pub(crate) use wire::{Answer, Exchange, Wire, refused};
@@ -24,30 +29,45 @@ pub(crate) use wire::{Answer, Exchange, Wire, refused};
 pub(crate) struct Http {
     wire: Wire,
     auth: Auth,
+    /// How long one request may take.
+    timeout: Duration,
 }
+
+/// What a server answers that is busy, or behind one that is (RFC 9110, 15.6.4).
+const BUSY: u16 = 503;
 
 impl Http {
     /// Nothing is read or sent before the first request.
     pub(crate) fn new(access: &Access, directory: &Path) -> Result<Self> {
-        Ok(Self { wire: Wire::new(access), auth: Auth::new(access, directory)? })
+        let (wire, auth) = (Wire::new(access), Auth::new(access, directory)?);
+        Ok(Self { wire, auth, timeout: access.timeout })
     }
 
-    /// Sends it, with a new token where the old one is no longer taken.
-    fn send(&self, request: &Request<'_>, body: Option<&[u8]>, query: &str) -> Result<Value> {
-        let session = self.auth.session(&self.wire)?;
+    /// Sends it, with a new token where the old one is no longer taken; what is answered.
+    fn ask(
+        &self,
+        request: &Request<'_>,
+        body: Option<&[u8]>,
+        query: &str,
+    ) -> Result<(Arc<Session>, Answer)> {
+        let session = self.auth.session(&self.wire, request.until)?;
         let answer = self.try_with(&session, request, body, query)?;
-        let (session, answer) = match answer.status {
+        match answer.status {
             401 if self.auth.is_renewable() => {
-                let session = self.auth.renew(&self.wire, &session)?;
+                let session = self.auth.renew(&self.wire, &session, request.until)?;
                 let answer = self.try_with(&session, request, body, query)?;
-                (session, answer)
+                Ok((session, answer))
             }
-            _ => (session, answer),
-        };
+            _ => Ok((session, answer)),
+        }
+    }
+
+    /// The body of an answer, or the error that it is.
+    fn read(session: &Session, request: &Request<'_>, answer: Answer) -> Result<Value> {
         match answer.status {
             404 if answer.is_again && request.verb == Verb::Delete => Ok(Value::Null),
             _ if !answer.is_success() => {
-                let url = url_of(&session, request, "");
+                let url = url_of(session, request, "");
                 Err(refused(&exchange(request, &url, &[], None), &answer))
             }
             _ if answer.body.is_string() => Err(Error::try_again(format!(
@@ -56,6 +76,44 @@ impl Http {
             ))),
             _ => Ok(answer.body),
         }
+    }
+
+    fn send(&self, request: &Request<'_>, body: Option<&[u8]>, query: &str) -> Result<Value> {
+        let (session, answer) = self.ask(request, body, query)?;
+        Self::read(&session, request, answer)
+    }
+
+    /// Makes something. A server that is busy says so before or after it did it: what it made is looked
+    /// for, and only where there is nothing it is asked again.
+    fn post(&self, request: &Request<'_>, body: Option<&[u8]>) -> Result<Value> {
+        let mut patience = Patience::new(deadline::left(request.until, self.timeout));
+        loop {
+            let (session, answer) = self.ask(request, body, "")?;
+            if answer.status != BUSY {
+                return Self::read(&session, request, answer);
+            }
+            let may_repeat = match request.find.map(|find| self.made(request, find)) {
+                Some(Ok(Some(made))) => return Ok(made),
+                Some(Ok(None)) => true,
+                Some(Err(_)) => false,
+                None => answer.retry_after.is_some(),
+            };
+            match patience.pause(answer.retry_after).filter(|_| may_repeat) {
+                Some(pause) => thread::sleep(pause),
+                None => return Self::read(&session, request, answer),
+            }
+        }
+    }
+
+    /// What a POST has made, as it would have been answered.
+    fn made(&self, request: &Request<'_>, find: &[(&str, String)]) -> Result<Option<Value>> {
+        let path = request.path;
+        let look = Request { query: find, until: request.until, ..Request::of(Verb::Get, path) };
+        let mut found = self.carry(&look)?;
+        let collection = path.rsplit('/').next().unwrap_or(path).replace('-', "_");
+        let first = found.get_mut(&collection).and_then(|all| all.get_mut(0)).map(Value::take);
+        let singular = collection.trim_end_matches('s').to_owned();
+        Ok(first.map(|first| Value::Object([(singular, first)].into_iter().collect())))
     }
 
     fn try_with(
@@ -76,6 +134,9 @@ impl Http {
 impl Transport for Http {
     fn carry(&self, request: &Request<'_>) -> Result<Value> {
         let body = request.body.as_ref().map(|body| body.to_string().into_bytes());
+        if request.verb == Verb::Post {
+            return self.post(request, body.as_deref());
+        }
         let query = url::query(request.query);
         let first = self.send(request, body.as_deref(), &query)?;
         if request.verb != Verb::Get {
@@ -87,6 +148,11 @@ impl Transport for Http {
             next = pages.add(self.send(request, None, &query)?)?;
         }
         Ok(pages.whole())
+    }
+
+    fn project(&self) -> Result<Option<String>> {
+        let session = self.auth.session(&self.wire, None)?;
+        Ok(session.project().map(str::to_owned))
     }
 }
 
@@ -107,5 +173,6 @@ fn exchange<'a>(
         headers,
         body: body.map(<[u8]>::to_vec),
         is_repeatable: request.verb != Verb::Post,
+        until: request.until,
     }
 }

@@ -5,6 +5,7 @@ mod auth;
 mod cloud;
 pub mod config;
 pub mod contract;
+mod deadline;
 mod expose;
 mod extension;
 mod files;

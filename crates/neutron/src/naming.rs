@@ -157,6 +157,6 @@ impl Neutron {
     }
 
     pub(crate) fn namings(&self) -> Book {
-        Book::at(&self.directory)
+        Book::at(&self.directory).by(self.deadlines.mine())
     }
 }

@@ -9,6 +9,7 @@ use model::Result;
 use crate::api::{Api, Transport};
 use crate::cloud::Memory;
 use crate::config::Settings;
+use crate::deadline::Deadlines;
 use crate::extension::Extensions;
 use crate::handed::Handed;
 use crate::http::Http;
@@ -21,6 +22,7 @@ pub struct Neutron {
     pub(crate) transport: Box<dyn Transport>,
     /// Where this host's processes share what goes with the boot.
     pub(crate) directory: PathBuf,
+    pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) extensions: Extensions,
     pub(crate) handed: Handed,
     pub(crate) memory: Memory,
@@ -46,10 +48,13 @@ impl Neutron {
     /// Over this transport; processes of this host share what they must know below `directory`.
     pub fn over(transport: Box<dyn Transport>, settings: Settings, directory: PathBuf) -> Self {
         let watcher = Arc::new(Watcher::default());
+        let deadlines = Arc::new(Deadlines::default());
+        let watched = Watched::new(transport, Arc::clone(&watcher), Arc::clone(&deadlines));
         Self {
             settings,
-            transport: Box::new(Watched::new(transport, Arc::clone(&watcher))),
+            transport: Box::new(watched),
             directory,
+            deadlines,
             extensions: Extensions::default(),
             handed: Handed::default(),
             memory: Memory::default(),
@@ -68,6 +73,12 @@ impl Neutron {
     /// Something of ours stays that nobody asks for any more: the reconciler looks for it.
     pub(crate) fn leave_behind(&self) {
         self.left_behind.store(true, Ordering::Relaxed);
+        self.given_up().ring();
+    }
+
+    /// Whether something of ours was left behind, which nobody has looked for yet.
+    pub fn is_left_behind(&self) -> bool {
+        self.left_behind.load(Ordering::Relaxed)
     }
 
     /// Whether something of ours was left behind since this was asked last.

@@ -2,6 +2,7 @@
 //! does, without a process for it.
 
 mod frame;
+mod installed;
 mod operation;
 mod remote;
 mod session;

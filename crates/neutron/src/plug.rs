@@ -13,7 +13,10 @@ mod python;
 mod script;
 mod vif;
 
+use std::time::Duration;
+
 use model::{Error, IfName, Mac, ResourceId, Result, Vif};
+use netlink::{At, Socket};
 
 use crate::config::Plugging;
 use crate::ovsdb::{NewPort, Ovsdb, Plugged};
@@ -23,6 +26,9 @@ pub use vif::{nested, vif_of};
 
 /// Marks the devices that are made here (`IFLA_GROUP`): "spon". None of them is a container's.
 pub const GROUP: u32 = 0x7370_6f6e;
+
+/// As long as a container waits for the flows of its port at most: what comes first would be lost.
+const INSTALLING: Duration = Duration::from_secs(1);
 
 /// A port that is to be connected, or is.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +158,20 @@ pub fn remove_left(left: &Plugged, plugging: &Plugging) -> Result<()> {
     unplugged.and(hybrid::remove(&left.port))
 }
 
+/// Removes the host's end of a pair of kuryr-libnetwork's, which has the name of ours and not our mark.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn drop_foreign_end(port: &ResourceId) -> Result<()> {
+    let mut socket = Socket::route()?;
+    match socket.link(At::Name(&end_of(port)?))? {
+        Some(link) if link.group == 0 && link.kind.as_deref() == Some("veth") => {
+            bridge::delete(&link, &mut socket)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// What the host's end of a port's link is called: what Neutron's agents look for, and what
 /// kuryr-libnetwork names it.
 ///
@@ -169,7 +189,10 @@ fn named(prefix: &str, port: &ResourceId) -> Result<IfName> {
 
 fn join(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<()> {
     let new = NewPort { bridge, end, port: lead.port, mac: lead.mac, device: lead.device };
-    Ovsdb::connect(&plugging.ovsdb)?.within(plugging.patience).plug(&new)
+    let mut database = Ovsdb::connect(&plugging.ovsdb)?.within(plugging.patience);
+    database.plug(&new)?;
+    // Whoever waits for Neutron's word has an error where the flows do not come.
+    database.is_installed(end, INSTALLING).map(drop)
 }
 
 fn holds(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<bool> {

@@ -253,6 +253,18 @@ impl Neutron {
         self.with_lead(attachment, plug::release)
     }
 
+    /// Removes the host's end of a link that another program of the same contract made for the port;
+    /// what is gone is done.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn drop_foreign_end(&self, attachment: &Attachment) -> Result<()> {
+        match &link_of(attachment)?.binding {
+            Some(binding) => plug::drop_foreign_end(&binding.port),
+            None => Ok(()),
+        }
+    }
+
     fn with_lead(
         &self,
         attachment: &Attachment,

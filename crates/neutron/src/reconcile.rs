@@ -37,8 +37,13 @@ pub struct Facts {
     pub devices: BTreeSet<String>,
     /// Neutron's networks that attachments are on.
     pub networks: BTreeSet<ResourceId>,
+    /// Neutron's networks that runtimes have networks of, as these name them.
+    pub declared: Vec<ResourceRef>,
     /// The ids under which runtimes know networks.
     pub aliases: BTreeSet<String>,
+    /// The ids of the networks that the runtime's engines list, whether or not the book knows them;
+    /// none where not all of them answer, or none is asked.
+    pub listed: Option<BTreeSet<String>>,
     /// The names of the interfaces in the host's namespace.
     pub links: BTreeSet<String>,
     /// Whether this process is the one that hands out addresses, and so knows who waits for his

@@ -10,6 +10,7 @@ mod key;
 mod make;
 mod recover;
 mod shelf;
+mod show;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +21,13 @@ use model::{ResourceId, Result};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::config::Identity;
-use crate::contract;
+use crate::contract::{self, Mark};
 pub use bell::{Bell, Woken};
 pub use fill::{Filler, Round};
 pub(crate) use key::KeyDigest;
 pub use key::{Place, StockKey};
 pub(crate) use shelf::{Shelf, Stored, Wanted};
+pub use show::StockKind;
 
 impl Neutron {
     /// What ports of the network are like that are made without any wish. Subnets, security groups
@@ -109,6 +111,12 @@ impl Neutron {
                 shelf.ready_ports(&wanted.digest)?.len();
         }
         Ok(levels)
+    }
+
+    /// Whether this host made the port ahead of need.
+    pub(crate) fn is_of_stock(&self, port: &PortResource) -> bool {
+        let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
+        mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some())
     }
 
     pub(crate) fn shelf(&self) -> Shelf {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::Neutron;
 use crate::api::{Request, Transport, Verb};
+use crate::deadline::Deadlines;
 
 /// A request that was made.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Watcher(OnceLock<Box<Hear>>);
 pub(crate) struct Watched {
     inner: Box<dyn Transport>,
     watcher: Arc<Watcher>,
+    deadlines: Arc<Deadlines>,
 }
 
 impl Neutron {
@@ -44,20 +46,39 @@ impl Neutron {
 }
 
 impl Watched {
-    pub(crate) fn new(inner: Box<dyn Transport>, watcher: Arc<Watcher>) -> Self {
-        Self { inner, watcher }
+    pub(crate) fn new(
+        inner: Box<dyn Transport>,
+        watcher: Arc<Watcher>,
+        deadlines: Arc<Deadlines>,
+    ) -> Self {
+        Self { inner, watcher, deadlines }
+    }
+
+    /// By when this thread has to be done.
+    fn carry_in_time(&self, request: &Request<'_>) -> Result<Value> {
+        let until = self.deadlines.mine();
+        let done = match until {
+            None => self.inner.carry(request),
+            Some(_) => self.inner.carry(&Request { until, ..request.clone() }),
+        };
+        self.deadlines.learn(until, &done);
+        done
     }
 }
 
 impl Transport for Watched {
     fn carry(&self, request: &Request<'_>) -> Result<Value> {
-        let Some(hear) = self.watcher.0.get() else { return self.inner.carry(request) };
+        let Some(hear) = self.watcher.0.get() else { return self.carry_in_time(request) };
         let begun = Instant::now();
-        let done = self.inner.carry(request);
+        let done = self.carry_in_time(request);
         let collection = request.path.split('/').nth(1).unwrap_or_default();
         let (failure, took) = (done.as_ref().err(), begun.elapsed());
         hear(&Call { verb: request.verb, collection, failure, took });
         done
+    }
+
+    fn project(&self) -> Result<Option<String>> {
+        self.inner.project()
     }
 }
 

@@ -26,6 +26,7 @@ mod ports;
 mod ps;
 mod reference;
 mod shell;
+mod stock;
 mod summary;
 mod table;
 mod template;
@@ -49,7 +50,8 @@ use model::{Backend, Kind, PortMap, Result, Timestamp};
 
 use crate::dataplane::Foreign;
 use crate::kurma::Host;
-use args::{Cli, Command};
+use crate::serve::neutron::Listed;
+use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use owed::who as debtor;
@@ -81,6 +83,9 @@ pub(crate) struct World<'a> {
     pub(crate) kuryr: Option<PathBuf>,
     /// Neutron, where this host is configured for one.
     pub(crate) neutron: &'a dyn Fn() -> Result<Option<Arc<Neutron>>>,
+    /// The ids of the networks that the Docker Engines of this host list; `None` where not all of them
+    /// answer, or none is asked.
+    pub(crate) listed: &'a dyn Fn() -> Option<Listed>,
     /// The Docker plugins of somebody else.
     pub(crate) foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
@@ -181,6 +186,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
         Command::Docker(command) => docker::run(command, cli.output, world),
         Command::Kurma(command) => kurma::run(command, cli.output, world),
         Command::Kuryr(command) => kuryr::run(command, cli.output, world),
+        Command::Neutron(command) => stock::run(command, cli.output, world),
         Command::Plugin(command) => plugin::run(command, cli.output, world),
         Command::Podman(command) => podman::run(command, cli.output, world),
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),

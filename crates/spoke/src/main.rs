@@ -101,6 +101,7 @@ fn command(args: Vec<OsString>) -> u8 {
         now: host::now(),
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
+        listed: &|| serve::neutron::listed(&config.docker, PATIENCE),
         kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),

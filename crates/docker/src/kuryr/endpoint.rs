@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::Request;
-use model::{Ipam, Layer, Lease, LinkKind, Network, NeutronLink, Result, Wiring};
+use model::{Ipam, Kind, Layer, Lease, LinkKind, Network, NeutronLink, Result, Wiring};
 
 use super::network::{alias_of, link_of};
 use super::option::of_endpoint;
@@ -62,8 +62,13 @@ fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
     Ok(if leases.is_empty() { Ipam::None } else { Ipam::Fixed { leases } })
 }
 
-/// DeleteEndpoint. One that is not known is gone. It may not have been revoked before.
+/// DeleteEndpoint. One that is not known is gone. It may not have been revoked before. On a network that
+/// the book does not know it is kuryr-libnetwork's, and the cloud tells what that connected.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
+    match alias_of(stage, &at.network) {
+        Err(error) if error.kind() != Kind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
     let concealed = expose::conceal(stage, at);
     let deleted = endpoint::delete(stage.engine, at);
     stage.hidden.remove(&at.endpoint);

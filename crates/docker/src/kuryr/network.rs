@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use engine::port::{CloudNetwork, SubnetPlan};
+use engine::Engine;
+use engine::port::{Cloud, CloudNetwork, SubnetPlan};
 use model::{
     Alias, AliasId, Error, Family, Handoff, IfName, LinkKind, Network, NeutronLink, Publisher,
     Result, Runtime,
@@ -135,7 +136,7 @@ fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool
 /// endpoint in a sandbox stays as it is. The book forgets it last: what it knows is tried again.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
-    let deleted = delete_known(stage, &id);
+    let deleted = remove(stage.engine, stage.cloud, &id);
     if deleted.is_err() {
         // Engines forget a network whatever is answered. That this one knew it is written down, so
         // that it goes once it is on no engine's list.
@@ -144,15 +145,37 @@ pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Resu
     deleted.map(|()| Answer::Done {})
 }
 
-fn delete_known<B: Backstage>(stage: &Stage<'_, B>, id: &AliasId) -> Result<()> {
-    stage.engine.refuse_joined(id)?;
-    let members = stage.engine.attachments()?;
+/// Removes a runtime's network: its endpoints, what was made for it in the cloud, and what the book
+/// knows of it. One that is not known is gone.
+///
+/// # Errors
+/// [`model::Kind::Conflict`] where an endpoint is in a sandbox, or somebody else has a port of it; what
+/// the cloud refuses.
+pub fn remove(engine: &Engine<'_>, cloud: &dyn Cloud, id: &AliasId) -> Result<()> {
+    engine.refuse_joined(id)?;
+    let members = engine.attachments()?;
     let members = members.into_iter().filter(|member| member.alias.as_ref() == Some(id));
     for member in members {
-        stage.engine.remove(&member.id)?;
+        engine.remove(&member.id)?;
     }
-    stage.cloud.delete_network(id, &|| stage.engine.attachments())?;
-    stage.engine.withdraw(id)
+    cloud.delete_network(id, &|| engine.attachments())?;
+    engine.withdraw(id)
+}
+
+/// Removes the networks that engines have removed and that the cloud did not let go; what became of
+/// each.
+///
+/// # Errors
+/// Where it cannot be read which ones these are.
+pub fn remove_given_up(
+    engine: &Engine<'_>,
+    cloud: &dyn Cloud,
+) -> Result<Vec<(AliasId, Result<()>)>> {
+    let remove = |id: AliasId| {
+        let removed = remove(engine, cloud, &id);
+        (id, removed)
+    };
+    Ok(cloud.given_up()?.into_iter().map(remove).collect())
 }
 
 /// What the book, or else the cloud, knows under a network's id.

@@ -32,6 +32,7 @@ pub(super) fn request(
         family,
         subnet: said.subnet(family).cloned(),
         pool: said.pool(family).cloned(),
+        network: said.existing.clone(),
         address_scope: said.address_scope.clone(),
         shared: said.shared,
     })?;

@@ -25,6 +25,8 @@ pub struct PoolWish {
     pub subnet: Option<ResourceRef>,
     /// An existing subnet pool.
     pub pool: Option<ResourceRef>,
+    /// An existing network, whose subnets may be what is meant.
+    pub network: Option<ResourceRef>,
     /// The address scope of a pool that is made.
     pub address_scope: Option<ResourceRef>,
     /// Whether a pool that is made is seen by other projects.
@@ -151,6 +153,10 @@ pub trait Cloud {
     /// is no error. Fails with [`model::Kind::Conflict`], before anything goes, where somebody has a
     /// port of it.
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()>;
+
+    /// The networks that were given up and that the cloud did not let go, for another reason than
+    /// that somebody uses them. Whoever gave them up does not ask again.
+    fn given_up(&self) -> Result<Vec<AliasId>>;
 
     /// The network that some earlier life, or another program of the same contract, made or joined
     /// under this id.

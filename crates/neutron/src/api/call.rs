@@ -31,7 +31,8 @@ impl<'a> Api<'a> {
 
     /// Makes a network.
     pub fn create_network(&self, network: &NewNetwork) -> Result<NetworkResource> {
-        self.create("networks", "network", network)
+        let find = [("description", network.description.clone())];
+        self.create("networks", "network", network, Some(&find))
     }
 
     /// Removes a network; one that is gone is no error.
@@ -42,7 +43,7 @@ impl<'a> Api<'a> {
     /// Removes something, if it still has this revision; what is gone is no error.
     pub fn delete_unchanged(&self, what: Tagged, id: Of<'_>, revision: Option<u64>) -> Result<()> {
         let path = format!("v2.0/{}/{id}", what.path());
-        self.gone(Request { verb: Verb::Delete, path: &path, query: &[], body: None, revision })
+        self.gone(Request { revision, ..Request::of(Verb::Delete, &path) })
     }
 
     /// The subnets that pass the filter.
@@ -52,7 +53,9 @@ impl<'a> Api<'a> {
 
     /// Makes a subnet.
     pub fn create_subnet(&self, subnet: &NewSubnet) -> Result<SubnetResource> {
-        self.create("subnets", "subnet", subnet)
+        let of_network = ("network_id", subnet.network_id.to_string());
+        let find = [of_network, ("cidr", subnet.cidr.to_string())];
+        self.create("subnets", "subnet", subnet, Some(&find))
     }
 
     /// Removes a subnet; one that is gone is no error.
@@ -67,13 +70,14 @@ impl<'a> Api<'a> {
 
     /// Makes a subnet pool.
     pub fn create_pool(&self, pool: &NewPool) -> Result<SubnetPool> {
-        self.create("subnetpools", "subnetpool", pool)
+        let find = [("description", pool.description.clone())];
+        self.create("subnetpools", "subnetpool", pool, Some(&find))
     }
 
     /// Removes a subnet pool, if it still has this revision; one that is gone is no error.
     pub fn delete_pool(&self, id: Of<'_>, revision: Option<u64>) -> Result<()> {
         let path = format!("v2.0/subnetpools/{id}");
-        self.gone(Request { verb: Verb::Delete, path: &path, query: &[], body: None, revision })
+        self.gone(Request { revision, ..Request::of(Verb::Delete, &path) })
     }
 
     /// The ports that pass the filter.
@@ -88,7 +92,15 @@ impl<'a> Api<'a> {
 
     /// Makes a port.
     pub fn create_port(&self, port: &NewPort) -> Result<PortResource> {
-        self.create("ports", "port", port)
+        let described = ("description", port.description.clone());
+        let find = match (port.is_unique, port.device_id.is_empty()) {
+            (true, _) => vec![described],
+            (false, false) => vec![("device_id", port.device_id.clone()), described],
+            // It is one of many that are the same.
+            (false, true) => Vec::new(),
+        };
+        let find = Some(find.as_slice()).filter(|find| !find.is_empty());
+        self.create("ports", "port", port, find)
     }
 
     /// Makes several ports in one request: all or none.
@@ -130,13 +142,7 @@ impl<'a> Api<'a> {
     /// Takes one tag away; one that is not there is no error.
     pub fn remove_tag(&self, what: Tagged, id: Of<'_>, tag: &str) -> Result<()> {
         let path = format!("v2.0/{}/{id}/tags/{tag}", what.path());
-        self.gone(Request {
-            verb: Verb::Delete,
-            path: &path,
-            query: &[],
-            body: None,
-            revision: None,
-        })
+        self.gone(Request::of(Verb::Delete, &path))
     }
 
     /// The security groups that pass the filter.
@@ -146,7 +152,8 @@ impl<'a> Api<'a> {
 
     /// Makes a security group.
     pub fn create_group(&self, group: &NewGroup) -> Result<SecurityGroup> {
-        self.create("security-groups", "security_group", group)
+        let find = [("name", group.name.clone()), ("description", group.description.clone())];
+        self.create("security-groups", "security_group", group, Some(&find))
     }
 
     /// Adds rules to security groups, all or none.
@@ -172,7 +179,9 @@ impl<'a> Api<'a> {
 
     /// Makes a floating IP address.
     pub fn create_floating_ip(&self, wanted: &NewFloatingIp) -> Result<FloatingIp> {
-        self.create("floatingips", "floatingip", wanted)
+        let of_port = ("port_id", wanted.port_id.to_string());
+        let find = [of_port, ("description", wanted.description.clone())];
+        self.create("floatingips", "floatingip", wanted, Some(&find))
     }
 
     /// Removes a floating IP address; one that is gone is no error.
@@ -187,7 +196,9 @@ impl<'a> Api<'a> {
 
     /// Makes a trunk of a port.
     pub fn create_trunk(&self, name: &str, port: Of<'_>) -> Result<Trunk> {
-        self.create("trunks", "trunk", &json!({ "name": name, "port_id": port }))
+        let find = [("port_id", port.to_string())];
+        let trunk = json!({ "name": name, "port_id": port });
+        self.create("trunks", "trunk", &trunk, Some(&find))
     }
 
     /// Removes a trunk; one that is gone is no error.
@@ -205,7 +216,7 @@ impl<'a> Api<'a> {
     pub fn remove_subport(&self, id: Of<'_>, port: Of<'_>) -> Result<()> {
         let path = format!("v2.0/trunks/{id}/remove_subports");
         let body = Some(json!({ "sub_ports": [{ "port_id": port }] }));
-        self.gone(Request { verb: Verb::Put, path: &path, query: &[], body, revision: None })
+        self.gone(Request { body, ..Request::of(Verb::Put, &path) })
     }
 
     /// The ids of the resources of a kind that pass the filter: `("qos/policies", "policies")`.
@@ -247,8 +258,7 @@ impl<'a> Api<'a> {
         filter: Filter<'_>,
     ) -> Result<Vec<T>> {
         let path = format!("v2.0/{path}");
-        let request =
-            Request { verb: Verb::Get, path: &path, query: filter, body: None, revision: None };
+        let request = Request { query: filter, ..Request::of(Verb::Get, &path) };
         field(self.transport.carry(&request)?, key)
     }
 
@@ -265,20 +275,16 @@ impl<'a> Api<'a> {
         path: &str,
         key: &str,
         what: &impl Serialize,
+        find: Option<Filter<'_>>,
     ) -> Result<T> {
-        let body = Some(json!({ key: what }));
-        field(self.send(Verb::Post, &format!("v2.0/{path}"), body, None)?, key)
+        let (path, body) = (format!("v2.0/{path}"), Some(json!({ key: what })));
+        let request = Request { body, find, ..Request::of(Verb::Post, &path) };
+        field(self.transport.carry(&request)?, key)
     }
 
     fn delete(&self, path: &str, id: Of<'_>) -> Result<()> {
         let path = format!("v2.0/{path}/{id}");
-        self.gone(Request {
-            verb: Verb::Delete,
-            path: &path,
-            query: &[],
-            body: None,
-            revision: None,
-        })
+        self.gone(Request::of(Verb::Delete, &path))
     }
 
     fn gone(&self, request: Request<'_>) -> Result<()> {
@@ -296,7 +302,7 @@ impl<'a> Api<'a> {
         body: Option<Value>,
         revision: Option<u64>,
     ) -> Result<Value> {
-        self.transport.carry(&Request { verb, path, query: &[], body, revision })
+        self.transport.carry(&Request { body, revision, ..Request::of(verb, path) })
     }
 }
 

@@ -113,6 +113,9 @@ pub struct Pair {
 /// A port that is to be. What is `None` is Neutron's choice.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NewPort {
+    /// Whether no other port has its description.
+    #[serde(skip)]
+    pub is_unique: bool,
     /// What people call it.
     pub name: String,
     /// Its network.

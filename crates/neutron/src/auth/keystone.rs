@@ -1,5 +1,7 @@
 //! Keystone's identity API v3: a token for who we are, and where Neutron is.
 
+use std::time::Instant;
+
 use model::{Error, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,20 +32,20 @@ struct SignOn<'a> {
 }
 
 /// Asks for a token.
-pub(super) fn grant(wire: &Wire, access: &Access) -> Result<Grant> {
+pub(super) fn grant((wire, until): (&Wire, Option<Instant>), access: &Access) -> Result<Grant> {
     let Some(sign_on) = sign_on(&access.identity) else {
         return Err(Error::bug("a cloud without Keystone was asked for a token"));
     };
     let url = format!("{}/auth/tokens", v3(sign_on.url)?);
     if let Identity::Token { token, project: None, .. } = &access.identity {
-        return look_up(wire, access, &url, token);
+        return look_up((wire, until), access, &url, token);
     }
     let mut auth = json!({ "identity": sign_on.identity });
     if let Some(scope) = sign_on.scope {
         auth["scope"] = scope;
     }
     let body = Some(json!({ "auth": auth }).to_string().into_bytes());
-    let exchange = ask(Verb::Post, &url, &[], body);
+    let exchange = Exchange { until, ..ask(Verb::Post, &url, &[], body) };
     let answer = wire.carry(&exchange)?;
     let token = match (answer.is_success(), &answer.token) {
         (false, _) => return Err(refused(&exchange, &answer)),
@@ -54,9 +56,14 @@ pub(super) fn grant(wire: &Wire, access: &Access) -> Result<Grant> {
 }
 
 /// What a token is good for that somebody else got.
-fn look_up(wire: &Wire, access: &Access, url: &str, token: &str) -> Result<Grant> {
+fn look_up(
+    (wire, until): (&Wire, Option<Instant>),
+    access: &Access,
+    url: &str,
+    token: &str,
+) -> Result<Grant> {
     let headers = [("x-auth-token", token), ("x-subject-token", token)];
-    let exchange = ask(Verb::Get, url, &headers, None);
+    let exchange = Exchange { until, ..ask(Verb::Get, url, &headers, None) };
     let answer = wire.carry(&exchange)?;
     match answer.is_success() {
         true => read(access, url, token.to_owned(), &answer),
@@ -71,7 +78,7 @@ fn ask<'a>(
     headers: &'a [(&'static str, &'a str)],
     body: Option<Vec<u8>>,
 ) -> Exchange<'a> {
-    Exchange { server: "Keystone", verb, url, headers, body, is_repeatable: true }
+    Exchange { server: "Keystone", verb, url, headers, body, is_repeatable: true, until: None }
 }
 
 /// Keystone's URL with its version.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::port::AddressWish;
 use model::{Error, Family, IpNet, Nesting, ResourceId, Result, Tenure};
 
-use super::mark::{PortPurpose, make};
+use super::mark::{AUXILIARY_NAME, PortPurpose, auxiliary_mark, make};
 use super::memory::Place;
 use crate::Neutron;
 use crate::api::{FixedIp, NewPort, PortChange, PortResource};
@@ -48,27 +48,36 @@ impl Neutron {
     ) -> Result<IpNet> {
         let address = usable(net, address)?;
         match place {
-            Some(place) => self.reserve(&place.subnet.network_id, &place.subnet.id, address)?,
+            Some(place) => {
+                // Of several networks of this host nobody knows which one asks.
+                let host = &self.settings.host;
+                let is_ours = |tag: &&String| contract::is_use_of(tag, host);
+                let mut uses = place.subnet.tags.iter().filter(is_ours);
+                let once = uses.next().filter(|_| uses.next().is_none());
+                let at = (&place.subnet.network_id, &place.subnet.id);
+                self.reserve(at, address, once.map(String::as_str))?;
+            }
             None => self.memory.keep_back(&wish.pool, net, address),
         }
         prefixed(address, &net)
     }
 
-    /// Makes a port that keeps an address from being handed out. One that somebody has already is
-    /// not handed out either.
+    /// Makes a port that keeps an address from being handed out, for the use of the subnet that has
+    /// this tag. One that somebody has already is not handed out either.
     pub(super) fn reserve(
         &self,
-        network: &ResourceId,
-        subnet: &ResourceId,
+        (network, subnet): (&ResourceId, &ResourceId),
         address: IpAddr,
+        once: Option<&str>,
     ) -> Result<()> {
-        let mark = PortPurpose::Auxiliary.mark(&self.settings.host).to_string();
+        let mark = auxiliary_mark(&self.settings.host, once).to_string();
         let port = NewPort {
-            name: "spoke-auxiliary".to_owned(),
+            name: AUXILIARY_NAME.to_owned(),
             network_id: Some(network.clone()),
             fixed_ips: Some(vec![fixed(subnet, Some(address))]),
             admin_state_up: true,
             description: mark.clone(),
+            is_unique: true,
             ..NewPort::default()
         };
         let made = make(
@@ -186,7 +195,11 @@ impl Neutron {
 
     /// A port that was made ahead of need. Its hardware address and its addresses are what they are.
     fn ready_port(&self, wish: &AddressWish, place: &Place) -> Result<Option<PortResource>> {
-        if self.settings.stock.is_none() || wish.mac.is_some() || wish.address.is_some() {
+        if self.settings.stock.is_none() {
+            return Ok(None);
+        }
+        self.note_passed_over(wish.mac.is_some());
+        if wish.mac.is_some() || wish.address.is_some() {
             return Ok(None);
         }
         let Some(spot) = self.stock_place() else { return Ok(None) };
@@ -218,6 +231,7 @@ impl Neutron {
             device_owner: contract::OWNER.to_owned(),
             host: (!is_nested).then(|| self.settings.host.to_string()),
             description: mark.clone(),
+            is_unique: true,
             ..NewPort::default()
         };
         make(

@@ -47,7 +47,7 @@ impl Begun {
 
     /// The runtime was told, or nothing is left of it.
     pub(crate) fn settle(&self, id: &AliasId) {
-        if let Some(path) = self.file(id.as_str()) {
+        if let Some(path) = file_of(&self.directory, id.as_str()) {
             // One that stays is of a network that the book knows, or that is not there.
             let _ = files::remove(&path);
         }
@@ -55,7 +55,7 @@ impl Begun {
 
     /// How far a network came; none where none is being made for the id.
     pub(crate) fn progress(&self, id: &str) -> Result<Option<Progress>> {
-        let Some(path) = self.file(id) else { return Ok(None) };
+        let Some(path) = file_of(&self.directory, id) else { return Ok(None) };
         let Some(is_over) = files::read::<bool>(&path)? else { return Ok(None) };
         let since = fs::metadata(&path).and_then(|data| data.modified()).ok();
         let age = since.and_then(|since| SystemTime::now().duration_since(since).ok());
@@ -64,17 +64,17 @@ impl Begun {
     }
 
     fn write(&self, id: &AliasId, is_over: bool) -> Result<()> {
-        match self.file(id.as_str()) {
+        match file_of(&self.directory, id.as_str()) {
             Some(path) => files::write(&self.directory.join("draft"), &path, &is_over),
             None => Ok(()),
         }
     }
+}
 
-    /// Engines' ids are digits and letters.
-    fn file(&self, id: &str) -> Option<PathBuf> {
-        let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_plain.then(|| self.directory.join(format!("{id}.json")))
-    }
+/// The file of a network. Engines' ids are digits and letters.
+pub(super) fn file_of(directory: &Path, id: &str) -> Option<PathBuf> {
+    let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_plain.then(|| directory.join(format!("{id}.json")))
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
         begun.begin(&id).unwrap();
         assert_eq!(progress(), Some(Progress::Working), "it is tried again");
         let old = SystemTime::now() - LONGEST;
-        let path = begun.file(id.as_str()).unwrap();
+        let path = file_of(&begun.directory, id.as_str()).unwrap();
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(old).unwrap();
         assert_eq!(progress(), Some(Progress::Over), "whoever began is gone");

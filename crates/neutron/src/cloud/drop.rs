@@ -7,8 +7,9 @@ use engine::port::Records;
 use model::{AliasId, Error, ResourceId, Result};
 
 use super::existing::is_kuryrs;
+use super::given_up::GivenUp;
 use super::live::Live;
-use super::mark::{PoolMark, PortPurpose, RELEASED};
+use super::mark::{AUXILIARY_NAME, PoolMark, PortPurpose, RELEASED, use_of_auxiliary};
 use super::network::existing_tag;
 use super::place::{is_id, subnets_of};
 use super::release::gone_is_done;
@@ -23,17 +24,34 @@ const ATTEMPTS: usize = 5;
 impl Neutron {
     /// Gives a network up.
     pub(super) fn give_network_up(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
+        let left = self.try_give_network_up(id, records);
+        match &left {
+            Ok(()) => {
+                self.begun().settle(id);
+                self.given_up().settle(id);
+            }
+            Err(error) => {
+                // One that somebody uses may be the runtime's still.
+                if error.status() != Some(409) {
+                    self.given_up().add(id);
+                }
+                self.leave_behind();
+            }
+        }
+        left
+    }
+
+    fn try_give_network_up(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
         let live = Live::read(records)?;
         let networks = self.networks_of(id)?;
         for network in &networks {
             self.refuse_used(id, network, &live)?;
         }
-        let left = networks.into_iter().try_for_each(|of| self.leave_network(id, of, &live));
-        match &left {
-            Ok(()) => self.begun().settle(id),
-            Err(_) => self.leave_behind(),
-        }
-        left
+        networks.into_iter().try_for_each(|of| self.leave_network(id, of, &live))
+    }
+
+    pub(crate) fn given_up(&self) -> GivenUp {
+        GivenUp::at(&self.directory)
     }
 
     /// Neutron deletes no subnet with somebody's port; by then another one may be gone.
@@ -65,9 +83,7 @@ impl Neutron {
 
     /// Whether it is of the stock of this host, which is emptied first.
     fn is_ready(&self, port: &PortResource, live: &Live) -> bool {
-        let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
-        let is_of_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());
-        is_of_stock && !self.shelf().is_lent(&port.id) && !live.has(port)
+        self.is_of_stock(port) && !self.shelf().is_lent(&port.id) && !live.has(port)
     }
 
     /// Whether a port goes with its subnet: it was requested with an address or keeps one back, and
@@ -126,10 +142,24 @@ impl Neutron {
         if is_made && (was_used || goes) && !others {
             return self.drop_subnet(subnet, live);
         }
-        match was_used {
-            true => self.api().remove_tag(Tagged::Subnets, &subnet.id, once),
-            false => Ok(()),
+        if !was_used {
+            return Ok(());
         }
+        self.free_auxiliaries(&subnet.id, once)?;
+        self.api().remove_tag(Tagged::Subnets, &subnet.id, once)
+    }
+
+    /// Deletes the ports that keep addresses of a subnet back, which stays, for this use of it.
+    fn free_auxiliaries(&self, subnet: &ResourceId, once: &str) -> Result<()> {
+        let of_subnet = ("fixed_ips", format!("subnet_id={subnet}"));
+        let filter = [of_subnet, ("name", AUXILIARY_NAME.to_owned())];
+        let is_ours = |port: &&PortResource| {
+            let mark = Mark::read(&port.description).filter(|of| of.is_of(&self.settings.host));
+            mark.and_then(|mark| use_of_auxiliary(&self.settings.host, &mark)).as_deref()
+                == Some(once)
+        };
+        let ports = self.api().ports(&filter)?;
+        ports.iter().filter(is_ours).try_for_each(|port| self.api().delete_port(&port.id))
     }
 
     /// Deletes a subnet, and the pool that was only waiting for it.

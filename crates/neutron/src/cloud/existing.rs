@@ -141,7 +141,7 @@ fn has_endpoint(port: &PortResource) -> bool {
 }
 
 /// Whether kuryr-libnetwork made it.
-pub(super) fn is_kuryrs(port: &PortResource) -> bool {
+pub(crate) fn is_kuryrs(port: &PortResource) -> bool {
     let own_name = format!("{}-port", port.device_id);
     match port.is_tagged(contract::OWNER) {
         true => !port.is_tagged(EXISTING_PORT),

@@ -15,6 +15,12 @@ const REQUEST: &str = "request-";
 /// What the marks begin with of ports that only keep an address from being handed out.
 const AUXILIARY: &str = "auxiliary-";
 
+/// In such a mark: for which use of the subnet.
+const OF: &str = ".of-";
+
+/// What such ports are called.
+pub(crate) const AUXILIARY_NAME: &str = "spoke-auxiliary";
+
 /// What the marks begin with of pools.
 const POOL: &str = "pool-";
 
@@ -51,6 +57,22 @@ impl PortPurpose {
             _ => None,
         }
     }
+}
+
+/// The mark of a port that keeps an address back, for the use of a subnet that has this tag.
+pub(crate) fn auxiliary_mark(host: &HostId, once: Option<&str>) -> Mark {
+    let mark = PortPurpose::Auxiliary.mark(host);
+    match once.and_then(|tag| tag.rsplit(':').next()) {
+        Some(digits) => Mark { what: format!("{}{OF}{digits}", mark.what), ..mark },
+        None => mark,
+    }
+}
+
+/// The tag of the use that such a port is for; none where its mark tells nothing.
+pub(crate) fn use_of_auxiliary(host: &HostId, mark: &Mark) -> Option<String> {
+    let (_, digits) = mark.what.strip_prefix(AUXILIARY)?.rsplit_once(OF)?;
+    let number = u32::from_str_radix(digits, 16).ok()?;
+    Some(contract::use_tag(host, number))
 }
 
 /// The mark of a new pool.
@@ -149,6 +171,13 @@ mod tests {
             assert_eq!(PortPurpose::of(&purpose.mark(&host())), Some(purpose));
         }
         assert_eq!(PortPurpose::of(&Mark::new(&host(), "4f")), None);
+        let once = network_use(&host(), &"0".repeat(64).parse().unwrap());
+        let auxiliary = auxiliary_mark(&host(), Some(&once));
+        assert_eq!(PortPurpose::of(&auxiliary), Some(PortPurpose::Auxiliary));
+        assert_eq!(use_of_auxiliary(&host(), &auxiliary), Some(once));
+        for other in [auxiliary_mark(&host(), None), PortPurpose::Request.mark(&host())] {
+            assert_eq!(use_of_auxiliary(&host(), &other), None);
+        }
         assert_ne!(nonce(), nonce());
         assert_eq!(nonce().len(), 24);
     }

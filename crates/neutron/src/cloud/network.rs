@@ -6,7 +6,7 @@ use model::{AliasId, Error, Network, ResourceId, ResourceRef, Result};
 use super::begun::Begun;
 use super::live::Live;
 use super::mark::{make, network_use};
-use super::pool::{by, only};
+use super::pool::only;
 use super::subnet::Joined;
 use crate::Neutron;
 use crate::api::{NetworkResource, NewNetwork, SubnetResource, Tagged};
@@ -31,6 +31,7 @@ impl Neutron {
     /// Makes a network, or joins one, and tells the template of its attachments.
     pub(super) fn make_network(&self, plan: &CloudNetwork) -> Result<Network> {
         self.begun().begin(&plan.id)?;
+        self.given_up().settle(&plan.id);
         let mut undo = Undo::default();
         self.build(plan, &mut undo).inspect_err(|error| {
             // What was refused was not made.
@@ -75,7 +76,7 @@ impl Neutron {
             (None, Some(network)) => (network, false),
             (None, None) => (self.new_network(plan, undo)?, true),
             (Some(which), _) => {
-                let network = only(self.api().networks(&[by(which)])?, "network", which)?;
+                let network = self.one_network(which)?;
                 if let Some(shared) = plan.shared.filter(|shared| *shared != network.shared) {
                     return Err(disagree(which, &network, shared));
                 }
@@ -110,6 +111,11 @@ impl Neutron {
         )?;
         undo.0.push(Done::Network(made.id.clone()));
         Ok(made)
+    }
+
+    /// The network that is meant.
+    pub(super) fn one_network(&self, which: &ResourceRef) -> Result<NetworkResource> {
+        only(self.own_first(which, |filter| self.api().networks(filter))?, "network", which)
     }
 
     /// The networks that were made for the id, or joined under it.

@@ -7,7 +7,7 @@ use super::carve::free_subnet;
 use super::mark::{make, pool_mark, random};
 use super::memory::Note;
 use crate::Neutron;
-use crate::api::{NewPool, SubnetPool, SubnetResource, Tagged};
+use crate::api::{Filter, NewPool, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL};
 
 impl Neutron {
@@ -15,7 +15,8 @@ impl Neutron {
     pub(super) fn hand_out_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
         let subnet = wish.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
         let named = wish.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;
-        let wish = &part_that_is_there(wish, subnet.as_ref(), named.as_ref());
+        let there = self.there(wish, subnet.as_ref(), named.as_ref())?;
+        let wish = &part_that_is_there(wish, &there);
         if let (Some(pool), None) = (&named, &subnet)
             && let Some(whole) = whole_of(pool, wish)
         {
@@ -37,6 +38,26 @@ impl Neutron {
         let net = note.net;
         self.memory.note(pool.id.clone(), note);
         Ok(CloudPool { id: pool.id, net })
+    }
+
+    /// The prefixes of what is there already and may be meant: of a subnet, a pool, or all subnets of a
+    /// network. Only where a part is named is there a choice.
+    fn there(
+        &self,
+        wish: &PoolWish,
+        subnet: Option<&SubnetResource>,
+        named: Option<&SubnetPool>,
+    ) -> Result<Vec<There>> {
+        match (subnet, named, &wish.network) {
+            (Some(subnet), _, _) => Ok(vec![There::Subnet(subnet.cidr)]),
+            (None, Some(pool), _) => Ok(pool.prefixes.iter().copied().map(There::Pool).collect()),
+            (None, None, Some(which)) if wish.part.is_some() => {
+                let network = self.one_network(which)?;
+                let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
+                Ok(subnets.into_iter().map(|subnet| There::Subnet(subnet.cidr)).collect())
+            }
+            (None, None, _) => Ok(Vec::new()),
+        }
     }
 
     /// Where the addresses are to be.
@@ -121,8 +142,8 @@ impl Neutron {
     }
 
     fn address_scope(&self, which: &ResourceRef) -> Result<ResourceId> {
-        let found = self.api().ids("address-scopes", "address_scopes", &[by(which)])?;
-        only(found, "address scope", which)
+        let list = |filter: Filter<'_>| self.api().ids("address-scopes", "address_scopes", filter);
+        only(self.own_first(which, list)?, "address scope", which)
     }
 
     /// Lets one more network use the operator's pool.
@@ -140,11 +161,11 @@ impl Neutron {
     }
 
     fn one_subnet(&self, which: &ResourceRef) -> Result<SubnetResource> {
-        only(self.api().subnets(&[by(which)])?, "subnet", which)
+        only(self.own_first(which, |filter| self.api().subnets(filter))?, "subnet", which)
     }
 
-    fn one_pool(&self, which: &ResourceRef) -> Result<SubnetPool> {
-        only(self.api().pools(&[by(which)])?, "subnet pool", which)
+    pub(super) fn one_pool(&self, which: &ResourceRef) -> Result<SubnetPool> {
+        only(self.own_first(which, |filter| self.api().pools(filter))?, "subnet pool", which)
     }
 
     /// The pool of this id.
@@ -165,28 +186,29 @@ pub(super) fn only<T>(mut found: Vec<T>, what: &str, which: &ResourceRef) -> Res
     }
 }
 
-/// The filter that finds it.
-pub(super) fn by(which: &ResourceRef) -> (&'static str, String) {
-    match which {
-        ResourceRef::Id(id) => ("id", id.to_string()),
-        ResourceRef::Name(name) => ("name", name.to_string()),
+/// Addresses of something that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    /// All of a subnet's.
+    Subnet(IpNet),
+    /// Those from which a pool gives subnets.
+    Pool(IpNet),
+}
+
+impl There {
+    /// Whether a subnet with these addresses is meant by it, or can be made of it.
+    fn has(self, net: IpNet) -> bool {
+        match self {
+            There::Subnet(there) => there == net,
+            There::Pool(prefix) => prefix.contains(&net),
+        }
     }
 }
 
 /// What is there already may be the part alone, and then that is what is meant.
-fn part_that_is_there(
-    wish: &PoolWish,
-    subnet: Option<&SubnetResource>,
-    pool: Option<&SubnetPool>,
-) -> PoolWish {
-    let of_pool = || pool.into_iter().flat_map(|pool| pool.prefixes.iter().copied());
-    let is_there = |net: IpNet| match subnet {
-        Some(subnet) => subnet.cidr == net,
-        None => of_pool().any(|prefix| prefix.contains(&net)),
-    };
-    let part = wish.part.filter(|part| {
-        (subnet.is_some() || pool.is_some()) && !wish.net.is_some_and(is_there) && is_there(*part)
-    });
+fn part_that_is_there(wish: &PoolWish, there: &[There]) -> PoolWish {
+    let is_there = |net: IpNet| there.iter().any(|of| of.has(net));
+    let part = wish.part.filter(|part| !wish.net.is_some_and(is_there) && is_there(*part));
     match part {
         Some(part) => PoolWish { net: Some(part), part: None, ..wish.clone() },
         None => wish.clone(),

@@ -30,12 +30,16 @@ impl Neutron {
         undo: &mut Undo,
     ) -> Result<(SubnetResource, Option<ResourceId>)> {
         let Joined { plan, network, there } = joined;
-        let found = present(part, network, there)?;
+        let found = match present(part, network, there)? {
+            Some(found) => Some(found),
+            None => self.part_of(joined, part),
+        };
         let pool = match plan.foreign_addresses {
             true => None,
             false => self.requested(plan, part, found)?,
         };
         let once = self.use_of(&plan.id);
+        let kept_for = once.clone();
         let id = pool.as_ref().map(|(id, _)| id.clone());
         let mut tags: Vec<String> = id.iter().map(ResourceId::to_string).collect();
         tags.push(once.clone());
@@ -68,9 +72,17 @@ impl Neutron {
             }
         }
         for address in kept {
-            self.reserve(&network.id, &subnet.id, address)?;
+            self.reserve((&network.id, &subnet.id), address, Some(&kept_for))?;
         }
         Ok((subnet, id))
+    }
+
+    /// The subnet of an existing network that is the part which was named: what of the network is meant
+    /// is known only now.
+    fn part_of<'a>(&self, joined: &Joined<'a>, part: &SubnetPlan) -> Option<&'a SubnetResource> {
+        joined.plan.existing.as_ref()?;
+        let (_, note) = self.memory.pool_for(&part.net, None)?;
+        joined.there.iter().find(|subnet| Some(subnet.cidr) == note.part)
     }
 
     /// The pool that was requested for the subnet, with what was said of it.
@@ -104,7 +116,7 @@ impl Neutron {
             return Ok(Some((pool.id.clone(), noted(pool, part.net))));
         }
         if let Some(which) = &part.pool
-            && let Some(pool) = self.api().pools(&[super::pool::by(which)])?.pop()
+            && let Ok(pool) = self.one_pool(which)
             && pool.tags.iter().any(|tag| tag == EXISTING_POOL)
         {
             return Ok(Some((pool.id.clone(), noted(&pool, part.net))));
@@ -168,8 +180,7 @@ impl Neutron {
             return Ok(other.subnetpool_id.clone());
         }
         if let Some(which) = &part.pool {
-            let found = self.api().pools(&[super::pool::by(which)])?;
-            return super::pool::only(found, "subnet pool", which).map(|pool| Some(pool.id));
+            return self.one_pool(which).map(|pool| Some(pool.id));
         }
         Ok(pool.map(|(id, note)| note.source.clone().unwrap_or_else(|| id.clone())))
     }

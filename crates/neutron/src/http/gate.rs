@@ -2,6 +2,7 @@
 //! more callers only make it slower.
 
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Lets so many pass at the same time.
 #[derive(Debug)]
@@ -18,13 +19,23 @@ impl Gate {
         Self { free: Mutex::new(width.max(1)), freed: Condvar::new() }
     }
 
-    /// Waits until there is room.
-    pub(super) fn pass(&self) -> Passage<'_> {
+    /// Waits until there is room, as long as that; none where there was none then.
+    pub(super) fn pass(&self, limit: Option<Duration>) -> Option<Passage<'_>> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free =
-            self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        let is_full = |free: &mut usize| *free == 0;
+        let mut free = match limit {
+            None => self.freed.wait_while(free, is_full).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let waited = self.freed.wait_timeout_while(free, limit, is_full);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        if *free == 0 {
+            return None;
+        }
         *free -= 1;
-        Passage(self)
+        drop(free);
+        Some(Passage(self))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 use serde_json::Value;
@@ -16,6 +16,7 @@ use super::patience::Patience;
 use super::{refusal, url};
 use crate::api::Verb;
 use crate::config::Access;
+use crate::deadline;
 
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
@@ -51,6 +52,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) body: Option<Vec<u8>>,
     /// Whether it does no harm to do it twice.
     pub(crate) is_repeatable: bool,
+    /// By when it has to be answered.
+    pub(crate) until: Option<Instant>,
 }
 
 /// What came back.
@@ -97,7 +100,7 @@ impl Wire {
     /// server is busy, and where that does no harm.
     pub(crate) fn carry(&self, exchange: &Exchange<'_>) -> Result<Answer> {
         let agent = self.agent(exchange.url)?;
-        let mut patience = Patience::new(self.access.timeout);
+        let mut patience = Patience::new(deadline::left(exchange.until, self.access.timeout));
         loop {
             let is_again = patience.is_again();
             let outcome = self.exchange(&agent, exchange);
@@ -117,8 +120,14 @@ impl Wire {
 
     fn exchange(&self, agent: &Agent, exchange: &Exchange<'_>) -> Result<Answer, Failure> {
         let mut body = Watched { rest: exchange.body.as_deref().unwrap_or_default(), began: false };
-        let passage = self.gate.pass();
-        let outcome = send(agent, exchange, &mut body);
+        let limit = || deadline::left(exchange.until, self.access.timeout);
+        let Some(passage) = self.gate.pass(exchange.until.map(|_| limit())) else {
+            return Err(Failure::Unsent("it takes too long".to_owned()));
+        };
+        let outcome = match limit() {
+            Duration::ZERO => Err(ureq::Error::Timeout(Timeout::Connect)),
+            limit => send(agent, exchange, &mut body, limit),
+        };
         let began = body.began || matches!(exchange.verb, Verb::Get | Verb::Delete);
         let answer = outcome.map_err(|cause| failure(&cause, began)).and_then(|answer| {
             let (parts, mut body) = answer.into_parts();
@@ -214,12 +223,11 @@ pub(crate) fn refused(exchange: &Exchange<'_>, answer: &Answer) -> Error {
     refusal::refusal(&server, &doing(exchange), answer)
 }
 
-/// Whoever is told to come later was not served, also by a server that is overloaded (RFC 9110,
-/// 10.2.3 and 15.6.4); one that is out of order or behind a broken gateway may have done it.
+/// Whoever is told that he asks too often was not served (RFC 6585, 4); a server that is busy, out of
+/// order or behind a broken gateway may have done it.
 fn may_repeat(exchange: &Exchange<'_>, answer: &Answer) -> bool {
     match answer.status {
         429 => true,
-        503 if answer.retry_after.is_some() => true,
         502..=504 => exchange.is_repeatable,
         _ => false,
     }
@@ -252,18 +260,21 @@ fn send(
     agent: &Agent,
     exchange: &Exchange<'_>,
     body: &mut Watched<'_>,
+    limit: Duration,
 ) -> Result<Response<Body>, ureq::Error> {
     let mut request = Request::builder().method(method(exchange.verb)).uri(exchange.url);
     for (name, value) in exchange.headers {
         request = request.header(*name, *value);
     }
     if matches!(exchange.verb, Verb::Get | Verb::Delete) {
-        return agent.run(request.body(())?);
+        let request = agent.configure_request(request.body(())?);
+        return agent.run(request.timeout_global(Some(limit)).build());
     }
     let request = request
         .header("content-type", "application/json")
         .header("content-length", body.rest.len());
-    agent.run(request.body(SendBody::from_reader(body))?)
+    let request = agent.configure_request(request.body(SendBody::from_reader(body))?);
+    agent.run(request.timeout_global(Some(limit)).build())
 }
 
 fn answer_of(status: u16, headers: &HeaderMap, bytes: &[u8]) -> Answer {

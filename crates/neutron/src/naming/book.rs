@@ -11,19 +11,26 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use model::{ResourceId, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::Naming;
+use crate::deadline;
 use crate::files::{self, failed, file_of, make_directory, moved, nofollow, read, remove};
+
+/// How often it is looked whether somebody is done, where there is a limit: no lock has one.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// Where the files are. It costs nothing to have one.
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
     directory: PathBuf,
+    /// By when whoever waits has to be done.
+    until: Option<Instant>,
 }
 
 /// What somebody is at. Nobody else is, until this is dropped.
@@ -47,7 +54,13 @@ pub(crate) enum Forgone {
 impl Book {
     /// Below this directory.
     pub(crate) fn at(directory: &Path) -> Self {
-        Self { directory: directory.join("naming") }
+        Self { directory: directory.join("naming"), until: None }
+    }
+
+    /// For somebody who has to be done by then.
+    #[must_use]
+    pub(crate) fn by(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// Writes down what is owed, instead of what was before.
@@ -119,9 +132,24 @@ impl Book {
             return Ok(Some(Forgone::Unsaid));
         }
         let _ = moved(&self.begun(id), &void)?;
-        let Some(turn) = turn(&void, FlockOperation::LockExclusive)? else { return Ok(None) };
+        let Some(turn) = self.wait_for(&void)? else { return Ok(None) };
         // Who was at it has had all his answers where it is not there any more.
         Ok(is_of(&turn, &void).then_some(Forgone::Unsure))
+    }
+
+    /// Waits for who is at it, as long as there is time.
+    fn wait_for(&self, void: &Path) -> Result<Option<File>> {
+        let Some(until) = self.until else { return turn(void, FlockOperation::LockExclusive) };
+        loop {
+            let turn = turn(void, FlockOperation::NonBlockingLockExclusive)?;
+            if turn.is_some() || !void.exists() {
+                return Ok(turn);
+            }
+            if Instant::now() >= until {
+                return Err(deadline::late("waiting for the name of a port"));
+            }
+            thread::sleep(GLANCE);
+        }
     }
 
     /// The same without waiting, where nobody is at it.

@@ -11,6 +11,8 @@ pub(super) enum Table {
     Bridge,
     Port,
     Interface,
+    /// The one row about the switch itself.
+    Switch,
 }
 
 impl Table {
@@ -19,6 +21,7 @@ impl Table {
             Table::Bridge => "Bridge",
             Table::Port => "Port",
             Table::Interface => "Interface",
+            Table::Switch => "Open_vSwitch",
         }
     }
 }

@@ -8,6 +8,7 @@ use model::{
 use super::wish::{link_of, tags_of};
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
+use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
 use crate::naming::{Forgone, Naming};
 use crate::plug;
@@ -114,6 +115,8 @@ impl Neutron {
                 true if self.return_to_stock(&port.id)? => {}
                 true => self.abandon(&port.id)?,
                 false if self.is_made_by_us(&port) || self.handed.has(&port.id) => {}
+                // It goes with its address.
+                false if is_kuryrs(&port) => {}
                 false => self.give_up(attachment, &port.id)?,
             }
         }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::Neutron;
-use crate::api::{NetworkResource, SubnetResource};
+use crate::api::{Filter, NetworkResource, SubnetResource};
 
 /// So long it is believed.
 const FRESH: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ impl Neutron {
     }
 
     fn ask_network(&self, which: &ResourceRef) -> Result<KnownNetwork> {
-        let found = self.api().networks(&[filter_of(which)])?;
+        let found = self.own_first(which, |filter| self.api().networks(filter))?;
         let network = only(found, "network", which)?;
         let filter = [("network_id", network.id.to_string())];
         let mut subnets = self.api().subnets(&filter)?;
@@ -130,10 +130,31 @@ impl Neutron {
             ResourceRef::Name(_) => {
                 let name = format!("{path} {which}");
                 self.known.get(&self.known_directory(), &name, || {
-                    only(self.api().ids(path, key, &[filter_of(which)])?, what(path), which)
+                    let found = self.own_first(which, |filter| self.api().ids(path, key, filter));
+                    only(found?, what(path), which)
                 })
             }
         }
+    }
+
+    /// What answers to this. A name is first one of this project's: other projects may have things of
+    /// the same name that are shared, and an administrator sees everybody's.
+    ///
+    /// # Errors
+    /// What Neutron refuses.
+    pub(crate) fn own_first<T>(
+        &self,
+        which: &ResourceRef,
+        list: impl Fn(Filter<'_>) -> Result<Vec<T>>,
+    ) -> Result<Vec<T>> {
+        let filter = filter_of(which);
+        if let (ResourceRef::Name(_), Some(project)) = (which, self.transport.project()?) {
+            let own = list(&[filter.clone(), ("project_id", project)])?;
+            if !own.is_empty() {
+                return Ok(own);
+            }
+        }
+        list(&[filter])
     }
 
     fn known_directory(&self) -> PathBuf {

@@ -46,6 +46,7 @@ impl Neutron {
         let wish = &link.wish;
         let nesting = self.nesting(link);
         Ok(NewPort {
+            is_unique: false,
             name: contract::PORT_NAME.to_owned(),
             network_id: Some(known.network.id.clone()),
             fixed_ips: fixed_ips(attachment, link, known)?,

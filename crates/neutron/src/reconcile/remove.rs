@@ -110,7 +110,7 @@ impl Neutron {
     /// Deletes a port, if it still has this revision.
     fn delete_unchanged(&self, id: &ResourceId, revision: Option<u64>) -> Result<Removed> {
         let path = format!("v2.0/ports/{id}");
-        let request = Request { verb: Verb::Delete, path: &path, query: &[], body: None, revision };
+        let request = Request { revision, ..Request::of(Verb::Delete, &path) };
         let done = match self.transport.carry(&request) {
             Err(error) if error.status() == Some(404) => Ok(()),
             done => done.map(drop),

@@ -18,8 +18,9 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 impl Neutron {
     /// What was made for networks of runtimes and whose runtime has no such network on this host any
-    /// more. What was never told to a runtime, or was given back by one, goes by itself. A runtime may
-    /// still know the rest where the book was lost: that goes only when somebody says so.
+    /// more. What was never told to a runtime, was given back by one, or is on no engine's list, goes by
+    /// itself. Where no list is complete a runtime may still know the rest, if the book was lost: that
+    /// goes only when somebody says so.
     ///
     /// # Errors
     /// Where Neutron or the book does not answer.
@@ -41,14 +42,28 @@ impl Neutron {
         Ok(Findings { orphans: wide.orphans(&facts), ..Findings::default() })
     }
 
+    /// The filters of the projects that this host's ports are of, and of the own one: its last port may
+    /// be gone, and what was made for that not. Where no project is known it is whatever we see.
+    fn projects(
+        &self,
+        ports: &BTreeMap<ResourceId, PortResource>,
+    ) -> Result<Vec<Vec<(&'static str, String)>>> {
+        let mut all = projects(ports);
+        all.extend(self.transport.project()?);
+        Ok(match all.is_empty() {
+            true => vec![Vec::new()],
+            false => all.into_iter().map(|project| vec![("project_id", project)]).collect(),
+        })
+    }
+
     /// The security groups of exposed ports, in the projects that this host's ports are of.
     pub(super) fn exposed_groups_of(
         &self,
         ports: &BTreeMap<ResourceId, PortResource>,
     ) -> Result<Vec<SecurityGroup>> {
         let mut found = Vec::new();
-        for project in projects(ports) {
-            found.extend(self.api().groups(&[("project_id", project)])?);
+        for filter in self.projects(ports)? {
+            found.extend(self.api().groups(&filter)?);
         }
         Ok(found)
     }
@@ -59,8 +74,8 @@ impl Neutron {
         ports: &BTreeMap<ResourceId, PortResource>,
     ) -> Result<Vec<FloatingIp>> {
         let mut found = Vec::new();
-        for project in projects(ports) {
-            match self.api().floating_ips(&[("project_id", project)]) {
+        for filter in self.projects(ports)? {
+            match self.api().floating_ips(&filter) {
                 Err(error) if error.status() == Some(404) => {}
                 ips => found.extend(ips?),
             }
@@ -87,7 +102,7 @@ impl Wide<'_> {
         let networks: Vec<(&NetworkResource, String)> =
             self.networks.iter().filter_map(|of| Some((of, self.lost(of, facts)?))).collect();
         let gone: BTreeMap<&ResourceId, Fate> =
-            networks.iter().map(|(of, id)| (&of.id, self.fate(id))).collect();
+            networks.iter().map(|(of, id)| (&of.id, self.fate(id, facts))).collect();
         let mut orphans = Vec::new();
         for subnet in &self.subnets {
             let Some(fate) = gone.get(&subnet.network_id) else { continue };
@@ -98,7 +113,7 @@ impl Wide<'_> {
         for (network, id) in &networks {
             let why = format!("no runtime here has network {id}, for which it was made");
             let orphan = orphan(Thing::Network, &network.id, &network.name, why, text(network));
-            orphans.push(Orphan { fate: self.fate(id), ..orphan });
+            orphans.push(Orphan { fate: self.fate(id, facts), ..orphan });
         }
         for pool in &self.pools {
             let Some(fate) = self.pool(pool, facts, &gone) else { continue };
@@ -113,11 +128,20 @@ impl Wide<'_> {
     }
 
     /// Of a network that the book does not know.
-    fn fate(&self, id: &str) -> Fate {
+    fn fate(&self, id: &str, facts: &Facts) -> Fate {
         match self.begun.get(id) {
             Some(Progress::Over) => Fate::Delete,
             Some(Progress::Working) => Fate::Wait,
-            None => Fate::OnlyIfForced,
+            None => self.fate_of_unknown(facts),
+        }
+    }
+
+    /// Of what was told to a runtime that the book does not know. A swarm's node learns late of what
+    /// there is.
+    fn fate_of_unknown(&self, facts: &Facts) -> Fate {
+        match facts.listed.is_some() && !self.is_swarm {
+            true => Fate::Delete,
+            false => Fate::OnlyIfForced,
         }
     }
 
@@ -160,7 +184,7 @@ impl Wide<'_> {
         }
         // One of a subnet that was there before: that bears the same tag.
         let mut with_tag = uses.filter(|tag| self.subnets.iter().any(|of| of.tags.contains(tag)));
-        Some(if with_tag.next().is_some() { Fate::OnlyIfForced } else { Fate::Delete })
+        Some(if with_tag.next().is_some() { self.fate_of_unknown(facts) } else { Fate::Delete })
     }
 
     fn is_old(&self, at: SystemTime) -> bool {
@@ -170,7 +194,8 @@ impl Wide<'_> {
 
     /// The tags of the networks that are known here.
     fn uses(&self, facts: &Facts) -> BTreeSet<String> {
-        let ids = facts.aliases.iter().filter_map(|id| id.parse().ok());
+        let ids = facts.aliases.iter().chain(facts.listed.iter().flatten());
+        let ids = ids.filter_map(|id| id.parse().ok());
         ids.map(|id| network_use(self.host, &id)).collect()
     }
 
@@ -182,7 +207,9 @@ impl Wide<'_> {
             let tags = subnet.tags.iter().map(String::as_str).filter(|tag| is_lost(tag));
             let tags = tags.collect::<Vec<_>>().join(",");
             let why = "no network here uses the subnet that it is a tag of".to_owned();
-            (!tags.is_empty()).then(|| orphan(Thing::Use, &subnet.id, &tags, why, text(subnet)))
+            let fate = self.fate_of_unknown(facts);
+            let orphan = || orphan(Thing::Use, &subnet.id, &tags, why, text(subnet));
+            (!tags.is_empty()).then(|| Orphan { fate, ..orphan() })
         };
         let stay = self.subnets.iter().filter(|subnet| !gone.contains(&subnet.network_id));
         stay.filter_map(lost).collect()
@@ -191,8 +218,9 @@ impl Wide<'_> {
     /// The runtime's id of a network that we made, if no runtime knows it.
     fn lost(&self, network: &NetworkResource, facts: &Facts) -> Option<String> {
         let id = runtimes_id(network, self.host)?;
+        let is_listed = facts.listed.as_ref().is_some_and(|listed| listed.contains(&id));
         let is_known = facts.aliases.contains(&id) || self.is_shared(&network.tags);
-        (!is_known).then_some(id)
+        (!is_known && !is_listed).then_some(id)
     }
 
     fn mark(&self, description: &str) -> Option<Mark> {
@@ -249,6 +277,10 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].thing, found[0].fate), (Thing::Use, Fate::OnlyIfForced));
         assert_eq!(found[0].title, lost);
+        let facts = Facts { listed: Some(BTreeSet::new()), ..facts };
+        assert_eq!(wide.orphans(&facts)[0].fate, Fate::Delete, "no engine has the network");
+        let facts = Facts { listed: Some(BTreeSet::from([id("b")])), ..facts };
+        assert!(wide.orphans(&facts).is_empty(), "an engine has it");
     }
 
     /// Of a host whose Neutron has nothing, at 0x2000 seconds after 1970.
@@ -342,6 +374,26 @@ mod tests {
             assert_eq!(wide.orphans(&Facts::default())[0].fate, expected);
             let facts = Facts { aliases: BTreeSet::from([id.clone()]), ..Facts::default() };
             assert!(wide.orphans(&facts).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_network_that_the_book_lost_goes_where_no_engine_lists_it() {
+        let host = HostId::try_from("node".to_owned()).unwrap();
+        let id = "f".repeat(64);
+        let network = json!({ "id": "n", "name": "n", "description": format!("spoke:node:{id}") });
+        for (is_swarm, listed, expected) in [
+            (false, None, Some(Fate::OnlyIfForced)),
+            (false, Some(vec![]), Some(Fate::Delete)),
+            (false, Some(vec!["e".repeat(64)]), Some(Fate::Delete)),
+            (false, Some(vec![id.clone()]), None),
+            (true, Some(vec![]), Some(Fate::OnlyIfForced)),
+        ] {
+            let networks = vec![serde_json::from_value(network.clone()).unwrap()];
+            let wide = Wide { networks, is_swarm, ..nothing(&host) };
+            let listed = listed.map(|ids| ids.into_iter().collect());
+            let found = wide.orphans(&Facts { listed, ..Facts::default() });
+            assert_eq!(found.first().map(|of| of.fate), expected, "{is_swarm}");
         }
     }
 }

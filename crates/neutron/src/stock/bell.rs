@@ -29,9 +29,12 @@ pub enum Woken {
 }
 
 impl Neutron {
-    /// Rings from now on when a port is taken, missed or given back.
+    /// Rings from now on when a port is taken, missed or given back, and when something stays that
+    /// nobody asks for any more.
     pub fn bell(&self) -> Result<Bell> {
-        Bell::at(&self.shelf().bells()?)
+        let mut bells = self.shelf().bells()?.to_vec();
+        bells.push(self.given_up().bell()?);
+        Bell::at(&bells)
     }
 }
 

@@ -7,7 +7,6 @@ use model::{ResourceId, Result};
 use super::{KeyDigest, Wanted};
 use crate::Neutron;
 use crate::api::PortResource;
-use crate::contract::Mark;
 
 impl Neutron {
     /// Deletes every port of the network that this host keeps ready, and makes no more of them
@@ -60,20 +59,15 @@ impl Neutron {
         self.drain_key(digest)
     }
 
-    /// Those whose files went with the boot.
+    /// Those whose files went with the boot, also of a stock that is not kept any more.
     fn drain_unknown(&self, network: &ResourceId) -> Result<usize> {
-        if self.settings.stock.is_none() {
-            return Ok(0);
-        }
         let filter = [("network_id", network.to_string())];
         let ports = self.api().ports(&filter)?;
         let mut lent: BTreeSet<ResourceId> = self.shelf().lent_ports()?.into_iter().collect();
         // Neutron does not know yet whose these are.
         lent.extend(self.namings().owing()?);
         let is_stray = |port: &PortResource| {
-            let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
-            let is_stock = mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some());
-            is_stock && port.device_id.is_empty() && !lent.contains(&port.id)
+            self.is_of_stock(port) && port.device_id.is_empty() && !lent.contains(&port.id)
         };
         let strays: Vec<PortResource> = ports.into_iter().filter(is_stray).collect();
         strays.iter().try_for_each(|port| self.api().delete_port(&port.id))?;

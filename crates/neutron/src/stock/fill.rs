@@ -24,7 +24,10 @@ const STALE: Duration = Duration::from_secs(60);
 /// first, and Neutron makes hardly more ports at once than one after the other.
 const WORKERS: usize = 4;
 
-/// When it is looked again although nobody rang.
+/// So long after a port was wanted its container may not be in the book.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// When it is looked again although nobody rang, and how often who uses the networks.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Keeps the stock filled. There is one on a host.
@@ -35,6 +38,8 @@ pub struct Filler<'a> {
     pause: Pause,
     /// Of one kind of port.
     pauses: BTreeMap<KeyDigest, Pause>,
+    /// When it was looked last who uses the networks.
+    checked: Option<Instant>,
     /// Whose quota it is, once some port told.
     project: Option<String>,
     _only: File,
@@ -65,8 +70,9 @@ impl Neutron {
         if let Some(before) = SystemTime::now().checked_sub(STALE) {
             self.shelf().sweep(before)?;
         }
-        let (pause, pauses, project) = (Pause::default(), BTreeMap::new(), None);
-        Ok(Some(Filler { neutron: self, settings, pause, pauses, project, _only: only }))
+        let (pause, pauses) = (Pause::default(), BTreeMap::new());
+        let (checked, project) = (None, None);
+        Ok(Some(Filler { neutron: self, settings, pause, pauses, checked, project, _only: only }))
     }
 }
 
@@ -159,36 +165,39 @@ impl Filler<'_> {
         Ok(tasks)
     }
 
-    /// What is wanted, and what is not any more: no container is on the network, or none was started
-    /// there for very long.
+    /// What is wanted, and what is not any more: no container is on the network for some time and no
+    /// runtime has a network of it, or none was started there for very long.
     fn wanted(
-        &self,
+        &mut self,
         facts: &dyn Fn() -> Result<Facts>,
         round: &mut Round,
     ) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
         // A time of the future is that of a clock that was put back.
         let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
-        let (mut alive, idle): (Vec<_>, Vec<_>) =
-            self.shelf().wanted()?.into_iter().partition(|of| age(of) < self.settings.idle);
-        for of in &alive {
-            round.next = round.next.min(self.settings.idle.saturating_sub(age(of)));
+        let (idle, settling) = (self.settings.idle, SETTLING.min(self.settings.idle));
+        let all = self.shelf().wanted()?;
+        for of in all.iter().filter(|of| age(of) < idle) {
+            round.next = round.next.min(idle.saturating_sub(age(of)));
         }
-        if idle.is_empty() {
-            return Ok((alive, idle));
+        let is_due = self.checked.is_none_or(|at| at.elapsed() >= IDLE);
+        if !all.iter().any(|of| age(of) >= idle || is_due && age(of) >= settling) {
+            return Ok((all, Vec::new()));
         }
-        let used = match facts() {
-            Ok(facts) => facts.networks,
+        let users = match facts().and_then(|facts| self.neutron.users(&facts)) {
+            Ok(users) => users,
             // Then nothing is known to be over.
             Err(error) => {
                 round.failures.push(error);
-                alive.extend(idle);
-                return Ok((alive, Vec::new()));
+                return Ok((all, Vec::new()));
             }
         };
-        let is_used = |of: &Wanted| used.contains(&of.key.network) && age(of) < FORGOTTEN;
-        let (used, forgotten): (Vec<_>, Vec<_>) = idle.into_iter().partition(is_used);
-        alive.extend(used);
-        Ok((alive, forgotten))
+        self.checked = Some(Instant::now());
+        let is_kept = |of: &Wanted| match age(of) {
+            age if age < settling => true,
+            age if users.attached.contains(&of.key.network) => age < FORGOTTEN,
+            age => users.declared.contains(&of.key.network) && age < idle,
+        };
+        Ok(all.into_iter().partition(is_kept))
     }
 
     /// Keeps what the project's quota allows: no more than half of what is left, for others need

@@ -212,6 +212,17 @@ impl Shelf {
         SystemTime::UNIX_EPOCH.checked_add(seconds)
     }
 
+    /// What is somebody's, as it was made.
+    pub(crate) fn lent_all(&self) -> Result<Vec<Stored>> {
+        let directory = self.directory.join("lent");
+        let mut found = Vec::new();
+        for id in ids(&directory)? {
+            let stored = read::<Stored>(&file_of(&directory, &id))?;
+            found.extend(stored.filter(|stored| stored.port.id == id));
+        }
+        Ok(found)
+    }
+
     /// Whether it is somebody's.
     pub(crate) fn is_lent(&self, id: &ResourceId) -> bool {
         self.lent(id).exists()
@@ -265,6 +276,21 @@ impl Shelf {
     /// Removes what writers left that were killed.
     pub(crate) fn sweep(&self, before: SystemTime) -> Result<()> {
         files::sweep(&self.directory.join("draft"), before)
+    }
+
+    /// Where it is noted that an engine cannot use what is ready.
+    pub(super) fn passed_over(&self) -> PathBuf {
+        self.directory.join("passed-over")
+    }
+
+    /// Notes something.
+    pub(super) fn note(&self, path: &Path) -> Result<()> {
+        self.write(path, &true)
+    }
+
+    /// The opposite.
+    pub(super) fn forget_note(&self, path: &Path) -> Result<()> {
+        remove(path).map(drop)
     }
 
     fn turn(&self, digest: &KeyDigest, how: FlockOperation) -> Result<Turn> {

@@ -182,6 +182,7 @@ pub(crate) fn no_pool(family: Family) -> PoolWish {
         family,
         subnet: None,
         pool: None,
+        network: None,
         address_scope: None,
         shared: None,
     }

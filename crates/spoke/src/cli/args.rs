@@ -19,6 +19,7 @@ use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
 use super::podman::PodmanCommand;
+use super::stock::NeutronCommand;
 
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
@@ -100,7 +101,7 @@ Examples:
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
         and its addresses are not handed out. In Neutron, what this host made and nobody on it \
         knows any more goes after a second look; networks, subnets and pools that a runtime \
-        may know go with --force only. What Docker plugins are owed, because they did not answer, is shown and settled; \
+        may know go with --force only: where Docker's engines answer, their lists tell. What Docker plugins are owed, because they did not answer, is shown and settled; \
         --force forgets what cannot be: what only they know, what they refused five times, and what \
         plugins are owed that are not installed any more, and says what they have because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
@@ -136,6 +137,9 @@ Examples:
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
     #[command(subcommand)]
     Kuryr(KuryrCommand),
+    /// Look at what this host keeps in OpenStack Neutron ahead of need
+    #[command(subcommand)]
+    Neutron(NeutronCommand),
     /// Keep the leases of containers that get their addresses from DHCP servers
     #[command(
         subcommand,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::view::FindingView;
-use super::{Answer, FOUND, HostFacts, World, events, findings, install};
+use super::{Answer, FOUND, HostFacts, World, events, findings, install, stock};
 
 /// Where most runtimes look for plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
@@ -76,6 +76,7 @@ pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
     checks.extend(kurma::checks(world));
     checks.extend(plugins(world));
     checks.extend(lost_ports(world));
+    checks.extend(stock(world));
     checks.extend(events::contested(world).map(|what| {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
@@ -114,6 +115,28 @@ fn lost_ports(world: &World) -> Vec<Check> {
         Check::fail(what, "start the container again")
     };
     lost.iter().map(told).collect()
+}
+
+/// Ports of Neutron's that are made ahead of need.
+fn stock(world: &World) -> Vec<Check> {
+    let left = || world.store.first().map_or(0, |runtime| stock::orphaned(runtime));
+    let Ok(Some(neutron)) = (world.neutron)() else {
+        return match left() {
+            0 => Vec::new(),
+            count => vec![Check::warn(
+                format!("{count} ports are ready in a cloud that is not configured any more"),
+                format!("put [neutron] back, and run {}", stock::DRAIN),
+            )],
+        };
+    };
+    let kinds = neutron.stock().unwrap_or_default();
+    let troubles = stock::troubles(&neutron, &kinds);
+    let mut checks: Vec<Check> =
+        troubles.into_iter().map(|(what, fix)| Check::warn(what, fix)).collect();
+    if checks.is_empty() {
+        checks.extend(stock::summary(&neutron, &kinds).map(Check::ok));
+    }
+    checks
 }
 
 /// Networks and attachments; what the book has left over is noted.

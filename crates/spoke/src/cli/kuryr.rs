@@ -9,8 +9,8 @@ use model::{Error, Result};
 
 use super::args::{Output, Units};
 use super::docker::{self, probe};
-use super::units::Set;
-use super::{Answer, World};
+use super::units::{More, Set};
+use super::{Answer, World, stock};
 
 const SOCKET: &[(&str, &str)] =
     &[("spoke-kuryr.socket", include_str!("../../../../packaging/systemd/spoke-kuryr.socket"))];
@@ -42,7 +42,10 @@ pub(super) enum KuryrCommand {
         units: Units,
     },
     /// Show whether Docker can reach the plugin
-    #[command(after_help = "Exits with 1 when it cannot. Says nothing of the cloud.")]
+    #[command(
+        after_help = "Exits with 1 when it cannot. Of the cloud it says only how many ports are ready for \
+        containers, and asks nobody there."
+    )]
     Status {
         #[command(flatten)]
         units: Units,
@@ -74,9 +77,19 @@ pub(super) fn run(command: &KuryrCommand, output: Output, world: &World) -> Resu
                 Some(socket) => probe::ask(socket).map(|drivers| format!("answers as {drivers}")),
                 None => Err(not_enabled().to_string()),
             };
-            set(socket, world).status(&units.unit_dir, world, output, answer)
+            set(socket, world).status_with(&units.unit_dir, world, output, (answer, stock(world)))
         }
     }
+}
+
+/// The ports that are ready, and what is wrong with them.
+fn stock(world: &World) -> More {
+    let Ok(Some(neutron)) = (world.neutron)() else { return Vec::new() };
+    let kinds = neutron.stock().unwrap_or_default();
+    let summary = stock::summary(&neutron, &kinds).map(|state| ("stock", true, state));
+    let troubles = stock::troubles(&neutron, &kinds).into_iter();
+    let troubles = troubles.map(|(what, fix)| ("stock", false, format!("{what}; {fix}")));
+    summary.into_iter().chain(troubles).collect()
 }
 
 /// Where the socket is unless the configuration says otherwise.

@@ -1,9 +1,10 @@
 //! `spoke network`: networks are made, listed and removed.
 
+mod cloud;
 mod connect;
 
 use engine::Engine;
-use model::{Alias, Error, Kind, Network, Result};
+use model::{Alias, Error, Kind, Network, NetworkName, Result};
 
 use super::args::{
     CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
@@ -168,13 +169,26 @@ fn rm(wanted: &RmArgs, output: Output, world: &World) -> Result<Answer> {
     let mut answer = Answer::default();
     let mut removed = Vec::new();
     for name in &wanted.names {
-        match engine.remove_network(name, wanted.force) {
-            Ok(()) => removed.push(name.to_string()),
+        let known = engine.network(name).ok();
+        match remove(&engine, name, wanted.force, world) {
+            Ok(()) => {
+                removed.push(name.to_string());
+                let drained = known.map_or(Ok(()), |known| cloud::drain(&engine, &known, world));
+                // What is left goes by itself.
+                answer.notes.extend(drained.err().map(|error| error.to_string()));
+            }
             Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
             Err(error) => note(&mut answer, &with_advice(error, wanted.force)),
         }
     }
     Ok(Answer { text: names(output, &removed)?, ..answer })
+}
+
+fn remove(engine: &Engine, name: &NetworkName, force: bool, world: &World) -> Result<()> {
+    match cloud::remove(engine, name, force, world)? {
+        true => Ok(()),
+        false => engine.remove_network(name, force),
+    }
 }
 
 fn note(answer: &mut Answer, error: &Error) {

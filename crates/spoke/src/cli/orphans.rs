@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use docker::kuryr;
 use engine::Engine;
-use model::Result;
+use engine::port::Cloud;
+use model::{AliasId, Error, Result};
 use neutron::Neutron;
-use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed};
+use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed, Thing};
 
 use super::World;
 use super::args::GcArgs;
@@ -16,10 +18,12 @@ use crate::serve::neutron::facts;
 /// the second look follows at once, and what is younger than that is left to the daemon.
 pub(super) fn collect(gc: &GcArgs, engine: &Engine, world: &World) -> Result<Vec<FindingView>> {
     let Some(neutron) = (world.neutron)()? else { return Ok(Vec::new()) };
-    let facts = || facts(engine, gc.force);
+    let mut views = given_up(gc, engine, &neutron)?;
+    let facts = || facts(engine, gc.force, (world.listed)());
     let found = look(&neutron, &facts)?;
     if gc.dry_run || found.is_empty() {
-        return Ok(found.iter().map(|orphan| view(orphan, gc, None)).collect());
+        views.extend(found.iter().map(|orphan| view(orphan, gc, None)));
+        return Ok(views);
     }
     let again = look(&neutron, &facts)?;
     let due: Vec<Orphan> =
@@ -29,7 +33,27 @@ pub(super) fn collect(gc: &GcArgs, engine: &Engine, world: &World) -> Result<Vec
         let mut of = removed.iter().filter(|(other, _)| other.id == orphan.id);
         of.next().map(|(_, what)| *what)
     };
-    Ok(found.iter().map(|orphan| view(orphan, gc, done(orphan))).collect())
+    views.extend(found.iter().map(|orphan| view(orphan, gc, done(orphan))));
+    Ok(views)
+}
+
+/// Networks that Docker has removed and Neutron did not let go then.
+fn given_up(gc: &GcArgs, engine: &Engine, neutron: &Neutron) -> Result<Vec<FindingView>> {
+    let view = |id: &AliasId, left: Option<&Error>| FindingView {
+        kind: Thing::Network.name(),
+        subject: id.to_string(),
+        why: match left {
+            None => "Docker has removed it, and Neutron did not let it go then".to_owned(),
+            Some(error) => format!("Docker has removed it, and it cannot go yet: {error}"),
+        },
+        remedy: if left.is_some() { "keep" } else { "free" },
+        done: left.is_none() && !gc.dry_run,
+    };
+    if gc.dry_run {
+        return Ok(neutron.given_up()?.iter().map(|id| view(id, None)).collect());
+    }
+    let removed = kuryr::remove_given_up(engine, neutron)?;
+    Ok(removed.iter().map(|(id, removed)| view(id, removed.as_ref().err())).collect())
 }
 
 fn look(neutron: &Neutron, facts: &dyn Fn() -> Result<Facts>) -> Result<Vec<Orphan>> {

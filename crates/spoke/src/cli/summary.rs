@@ -56,6 +56,7 @@ fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> Wor
         kurma: crate::kurma::Host::new(config, &|_| None),
         kuryr: None,
         neutron: &|| Ok(None),
+        listed: &|| None,
         foreign: &|| Err(model::Error::bug("nobody asks plugins here")),
         running: &Vec::new,
         events: config.events.path.clone(),

@@ -139,6 +139,7 @@ impl Fixture {
             now: Timestamp(NOW),
             socket: self.path("run/docker/plugins/spoke.sock"),
             neutron: &|| Ok(None),
+            listed: &|| None,
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: crate::kurma::Host::new(&config, &|_| None),
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),

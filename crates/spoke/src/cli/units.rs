@@ -148,6 +148,17 @@ impl Set<'_> {
         output: Output,
         answer: std::result::Result<String, String>,
     ) -> Result<Answer> {
+        self.status_with(directory, world, output, (answer, Vec::new()))
+    }
+
+    /// The same with more to tell, each by its name and whether it is as it should be.
+    pub(super) fn status_with(
+        &self,
+        directory: &Path,
+        world: &World,
+        output: Output,
+        (answer, more): (std::result::Result<String, String>, More),
+    ) -> Result<Answer> {
         let mut parts = Vec::new();
         for unit in self.units(world)? {
             parts.push(self.part(&unit, unit.state(directory)?));
@@ -156,6 +167,8 @@ impl Set<'_> {
         let part = format!("socket {}", self.socket.display());
         let (good, state) = answer.map_or_else(|why| (false, why), |what| (true, what));
         parts.push(Part { part, good, state });
+        let more = more.into_iter();
+        parts.extend(more.map(|(part, good, state)| Part { part: part.to_owned(), good, state }));
         Ok(Answer { code, ..Answer::text(render(output, &parts, || table(&parts).text())?) })
     }
 
@@ -172,6 +185,9 @@ impl Set<'_> {
         Part { part: unit.name.to_owned(), good, state }
     }
 }
+
+/// More to tell: of what, whether it is as it should be, and how it is.
+pub(super) type More = Vec<(&'static str, bool, String)>;
 
 /// One thing that is needed.
 #[derive(Debug, Serialize)]

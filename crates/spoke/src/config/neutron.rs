@@ -130,7 +130,7 @@ pub(crate) struct StockConfig {
 
 impl Default for StockConfig {
     fn default() -> Self {
-        Self { minimum: 5, maximum: 20, batch: 5, bulk: false, idle_seconds: 600 }
+        Self { minimum: 5, maximum: 20, batch: 5, bulk: false, idle_seconds: 60 }
     }
 }
 

@@ -58,8 +58,15 @@ impl Cloud {
         self.part(linux, attachment, |attachment| linux.withdraw(attachment))
     }
 
-    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud.
+    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud for long.
     pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        match self.neutron() {
+            Ok(neutron) => neutron.promptly(|| self.detach_all(linux, attachment)),
+            Err(_) => self.detach_all(linux, attachment),
+        }
+    }
+
+    fn detach_all(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         let parted = self.part(linux, attachment, |attachment| linux.detach(attachment));
         if self.config.neutron.is_none() && !is_bound(attachment) {
             // Nobody could be asked for a port.
@@ -78,6 +85,7 @@ impl Cloud {
         let mut parted = Ok(());
         for found in self.neutron()?.found(attachment)? {
             parted = parted.and(self.part(linux, &found, |attachment| linux.detach(attachment)));
+            parted = parted.and(self.neutron()?.drop_foreign_end(&found));
         }
         parted
     }

@@ -3,13 +3,16 @@
 
 mod naming;
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use docker::api::Api;
+use docker::kuryr;
 use engine::Engine;
-use model::{Error, Result};
+use model::{Error, LinkKind, Network, ResourceRef, Result};
 use netlink::{Links, Socket};
 use neutron::Neutron;
 use neutron::api::Verb;
@@ -18,9 +21,10 @@ use neutron::stock::{Bell, Filler, Round, Woken};
 use neutron::watch::Call;
 
 use super::{Daemon, STACK};
-use crate::config::Level;
+use crate::config::{DockerConfig, Level};
 use crate::event::{Event, What};
 use crate::host;
+use crate::world::World;
 
 /// How often Neutron is compared with the book. A list of a host's ports is cheap for us, and not
 /// for a Neutron of many hosts.
@@ -28,6 +32,13 @@ const PERIOD: Duration = Duration::from_secs(300);
 
 /// How soon again where Neutron did not answer.
 const AGAIN: Duration = Duration::from_secs(60);
+
+/// Why a stock that is kept is of no use to Docker.
+pub(crate) const PASSED_OVER: &str = "Neutron's ports that are ready cannot be used by Docker: it chooses hardware addresses, as the \
+     plugin kuryr required when dockerd started";
+
+/// How long a Docker Engine has to list its networks.
+const LISTING: Duration = Duration::from_secs(10);
 
 /// Every so many looks, what is made for ports is looked at too.
 const SELDOM: u32 = 12;
@@ -40,18 +51,44 @@ struct Keeper<'a> {
     sweep: Sweep,
     looks: u32,
     next: Instant,
+    /// Whether it was told that Docker cannot use what is ready.
+    is_passed_over: bool,
     /// Whether the last look, or round, did not work: that is told once.
     is_troubled: bool,
 }
 
-/// What the book and the kernel say of Neutron's things. `is_asked`: whether this is the process
-/// that hands out addresses.
-pub(crate) fn facts(engine: &Engine, is_asked: bool) -> Result<Facts> {
+/// What the book and the kernel say of Neutron's things, and `listed` of Docker's networks. `is_asked`:
+/// whether this is the process that hands out addresses.
+pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
     let links = Socket::route()?.links(Links::default())?;
     let mut facts = Facts::of(&engine.attachments()?, &engine.aliases()?);
     facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
     facts.is_asked = is_asked;
+    facts.listed = listed;
+    facts.declared = engine.networks()?.iter().filter_map(cloud_of).cloned().collect();
     Ok(facts)
+}
+
+/// Which of Neutron's networks a network is made of; none where it is none of them.
+pub(crate) fn cloud_of(network: &Network) -> Option<&ResourceRef> {
+    match network.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Neutron(link)) => Some(&link.network),
+        Some(_) | None => None,
+    }
+}
+
+/// The ids of networks that Docker Engines list.
+pub(crate) type Listed = BTreeSet<String>;
+
+/// The networks that the Docker Engines of this host list; none where no engine is asked, or one does
+/// not answer in time.
+pub(crate) fn listed(config: &DockerConfig, patience: Duration) -> Option<Listed> {
+    let mut listed = Listed::new();
+    for socket in &config.api {
+        let networks = Api::new(socket.clone(), patience).networks().ok()?;
+        listed.extend(networks.into_iter().map(|network| network.id.to_string()));
+    }
+    (!config.api.is_empty()).then_some(listed)
 }
 
 /// Keeps ports ready and finds what was left behind, until the daemon stops.
@@ -74,6 +111,7 @@ pub(super) fn keep(daemon: &Daemon) {
         sweep: Sweep::default(),
         looks: 0,
         next: Instant::now(),
+        is_passed_over: false,
         is_troubled: false,
     };
     thread::scope(|scope| {
@@ -113,6 +151,9 @@ fn opened(daemon: &Daemon) -> Option<Arc<Neutron>> {
 impl Keeper<'_> {
     fn run(mut self, bell: &Bell) {
         loop {
+            if self.neutron.is_left_behind() {
+                self.next = self.next.min(Instant::now() + AGAIN);
+            }
             if Instant::now() >= self.next {
                 self.look();
             }
@@ -146,14 +187,35 @@ impl Keeper<'_> {
         self.told(found.err());
     }
 
+    /// What engines have removed goes now, whatever else is found.
     fn compare(&mut self) -> Result<()> {
+        let removed = self.remove_given_up();
+        self.compare_all().and(removed)
+    }
+
+    fn remove_given_up(&self) -> Result<()> {
+        let with = |world: &World| kuryr::remove_given_up(&world.engine(), self.neutron);
+        let mut outcome = Ok(());
+        for (id, removed) in self.daemon.worlds.with(with)? {
+            if removed.is_ok() {
+                let why = format!("neutron-network of {id} is deleted: Docker has removed it");
+                self.daemon.journal.metrics.finding("neutron-network", "free");
+                self.daemon.journal.tell(&Event::new(What::Freed, host::now(), why));
+            }
+            outcome = outcome.and(removed);
+        }
+        outcome
+    }
+
+    fn compare_all(&mut self) -> Result<()> {
         // What was seen must be seen again, or it counts as gone.
         let is_seldom = self.looks.is_multiple_of(SELDOM) || self.neutron.has_left_behind();
         let is_broad = is_seldom || !self.sweep.is_empty();
         let breadth = if is_broad { Breadth::Everything } else { Breadth::Ports };
         self.looks = self.looks.wrapping_add(1);
         let daemon = self.daemon;
-        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true));
+        let listed = || listed(&daemon.worlds.config().docker, LISTING);
+        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true, listed()));
         let mut findings = self.neutron.look(breadth, &facts)?;
         if is_broad {
             // What needs somebody's word is for `spoke gc`.
@@ -194,7 +256,7 @@ impl Keeper<'_> {
             return Round { next: PERIOD, ..Round::default() };
         };
         let daemon = self.daemon;
-        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true));
+        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true, None));
         let round = filler.round(&|| daemon.sleep(Duration::ZERO), &facts);
         if round.is_unsure {
             self.next = self.next.min(Instant::now() + AGAIN);
@@ -212,6 +274,7 @@ impl Keeper<'_> {
         if let Ok(levels) = self.neutron.stock_levels() {
             metrics.stock(&levels);
         }
+        self.tell_passed_over();
         if did.iter().any(|(_, count)| *count > 0) || !round.failures.is_empty() {
             let message = did.map(|(what, count)| format!("{count} {what}")).join(", ");
             let message = format!("ports of the stock: {message}");
@@ -219,6 +282,15 @@ impl Keeper<'_> {
             let first = round.failures.first();
             self.told(first.map(|error| Error::new(error.kind(), error.to_string())));
         }
+    }
+
+    fn tell_passed_over(&mut self) {
+        let is_passed_over = self.neutron.is_stock_passed_over();
+        if is_passed_over && !self.is_passed_over {
+            let event = Event::new(What::Failed, host::now(), PASSED_OVER.to_owned());
+            self.daemon.journal.tell(&event);
+        }
+        self.is_passed_over = is_passed_over;
     }
 
     /// Trouble is told when it begins and when it ends; what lies between is for who listens closely.

@@ -1,0 +1,52 @@
+//! Whether a port of OVN's passes traffic: its controller on this host writes it beside the port
+//! (`external_ids:ovn-installed`, ovn-controller(8)), long before Neutron knows.
+
+use std::time::{Duration, Instant};
+
+use model::{IfName, Result};
+use serde_json::json;
+
+use super::operation::{Table, is_named, select, wait};
+use super::{Ovsdb, value};
+
+/// What the controller writes.
+const INSTALLED: &str = "ovn-installed";
+
+/// What a switch says that has such a controller.
+const REMOTE: &str = "ovn-remote";
+
+impl Ovsdb {
+    /// Waits until the flows of a port are there that was plugged; whether they are. Where no
+    /// controller of OVN's has the switch nobody waits.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where the database does not answer; [`model::Kind::Kernel`] where it
+    /// refuses.
+    pub fn is_installed(&mut self, end: &IfName, limit: Duration) -> Result<bool> {
+        let until = Instant::now() + limit;
+        loop {
+            let results = self.carry_out(&[
+                select(Table::Interface, is_named(end), &["external_ids"]),
+                select(Table::Switch, json!([]), &["external_ids"]),
+            ])?;
+            let ids = |index: usize| {
+                let row = value::rows(&results, index).first()?;
+                row.get("external_ids").cloned()
+            };
+            let (Some(port), Some(switch)) = (ids(0), ids(1)) else { return Ok(false) };
+            let has_controller = value::map(&switch).keys().any(|key| key.starts_with(REMOTE));
+            let said = value::map(&port);
+            if !has_controller || said.get(INSTALLED).is_some_and(|said| said == "true") {
+                return Ok(has_controller);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let same = json!([{ "external_ids": port }]);
+            let changed = wait(Table::Interface, end, "!=", (&["external_ids"], same), left);
+            match self.session.transact(&[changed])? {
+                Ok(_) => {}
+                Err(refusal) if refusal.is_timeout() => return Ok(false),
+                Err(refusal) => return Err(refusal.into_error(&format!("waiting for {end}"))),
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Networks of Neutron's: what was made for them there goes with them.
+
+use docker::kuryr;
+use engine::Engine;
+use model::{AliasId, Network, NetworkName, Result};
+
+use crate::cli::World;
+use crate::serve::neutron::{cloud_of, facts};
+
+/// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may have it
+/// still and nobody insists.
+pub(super) fn remove(
+    engine: &Engine,
+    name: &NetworkName,
+    force: bool,
+    world: &World,
+) -> Result<bool> {
+    let Ok(network) = engine.network(name) else { return Ok(false) };
+    let ids: Vec<AliasId> = engine.aliases()?.into_iter().filter(of(&network)).map(id).collect();
+    if cloud_of(&network).is_none() || ids.is_empty() {
+        return Ok(false);
+    }
+    let is_listed =
+        |listed: &crate::serve::neutron::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
+    let is_gone = (world.listed)().is_some_and(|listed| !is_listed(&listed));
+    let Some(neutron) = (world.neutron)()?.filter(|_| force || is_gone) else { return Ok(false) };
+    if force {
+        for member in engine.attachments()?.into_iter().filter(|of| of.id.network == network.name) {
+            engine.remove(&member.id)?;
+        }
+    }
+    ids.iter().try_for_each(|id| kuryr::remove_network(engine, &*neutron, id)).map(|()| true)
+}
+
+fn of(network: &Network) -> impl Fn(&model::Alias) -> bool {
+    let name = network.name.clone();
+    move |alias| alias.network == name
+}
+
+fn id(alias: model::Alias) -> AliasId {
+    alias.id
+}
+
+/// Empties the stock of what the removed network was made of, where nobody else here uses that.
+pub(super) fn drain(engine: &Engine, removed: &Network, world: &World) -> Result<()> {
+    let Some(which) = cloud_of(removed) else { return Ok(()) };
+    let Some(neutron) = (world.neutron)()? else { return Ok(()) };
+    neutron.drain_unused(which, &facts(engine, false, None)?).map(drop)
+}
