@@ -401,6 +401,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         routes: plan.source.routes.clone(),
         dns: plan.source.dns.clone(),
         sticky: plan.sticky,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }
@@ -412,6 +413,7 @@ fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
     };
     let args = Args::parse(&call.environment.args).unwrap_or_default();
     Ok(Request {
+        labels: model::Labels::default(),
         network,
         layer: call.plugin.layer(),
         container,

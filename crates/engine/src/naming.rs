@@ -1,6 +1,6 @@
 //! What the sandboxes that Spoke itself connects are called, and what they resolve names with.
 
-use model::{Attachment, Dns, HostName, LinkLocal, Phase, Result};
+use model::{Attachment, Dns, HostName, LinkLocal, Phase, Result, Runtime};
 
 use crate::Engine;
 use crate::port::{Key, Note, Prefix};
@@ -17,6 +17,16 @@ pub struct Connecting {
     pub link_local: Vec<LinkLocal>,
     /// What it resolves names with; of what is not said here, what the network says.
     pub dns: Dns,
+}
+
+impl Connecting {
+    /// Says what of it is the attachment's own.
+    pub(crate) fn say(&self, attachment: &mut Attachment) {
+        attachment.names.clone_from(&self.names);
+        attachment.link_local.clone_from(&self.link_local);
+        attachment.dns = self.dns.or(&attachment.dns);
+        attachment.runtime = Runtime::Spoke;
+    }
 }
 
 impl From<i32> for Connecting {

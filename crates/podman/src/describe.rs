@@ -37,6 +37,7 @@ pub(crate) fn network(
             ..Dns::default()
         },
         sticky: wish.sticky,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     })
 }

@@ -27,6 +27,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
     let mac = call.interface.mac.or(call.options.mac);
     let addresses = addresses(engine, &network, &call.interface, mac)?;
     let request = Request {
+        labels: model::Labels::default(),
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,

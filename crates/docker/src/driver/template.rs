@@ -44,6 +44,7 @@ pub(crate) fn network(
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: blocks.iter().any(kept),
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     })
 }

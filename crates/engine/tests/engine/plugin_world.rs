@@ -147,6 +147,14 @@ impl World {
         self.state.lock().unwrap().clone()
     }
 
+    /// The host is started again: the plugin remembers its networks and pools.
+    pub(crate) fn reboot(&self) {
+        self.store.reboot();
+        let mut state = self.state.lock().unwrap();
+        let (networks, pools) = (state.networks.clone(), state.pools.clone());
+        *state = State { networks, pools, ..State::default() };
+    }
+
     pub(crate) fn set_ways(&self, network: &str, ways: &[Family]) {
         self.ways.lock().unwrap().insert(network.to_owned(), ways.to_vec());
     }
@@ -184,7 +192,9 @@ impl World {
         let left = engine.networks().unwrap();
         let left: Vec<_> = left.iter().map(|network| network.name.as_str()).collect();
         assert!(left.iter().all(|name| *name == GATEWAY_NETWORK), "{when}: {left:?}");
-        assert!(self.store.list(&Prefix::Sandboxes).unwrap().is_empty(), "{when}");
+        for prefix in [Prefix::Sandboxes, Prefix::Endpoints, Prefix::Reservations] {
+            assert!(self.store.list(&prefix).unwrap().is_empty(), "{when}: {prefix:?}");
+        }
     }
 }
 

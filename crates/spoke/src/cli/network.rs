@@ -1,6 +1,6 @@
 //! `spoke network`: networks are made, listed and removed.
 
-mod connect;
+pub(super) mod connect;
 
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, Result};
@@ -48,6 +48,7 @@ fn passes(filter: &Filter, view: &NetworkView) -> bool {
         Filter::Name(part) => view.name.contains(part.as_str()),
         Filter::Driver(driver) => view.driver == *driver,
         Filter::Runtime(runtime) => view.runtime == *runtime,
+        Filter::Label(label) => label.holds(&view.labels),
     }
 }
 

@@ -200,6 +200,7 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
         });
     }
     Request {
+        labels: model::Labels::default(),
         network: network.clone(),
         layer: Layer::Link,
         container: container.parse().unwrap(),
