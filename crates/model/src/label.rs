@@ -18,6 +18,10 @@ const LONGEST_KEY: usize = 256;
 /// No value is longer, in bytes.
 const LONGEST_VALUE: usize = 4096;
 
+/// How the key of an option begins that is a label, where a runtime passes only options on: `-o
+/// label.KEY=VALUE`.
+pub const LABEL_PREFIX: &str = "label.";
+
 /// One label: a key of 1 to 256 bytes without white space, control characters and `=`, and a value of up
 /// to 4096 bytes without control characters, which may be empty. As text `KEY=VALUE`, or `KEY` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +82,20 @@ impl Labels {
     pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> Result<Self> {
         let labels = pairs.into_iter().map(|(key, value)| Label::new(key, value));
         Self::of(labels.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// What is said among options under keys that begin with [`LABEL_PREFIX`], and the other options. Fails
+    /// with `Invalid` where one is no label.
+    pub fn split(options: &BTreeMap<String, String>) -> Result<(Self, BTreeMap<String, String>)> {
+        let mut rest = options.clone();
+        let mut labels = Vec::new();
+        for (option, value) in options {
+            if let Some(key) = option.strip_prefix(LABEL_PREFIX) {
+                rest.remove(option);
+                labels.push(Label::new(key, value)?);
+            }
+        }
+        Ok((Self::of(labels)?, rest))
     }
 
     /// Whether there are none.

@@ -33,7 +33,7 @@ pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-pub use label::{Label, LabelFilter, Labels};
+pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
     IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, NEUTRON_KEYS, NEUTRON_PREFIX, Nesting,

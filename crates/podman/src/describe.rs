@@ -37,7 +37,7 @@ pub(crate) fn network(
             ..Dns::default()
         },
         sticky: wish.sticky,
-        labels: model::Labels::default(),
+        labels: wish.labels.clone(),
         stage: model::Stage::Made,
     })
 }

@@ -57,5 +57,6 @@ pub(super) fn network(
         masquerade: None,
         reach: reach(texts)?,
         sticky: false,
+        labels: model::Labels::default(),
     })
 }

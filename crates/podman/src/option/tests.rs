@@ -50,6 +50,7 @@ fn each_option_is_understood() {
             masquerade: Some(false),
             reach: Reach::Lan,
             sticky: false,
+            labels: model::Labels::default(),
         }
     );
 }
