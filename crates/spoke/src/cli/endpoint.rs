@@ -10,6 +10,7 @@ use super::args::{
     EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,
     NamedArgs, Output,
 };
+use super::network::connect::naming::Moved;
 use super::network::connect::{self, naming};
 use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
@@ -161,7 +162,9 @@ fn join(wanted: &EndpointJoinArgs, output: Output, world: &World) -> Result<Answ
             Err(error) => return Err(error),
             Ok(joined) => {
                 connect::look(&engine, &container, world);
-                let notes = naming::name(&engine, Some(&path), &world.root);
+                let moved =
+                    Moved { container: &container, path: Some(&path), network: &id.network };
+                let notes = naming::name(&engine, &moved, &world.root);
                 return Ok(Answer { notes, ..connect::shown(&joined, output)? });
             }
         }
@@ -171,8 +174,9 @@ fn join(wanted: &EndpointJoinArgs, output: Output, world: &World) -> Result<Answ
 fn leave(wanted: &NamedArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let id = find(&engine, wanted)?;
+    let was = engine.attachment(&id)?;
     let left = engine.leave_endpoint(&id);
-    let notes = naming::name(&engine, None, &world.root);
+    let notes = parted(&engine, &id, was.as_ref(), world);
     left?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
@@ -185,10 +189,23 @@ fn rm(wanted: &EndpointRmArgs, output: Output, world: &World) -> Result<Answer> 
         }
         found => found?,
     };
+    let was = engine.attachment(&id)?;
     let removed = engine.remove_endpoint(&id, wanted.force);
-    let notes = naming::name(&engine, None, &world.root);
+    let notes = parted(&engine, &id, was.as_ref(), world);
     removed?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
+}
+
+/// The sandbox that it was in, and those on its network, do not know it any more.
+fn parted(
+    engine: &Engine<'_>,
+    id: &AttachmentId,
+    was: Option<&Attachment>,
+    world: &World,
+) -> Vec<String> {
+    let container = was.map_or(&id.container, Attachment::sandbox_name);
+    let path = connect::path_of(was.as_slice());
+    naming::name(engine, &Moved { container, path, network: &id.network }, &world.root)
 }
 
 /// The network may be gone, or called otherwise by whoever made it.

@@ -15,6 +15,8 @@ use model::{
     Layer, Link, LinkKind, Network, NetworkName, Phase, Publish, Result, Runtime, Sandbox, Wiring,
 };
 
+use naming::Moved;
+
 use crate::cli::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, Output};
 use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
@@ -79,7 +81,9 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             Err(error) => return Err(error),
             Ok(attachment) => {
                 look(&engine, &container, world);
-                let notes = naming::name(&engine, Some(&path), &world.root);
+                let network = &attachment.id.network;
+                let moved = Moved { container: &container, path: Some(&path), network };
+                let notes = naming::name(&engine, &moved, &world.root);
                 return Ok(Answer { notes, ..shown(&attachment, output)? });
             }
         }
@@ -105,8 +109,9 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
     // The network may be gone, or called otherwise by whoever made it.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
-    let ids = ids(&engine, &wanted.container)?;
-    let on_it: Vec<&AttachmentId> = ids.iter().filter(|id| id.network == name).collect();
+    let connected = engine.connected(&wanted.container)?;
+    let on_it: Vec<&Attachment> =
+        connected.iter().filter(|record| record.id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
         return Err(Error::not_found(format!(
             "container {} is not connected to network {name} by this command; `spoke ps` shows who is \
@@ -115,13 +120,22 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
         )));
     }
     let mut done = Ok(());
-    for id in &on_it {
-        done = done.and_then(|()| engine.disconnect(id));
+    for record in &on_it {
+        done = done.and_then(|()| engine.disconnect(&record.id));
     }
-    let notes = naming::name(&engine, None, &world.root);
+    let moved = Moved { container: &wanted.container, path: path_of(&on_it), network: &name };
+    let notes = naming::name(&engine, &moved, &world.root);
     done?;
-    let text = names(output, &on_it.iter().map(|id| id.container.to_string()).collect::<Vec<_>>())?;
-    Ok(Answer { notes, ..Answer::text(text) })
+    let gone: Vec<String> = on_it.iter().map(|record| record.id.container.to_string()).collect();
+    Ok(Answer { notes, ..Answer::text(names(output, &gone)?) })
+}
+
+/// Where the sandbox of these is, if all are in one.
+pub(in crate::cli) fn path_of<'r>(records: &[&'r Attachment]) -> Option<&'r Path> {
+    let mut paths =
+        records.iter().map(|record| record.sandbox.as_ref().map(|it| it.path.as_path()));
+    let first = paths.next()??;
+    paths.all(|path| path == Some(first)).then_some(first)
 }
 
 /// Where the namespace is, and what its container is called where nobody says.
@@ -145,11 +159,6 @@ pub(in crate::cli) fn no_sandbox(said: &str) -> Error {
     Error::not_found(format!(
         "{said} is no network namespace: give a path, a name below /run/netns, or a process's id"
     ))
-}
-
-/// What this command connected the container to.
-fn ids(engine: &Engine<'_>, container: &ContainerId) -> Result<Vec<AttachmentId>> {
-    Ok(engine.connected(container)?.into_iter().map(|record| record.id).collect())
 }
 
 /// What the interface is called: as it is said, or the first name that is free.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use engine::{Connecting, Engine};
 use linux::names::Names;
-use model::{Dns, Error, LinkKind, Network, Result};
+use model::{ContainerId, Dns, Error, LinkKind, Network, NetworkName, Result};
 
 use crate::cli::args::MadeArgs;
 
@@ -83,12 +83,24 @@ fn refuse_link_local(wanted: &MadeArgs, network: &Network) -> Result<()> {
     }
 }
 
-/// Has all sandboxes resolve names as the book says by now: those on the same networks too. What comes of
-/// that is told of this one only. The networks work without it, and the next call mends what this one
-/// could not do.
-pub(in crate::cli) fn name(engine: &Engine<'_>, path: Option<&Path>, root: &Path) -> Vec<String> {
-    let own = path.and_then(|path| names(root).name_of(path).map(str::to_owned));
-    match engine.name_sandboxes() {
+/// What came to a network, or left it.
+pub(in crate::cli) struct Moved<'a> {
+    pub(in crate::cli) container: &'a ContainerId,
+    /// Where its sandbox is, or was.
+    pub(in crate::cli) path: Option<&'a Path>,
+    pub(in crate::cli) network: &'a NetworkName,
+}
+
+/// Has the sandbox resolve names as the book says by now, and those on the network too. What comes of that is
+/// told of this one only. The networks work without it, and the collector mends what this one could not do.
+pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) -> Vec<String> {
+    let own = moved.path.and_then(|path| names(root).name_of(path).map(str::to_owned));
+    let named = match moved.path {
+        Some(path) => engine.name_sandbox(moved.container, path, moved.network),
+        // An earlier process died before it could do this: nobody knows where.
+        None => engine.name_sandboxes(),
+    };
+    match named {
         Ok(notes) => {
             let its = notes.into_iter().filter(|note| Some(&note.namespace) == own.as_ref());
             its.map(|note| note.sentence).collect()
