@@ -7,6 +7,7 @@ mod better;
 mod calls;
 mod container;
 mod crowd;
+mod endpoint;
 mod figures;
 mod fixture;
 mod floating;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, HostName, IfName,
-    InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind, LinkLocal, Masquerade, NetworkName,
-    OwnerName, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
+    InterfaceAddress, Ipam, Labels, Lead, Lease, Link, LinkKind, LinkLocal, Masquerade,
+    NetworkName, OwnerName, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -403,27 +403,6 @@ impl Attachment {
         let mut tuning = self.wiring.tuning.take().unwrap_or_default();
         tuning.sysctls = sysctls;
         self.wiring.tuning = Some(tuning).filter(|tuning| *tuning != Tuning::default());
-    }
-}
-
-/// How a sandbox that Spoke connects to networks by itself (libnetwork's controller) may be led out
-/// through one of its interfaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lead {
-    /// The sandbox's default routes are those of the interface with the greatest one.
-    pub priority: i32,
-    /// Of which families the default route is this one's now; of one that is being made: of which it is to
-    /// be at once, where it has a way out.
-    pub families: Vec<Family>,
-    /// What the sandbox is called, where that is not what the attachment's container is called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<ContainerId>,
-}
-
-impl Lead {
-    /// Of one that leads nobody yet.
-    pub fn of(priority: i32) -> Self {
-        Self { priority, ..Self::default() }
     }
 }
 

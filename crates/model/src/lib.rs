@@ -26,8 +26,8 @@ pub use address::{
 };
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Handoff, Layer, Lead, Origin, Phase, Process, Runtime,
-    Sandbox, Timestamp, Wiring, Wish,
+    Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
+    Timestamp, Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
@@ -55,4 +55,4 @@ pub use pool::{
     RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
-pub use roster::{Namespace, Roster, Steering};
+pub use roster::{Lead, Namespace, Roster, Steering};
