@@ -50,7 +50,8 @@ fn each(fault: fn(usize) -> Fault, between: fn(&World)) -> usize {
                 let when = format!("{network} step {step} point {point}");
                 between(&world);
                 for again in step..STEPS {
-                    live(&world, network, again).unwrap_or_else(|e| panic!("{when}: {again}: {e}"));
+                    let done = live(&world, network, again);
+                    assert!(done.is_ok(), "{when}: {again}: {done:?}");
                     let led = led(network, again);
                     world_is_led(&world, led, &when);
                     if again < STEPS - 1 && step > 0 {
@@ -66,7 +67,6 @@ fn each(fault: fn(usize) -> Fault, between: fn(&World)) -> usize {
             }
         }
     }
-    println!("{came} faults");
     came
 }
 
