@@ -99,6 +99,7 @@ fn network(number: u16) -> Result<Network> {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: Stage::Made,
     })
 }

@@ -5,7 +5,7 @@ use tests::{Remains, Trace};
 use crate::bed::{Bed, SPOKE};
 
 /// Calls that change nothing outside of the process.
-const HARMLESS: &[&str] = &[
+pub(crate) const HARMLESS: &[&str] = &[
     "arch_prctl",
     "brk",
     "close",

@@ -3,7 +3,9 @@
 
 mod bed;
 mod chain;
+mod endpoint;
 mod killed;
+mod killed_endpoint;
 mod link_local;
 mod names;
 mod refused;

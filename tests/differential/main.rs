@@ -8,6 +8,7 @@
 
 mod row;
 mod run;
+mod sandbox;
 mod table;
 mod taken;
 

@@ -250,3 +250,34 @@ fn wrong_options() {
     bed.docker("network rm there right");
     bed.is_clean();
 }
+
+#[track_caller]
+fn labels(release: Release) {
+    let Some(bed) = Bed::new(release) else { return };
+    bed.network("--subnet 10.71.6.0/24 -o label.tier=db -o label.team= net");
+    bed.run("--name one --network net");
+    let found = bed.spoke("network ls -o json --filter label=tier=db --filter label=team");
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found[0]["labels"], json!({"team": "", "tier": "db"}), "{found}");
+    bed.no_network("--subnet 10.71.7.0/24 -o label.=x other", &["label"]);
+    bed.run("--name two --network none");
+    bed.docker("network disconnect none two");
+    bed.docker("network connect --driver-opt label.role=peer net two");
+    assert_eq!(
+        bed.spoke("ps -o json --filter label=role=peer").matches("\"container\"").count(),
+        1
+    );
+    bed.remove("one two");
+    bed.docker("network rm net");
+    bed.is_clean();
+}
+
+#[test]
+fn labels_20_10() {
+    labels(Release::V20_10);
+}
+
+#[test]
+fn labels_28_5() {
+    labels(Release::V28_5);
+}

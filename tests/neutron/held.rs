@@ -12,8 +12,8 @@ use crate::calls::{Calls, Ends};
 const STOCK: &str = "[neutron.stock]\nminimum = 2\nmaximum = 4\n";
 
 /// A host with a network of the operator's, which every front end uses.
-struct Shared {
-    calls: Calls,
+pub(crate) struct Shared {
+    pub(crate) calls: Calls,
     /// What Docker calls its network there, and its pool.
     docker: (String, Value),
     cidr: String,
@@ -35,7 +35,7 @@ impl Holder {
 
 impl Shared {
     #[track_caller]
-    fn new(cidr: &str, extra: &str) -> Self {
+    pub(crate) fn new(cidr: &str, extra: &str) -> Self {
         let project = ApiLab::shared().project();
         let name = host_name(&project);
         let mut calls = Calls::at(Place { project: &project, name: &name, extra, ovn: None });
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     #[track_caller]
-    fn port(&self, address: &str) -> Value {
+    pub(crate) fn port(&self, address: &str) -> Value {
         self.calls.host.project.only("ports", &format!("fixed_ips=ip_address%3D{address}"))
     }
 
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     #[track_caller]
-    fn address_in(&self, container: &str, interface: &str) -> String {
+    pub(crate) fn address_in(&self, container: &str, interface: &str) -> String {
         let shown = format!("ip -n {container} -4 -o addr show {interface}");
         let shown = self.calls.world.sh(&shown);
         let net = shown.split_whitespace().nth(3).expect("an address");
@@ -157,11 +157,11 @@ impl Shared {
     }
 }
 
-fn spoke(arguments: &str) -> String {
+pub(crate) fn spoke(arguments: &str) -> String {
     format!("{}/spoke {arguments}", Plugins::MOUNT)
 }
 
-fn bare(address: &str) -> String {
+pub(crate) fn bare(address: &str) -> String {
     address.split('/').next().unwrap().to_owned()
 }
 

@@ -130,7 +130,22 @@ fn publishes_beside_the_daemon(podman: &Podman5) {
     podman.is_empty();
 }
 
+/// Podman tells them when a network is made, and options with every call.
+fn labels_are_found(podman: &Podman5) {
+    podman.podman(
+        "network create -d spoke --label tier=db -o label.team=net --subnet 10.89.7.0/24 front",
+    );
+    podman.run("one", "--network front", "");
+    let found = podman.spoke("network ls -q --filter label=tier=db --filter label=team=net");
+    assert_eq!(found.trim(), "front");
+    assert_eq!(podman.spoke("network ls -q --filter label=tier=web").trim(), "");
+    podman.podman("rm -f -t 0 one");
+    podman.podman("network rm front");
+    podman.is_empty();
+}
+
 with_each_podman!(
+    labels_are_found,
     publishes_beside_the_daemon,
     serves_and_leaves_nothing,
     several_networks,

@@ -4,6 +4,7 @@
 mod bed;
 mod discovery;
 mod driver;
+mod endpoint;
 mod failure;
 mod gateways;
 mod ipam;

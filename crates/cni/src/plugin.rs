@@ -24,7 +24,7 @@ mod vrf;
 
 use std::path::PathBuf;
 
-use model::{ContainerId, IfName, InterfaceAddress, NetworkName, Result, Sandbox, Wiring};
+use model::{ContainerId, IfName, InterfaceAddress, Labels, NetworkName, Result, Sandbox, Wiring};
 
 pub use kind::Plugin;
 
@@ -83,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) addresses: Vec<InterfaceAddress>,
     /// Whether containers with a lasting name keep their addresses.
     pub(crate) sticky: bool,
+    /// What is said of the network.
+    pub(crate) labels: Labels,
     /// Whether there is nothing to make.
     pub(crate) idle: bool,
     /// What a person should know about the configuration.

@@ -440,6 +440,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         routes: plan.source.routes.clone(),
         dns: plan.source.dns.clone(),
         sticky: plan.sticky,
+        labels: plan.labels.clone(),
         stage: model::Stage::Made,
     }
 }
@@ -451,6 +452,8 @@ fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
     };
     let args = Args::parse(&call.environment.args).unwrap_or_default();
     Ok(Request {
+        // Plugins that do not know what they are told there pass it over.
+        labels: call.config.args_labels().unwrap_or_default(),
         network,
         layer: call.plugin.layer(),
         container,

@@ -146,6 +146,7 @@ impl Bench {
             routes: Vec::new(),
             dns: model::Dns::default(),
             sticky: false,
+            labels: model::Labels::default(),
             stage: model::Stage::Made,
         };
         let alias = Alias {
@@ -166,6 +167,7 @@ impl Bench {
 
 fn request(network: &Network, container: &str, sandbox: Option<Sandbox>) -> Request {
     Request {
+        labels: model::Labels::default(),
         network: network.clone(),
         layer: Layer::Link,
         container: container.parse().unwrap(),

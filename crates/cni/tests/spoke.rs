@@ -36,6 +36,35 @@ fn refused(fields: &Value) -> (u64, String) {
 }
 
 #[test]
+fn labels_of_the_network_and_of_the_container() {
+    let args = json!({
+        "labels": {"app": "web"},
+        "cni": {"labels": [{"key": "tier", "value": "db"}, {"key": "app2", "value": ""}]},
+    });
+    let made = attached(&json!({"labels": {"team": "net"}, "args": args}));
+    assert_eq!(
+        made.labels.pairs().iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
+        ["app=web", "app2=", "tier=db"]
+    );
+    let rig = Rig::new();
+    rig.add(Plugin::Spoke, "c1", &with(&json!({"labels": {"team": "net"}})));
+    let network = rig.engine(|engine| engine.networks().unwrap().remove(0));
+    assert_eq!(network.labels.pairs()["team"], "net");
+    // The other plugins read what they know, and pass over what is none.
+    let bridge = |args: &Value| {
+        let rig = Rig::new();
+        let fields = json!({"args": args, "ipam": {"type": "host-local", "subnet": "10.9.0.0/24"}});
+        rig.add(Plugin::Bridge, "c1", &config(fields));
+        rig.last().1.labels.pairs().len()
+    };
+    assert_eq!((bridge(&args), bridge(&json!({"labels": {"a b": "c"}}))), (3, 0));
+    let (_, said) = refused(&json!({"labels": {"a b": "c"}}));
+    assert!(said.contains("label"), "{said}");
+    refused(&json!({"args": {"labels": {"a": 5}}}));
+    refused(&json!({"labels": ["x"]}));
+}
+
+#[test]
 fn every_driver() {
     let parent = |vlan: Option<u16>| Parent {
         name: Some("eth9".parse().unwrap()),

@@ -4,30 +4,29 @@ use std::net::IpAddr;
 
 use model::{
     Alias, Attachment, AttachmentId, Error, Fact, InterfaceAddress, Ipam, Kind, Layer, Lead, Lease,
-    LinkKind, Origin, Phase, Result, Runtime, Wanted,
+    LinkKind, Origin, Phase, Result, Wanted,
 };
 
 use crate::attach::{RACES, held, lost};
 use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
 use crate::detach::Meaning;
+use crate::kept::standing;
 use crate::port::{Expect, Key, Outcome, Prefix, Presence, Record, Turn, Txn};
 use crate::{Connecting, Engine, Request};
 
 impl Engine<'_> {
     /// Commits the intent: the record, its leases and its ports, all or none.
     pub(crate) fn begin(&self, request: &Request, role: Role<'_>) -> Result<Begun> {
-        let mut draft = Draft { request, blank: self.blank(request), under: None };
+        let mut draft = Draft::of(request, self.blank(request));
         match role {
             Role::Alone => {}
             Role::Untold => draft.blank.teller = Some(self.host.me()),
             Role::Of(origin) => draft.blank.be_of(origin),
             Role::Leading(how) => {
-                draft.blank.runtime = Runtime::Spoke;
-                draft.blank.lead = Some(Lead { priority: how.priority, families: Vec::new() });
-                draft.blank.names.clone_from(&how.names);
-                draft.blank.link_local.clone_from(&how.link_local);
-                draft.blank.dns = how.dns.or(&draft.blank.dns);
+                how.say(&mut draft.blank);
+                draft.blank.lead = Some(Lead::of(how.priority));
+                draft.blank.wish = Some(draft.blank.wish());
                 draft.blank = self.bring_ports(draft.blank)?;
             }
         }
@@ -108,7 +107,12 @@ impl Engine<'_> {
             txn = txn.expect(key, unchanged(Some(alias)));
             self.name_hardware(&mut attachment);
         }
-        txn = self.claim_ports(&attachment, txn)?;
+        if draft.apart {
+            self.name_hardware(&mut attachment);
+            txn = self.keep_if_reserved(&mut attachment, txn);
+        } else {
+            txn = self.claim_ports(&attachment, txn)?;
+        }
         txn = self.enlist(&mut attachment, txn)?;
         txn = choice.advance(txn);
         if draft.under.is_none() {
@@ -144,6 +148,7 @@ impl Engine<'_> {
             return Ok(Inherited { expect: Expect::Absent, record: None });
         };
         match &read.value.phase {
+            _ if read.value.kept => Err(standing(&read.value)),
             Phase::Attaching { by } if *by != self.host.me() && self.host.is_running(by) => {
                 Err(Error::try_again(format!(
                     "{} is being attached by process {}",
@@ -340,6 +345,15 @@ pub(crate) struct Draft<'r> {
     pub(crate) blank: Attachment,
     /// The id of the network under which the attachment is made; it must stay as it is.
     pub(crate) under: Option<Read<Alias>>,
+    /// Whether it is made apart from any sandbox, for its user to keep: it has no ports of the host yet.
+    pub(crate) apart: bool,
+}
+
+impl<'r> Draft<'r> {
+    /// Of what nobody calls otherwise.
+    pub(crate) fn of(request: &'r Request, blank: Attachment) -> Self {
+        Self { request, blank, under: None, apart: false }
+    }
 }
 
 /// What was learned from lost races.

@@ -11,6 +11,7 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
+use crate::kept::kept_address;
 use crate::port::{Expect, Key, Record, Txn};
 pub(crate) use crate::search::Avoid;
 use crate::search::{Found, Search};
@@ -72,6 +73,9 @@ impl Engine<'_> {
 
     fn refuse_reserved(&self, space: &Space, address: IpAddr, request: &Request) -> Result<()> {
         let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
+        if let Some(error) = kept_address(&read.value) {
+            return Err(error);
+        }
         match (&read.value.owner, &request.owner) {
             (Some(reserved), Some(owner)) if reserved == owner => Ok(()),
             (Some(reserved), _) => Err(Error::conflict(format!(

@@ -156,7 +156,10 @@ fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
 /// by several interfaces of one.
 fn is_own(claim: &Claim, attachment: &Attachment) -> bool {
     let is_other_network = claim.holder.network != attachment.id.network;
-    is_in_sandbox(claim, attachment) && is_other_network || is_sibling(claim, attachment)
+    // Where Spoke itself connects a sandbox, its ports are those of all its endpoints.
+    let is_led = attachment.lead.is_some();
+    is_in_sandbox(claim, attachment) && (is_other_network || is_led)
+        || is_sibling(claim, attachment)
 }
 
 /// Whether another attachment of the same container, in the same namespace, has the port.

@@ -11,7 +11,7 @@ use model::{
 };
 
 use crate::book::{Read, unchanged};
-use crate::gc::all_of;
+use crate::gc::{all_of, is_rewindable};
 use crate::port::{Key, Outcome, Presence, Record, Txn};
 use crate::{Engine, Request};
 
@@ -235,7 +235,8 @@ impl Engine<'_> {
             };
             // Claims that cannot be read are reconcile's to mend.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
-            let txn = self.dismiss(&read.value, txn.clone()).unwrap_or(txn);
+            let txn = self.dismiss(&read.value, &[], txn.clone()).unwrap_or(txn);
+            let txn = self.drop_kept(&read.value, txn);
             match self.store.commit(&txn.delete(key.clone()))? {
                 Outcome::Done(_) => return Ok(true),
                 Outcome::Lost(lost) if lost == key => return Ok(false),
@@ -265,7 +266,10 @@ impl Engine<'_> {
         for layer in Layer::ALL {
             let Some(read) = self.record_of(id, layer)? else { continue };
             if self.is_gone(&read.value) {
-                freed |= self.detach_record(read, Meaning::Judged)?;
+                freed |= match is_rewindable(&read.value) && read.value.kept {
+                    true => self.rewind(read)?.is_some(),
+                    false => self.detach_record(read, Meaning::Judged)?,
+                };
             }
         }
         Ok(freed)

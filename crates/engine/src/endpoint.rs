@@ -18,7 +18,7 @@ use crate::begin::{Draft, Inherited, Race, Tried};
 use crate::book::Read;
 use crate::detach::Meaning;
 use crate::gc::all_of;
-use crate::port::{Expect, Presence, Txn};
+use crate::port::{Expect, Key, Presence, Txn};
 use crate::{Engine, Request};
 
 /// What is asked of [`Engine::join`].
@@ -80,7 +80,7 @@ impl Engine<'_> {
         let mut blank = request.record(*runtime, self.host.now(), phase);
         blank.alias = Some(alias.clone());
         blank.sandbox = None;
-        Ok(Draft { request, blank, under: Some(under) })
+        Ok(Draft { under: Some(under), ..Draft::of(request, blank) })
     }
 
     /// The record that is there already, if it is what is asked for. What was being removed is.
@@ -109,7 +109,7 @@ impl Engine<'_> {
     }
 
     /// Another process works on the record right now.
-    fn refuse_if_busy(&self, attachment: &Attachment) -> Result<()> {
+    pub(crate) fn refuse_if_busy(&self, attachment: &Attachment) -> Result<()> {
         match &attachment.phase {
             Phase::Attaching { by } if *by != self.host.me() && self.host.is_running(by) => {
                 let what = format!("process {} works on {} right now", by.pid, attachment.id);
@@ -191,7 +191,7 @@ impl Engine<'_> {
         Ok(read)
     }
 
-    fn is_joined(&self, record: &Attachment, joining: &Joining) -> Result<bool> {
+    pub(crate) fn is_joined(&self, record: &Attachment, joining: &Joining) -> Result<bool> {
         let Phase::Attached(_) = &record.phase else { return Ok(false) };
         let same = record.sandbox.as_ref() == Some(&joining.sandbox);
         let presence = self.driver.presence(record);
@@ -208,7 +208,7 @@ impl Engine<'_> {
         }
     }
 
-    fn joined(&self, reserved: &Attachment, joining: &Joining) -> Box<Attachment> {
+    pub(crate) fn joined(&self, reserved: &Attachment, joining: &Joining) -> Box<Attachment> {
         let mut begun = Box::new(reserved.clone());
         begun.phase = Phase::Attaching { by: self.host.me() };
         begun.sandbox = Some(joining.sandbox.clone());
@@ -233,17 +233,23 @@ impl Engine<'_> {
             }
         }
         self.driver.withdraw(&read.value)?;
-        let mut reserved = read.value.clone();
-        reserved.phase = Phase::Reserved;
-        reserved.sandbox = None;
-        reserved.handoff = Handoff::Finish;
-        if let Some(wish) = reserved.wish.take() {
-            reserved.decide(wish.name, wish.sysctls);
+        let key = Key::Attachment(read.value.id.clone(), read.value.layer);
+        for _ in 0..RACES {
+            let mut reserved = read.value.clone();
+            reserved.phase = Phase::Reserved;
+            reserved.sandbox = None;
+            reserved.handoff = Handoff::Finish;
+            reserved.lead = None;
+            reserved.undecide();
+            let txn = self.part_from_sandbox(&read.value)?;
+            match self.try_replace(&mut read, reserved, txn)? {
+                None => return Ok(Some(read)),
+                Some(lost) if lost == key => return Ok(None),
+                // Another of its sandbox came or went.
+                Some(_) => {}
+            }
         }
-        match self.try_replace(&mut read, reserved, Txn::new())? {
-            None => Ok(Some(read)),
-            Some(_) => Ok(None),
-        }
+        Err(lost(&read.value))
     }
 
     /// Takes the interface away, and the published ports; the attachment is reserved again. What
@@ -260,7 +266,7 @@ impl Engine<'_> {
         unpublished.and(left)
     }
 
-    fn part(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
+    pub(crate) fn part(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
         let id = read.value.id.clone();
         match (&read.value.phase, read.value.handoff) {
             (Phase::Reserved, _) => Ok(()),
@@ -320,7 +326,7 @@ pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
 }
 
 /// Whether its addresses are known only after somebody else was asked.
-fn is_filled(request: &Request) -> bool {
+pub(crate) fn is_filled(request: &Request) -> bool {
     request.ipam.is_shared() || request.wiring.chooses_addresses()
 }
 

@@ -77,8 +77,9 @@ impl Engine<'_> {
         kept.extend(self.stand_ins(network)?);
         for read in self.records(&Prefix::AttachmentsOf(network.name.clone()))? {
             let member = (read.value.id.container.clone(), read.value.id.ifname.clone());
-            let is_listed_elsewhere =
-                read.value.alias.is_some() || read.value.runtime != network.runtime;
+            let is_listed_elsewhere = read.value.kept
+                || read.value.alias.is_some()
+                || read.value.runtime != network.runtime;
             if is_listed_elsewhere || self.is_being_attached(&read.value) {
                 kept.insert(member);
             } else if !valid.contains(&member) {
@@ -102,6 +103,9 @@ impl Engine<'_> {
     pub fn reconcile(&self, mode: Mode) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut failures = Vec::new();
+        if mode == Mode::Mend {
+            failures.extend(self.revive_endpoints(None).err());
+        }
         let mut records = self.records(&Prefix::Attachments)?;
         // A link proves the death of the other layers, so it goes last.
         records.sort_by_key(|read| read.value.layer == Layer::Link);
@@ -266,12 +270,16 @@ impl Engine<'_> {
     }
 }
 
-/// Whether only the interface was being made or unmade: the runtime still counts on the rest.
-fn is_rewindable(attachment: &Attachment) -> bool {
-    attachment.alias.is_some()
-        && attachment.layer == Layer::Link
-        && matches!(attachment.phase, Phase::Attaching { .. })
-        && was_reserved(attachment)
+/// Whether only the interface was being made or unmade, or went with its sandbox: whose it is still counts
+/// on the rest.
+pub(crate) fn is_rewindable(attachment: &Attachment) -> bool {
+    let counts_on_it = match &attachment.phase {
+        Phase::Attaching { .. } => attachment.alias.is_some() || attachment.kept,
+        // Its user keeps it, whatever became of the sandbox.
+        Phase::Attached(_) => attachment.kept,
+        Phase::Reserved | Phase::Detaching { .. } => false,
+    };
+    counts_on_it && attachment.layer == Layer::Link && was_reserved(attachment)
 }
 
 /// One error for all: the first one's kind, every sentence.

@@ -1,9 +1,15 @@
 //! What the sandboxes that Spoke itself connects are called, and what they resolve names with.
 
-use model::{Attachment, Dns, HostName, LinkLocal, Phase, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use model::{
+    Attachment, AttachmentId, ContainerId, Dns, HostName, LinkLocal, NetworkName, Phase, Result,
+    Runtime,
+};
 
 use crate::Engine;
-use crate::port::{Key, Note, Prefix};
+use crate::port::{Key, Near, Note, Prefix};
 use crate::sandbox::is_exit;
 
 /// How a sandbox is to be on a network, where Spoke itself connects it.
@@ -17,6 +23,16 @@ pub struct Connecting {
     pub link_local: Vec<LinkLocal>,
     /// What it resolves names with; of what is not said here, what the network says.
     pub dns: Dns,
+}
+
+impl Connecting {
+    /// Says what of it is the attachment's own.
+    pub(crate) fn say(&self, attachment: &mut Attachment) {
+        attachment.names.clone_from(&self.names);
+        attachment.link_local.clone_from(&self.link_local);
+        attachment.dns = self.dns.or(&attachment.dns);
+        attachment.runtime = Runtime::Spoke;
+    }
 }
 
 impl From<i32> for Connecting {
@@ -33,16 +49,88 @@ impl Engine<'_> {
         self.driver.name(&|| self.sandboxes_named())
     }
 
+    /// The same of one sandbox, which came to a network or left it, and of those that are on that: it costs
+    /// what these are on, however many others there are. `path` is where the sandbox is, or was. What an
+    /// earlier process left undone of others is left to them and to [`Engine::reconcile`].
+    pub fn name_sandbox(
+        &self,
+        container: &ContainerId,
+        path: &Path,
+        network: &NetworkName,
+    ) -> Result<Vec<Note>> {
+        self.driver.name_near(path, &|| self.near_sandbox(container, path, network))
+    }
+
+    fn near_sandbox(
+        &self,
+        container: &ContainerId,
+        path: &Path,
+        network: &NetworkName,
+    ) -> Result<Near> {
+        let mut seen = Seen::default();
+        self.see_network(network, &mut seen)?;
+        let mut near = Near::default();
+        let mut sandboxes: BTreeMap<String, BTreeSet<ContainerId>> = BTreeMap::new();
+        let known = seen.records.values().filter_map(|record| {
+            Some((record.sandbox.as_ref()?.path.as_path(), record.sandbox_name()))
+        });
+        for (path, container) in [(path, container)].into_iter().chain(known) {
+            if let Some((name, others)) = self.driver.namespace_named(path) {
+                let called = sandboxes.entry(name).or_insert(others);
+                called.insert(container.clone());
+            }
+        }
+        for (name, containers) in sandboxes {
+            for container in &containers {
+                for member in self.named_members(container)? {
+                    self.see_network(&member.id.network, &mut seen)?;
+                }
+            }
+            near.namespaces.insert(name);
+        }
+        near.records = seen.records.into_values().collect();
+        Ok(near)
+    }
+
+    /// Adds what Spoke itself connects to the network.
+    fn see_network(&self, network: &NetworkName, seen: &mut Seen) -> Result<()> {
+        if !seen.networks.insert(network.clone()) {
+            return Ok(());
+        }
+        for read in self.records(&Prefix::AttachmentsOf(network.clone()))? {
+            if read.value.lead.is_some() && has_names(&read.value) {
+                seen.records.insert(read.value.id.clone(), *read.value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The attachments of a sandbox that have names.
+    fn named_members(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
+        let mut members = self.connected(container)?;
+        members.retain(has_names);
+        Ok(members)
+    }
+
     /// What leads a sandbox out that nothing else leads out has no names (libnetwork's `docker_gwbridge`).
     fn sandboxes_named(&self) -> Result<Vec<Attachment>> {
         let mut named = Vec::new();
         for (key, _) in self.store.list(&Prefix::Sandboxes)? {
             let Key::Sandbox(container) = key else { continue };
-            let members = self.connected(&container)?.into_iter();
-            named.extend(members.filter(|member| {
-                matches!(member.phase, Phase::Attached(_)) && !is_exit(&member.id)
-            }));
+            named.extend(self.named_members(&container)?);
         }
         Ok(named)
     }
+}
+
+/// What leads a sandbox out that nothing else leads out has no names.
+fn has_names(attachment: &Attachment) -> bool {
+    matches!(attachment.phase, Phase::Attached(_)) && !is_exit(&attachment.id)
+}
+
+/// What was read of networks.
+#[derive(Default)]
+struct Seen {
+    networks: BTreeSet<NetworkName>,
+    records: BTreeMap<AttachmentId, Attachment>,
 }

@@ -97,6 +97,7 @@ impl Engine<'_> {
         let name = &network.name;
         // Whoever is on it needs it as long as nothing else leads it out.
         let detach_all = detach_all && name.as_str() != GATEWAY_NETWORK;
+        self.revive_endpoints(Some(name))?;
         if network.stage == Stage::Template {
             return self.store.commit(&Txn::new().delete(Key::Network(name.clone()))).map(|_| ());
         }
@@ -122,7 +123,7 @@ impl Engine<'_> {
         let mut left = BTreeSet::new();
         for read in records {
             if read.value.lead.is_some() {
-                left.insert(read.value.id.container.clone());
+                left.insert(read.value.sandbox_name().clone());
             }
             let _turn = self.host.turn(&read.value.id);
             failures.extend(self.detach_record(read, Meaning::Whatever).err());

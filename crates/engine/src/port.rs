@@ -11,7 +11,7 @@ pub use cloud::{
     AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
     Records, SubnetPlan,
 };
-pub use driver::{Driver, Note, Presence, Stray};
+pub use driver::{Driver, Near, Note, Presence, Stray};
 pub use host::{Host, Occupied, Turn};
 pub use ipam::{Granted, Ipam, Offer};
 pub use outline::Outline;

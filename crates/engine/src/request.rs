@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Layer, Network,
+    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Labels, Layer, Network,
     OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
@@ -31,6 +31,8 @@ pub struct Request {
     pub wanted: Vec<IpAddr>,
     /// Addresses that the attachment already has from an earlier layer or an earlier call.
     pub addresses: Vec<InterfaceAddress>,
+    /// What its user says of the attachment.
+    pub labels: Labels,
 }
 
 impl Request {
@@ -51,6 +53,7 @@ impl Request {
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),
             addresses: self.addresses.clone(),
+            labels: self.labels.clone(),
             routes: self.network.routes.clone(),
             dns: self.network.dns.clone(),
             ..Attachment::new(self.id(), self.layer, runtime, since, phase)

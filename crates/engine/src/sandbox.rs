@@ -9,18 +9,19 @@ mod exit;
 mod ports;
 mod steer;
 
-use model::{Attachment, AttachmentId, Error, Family, Layer, Result, Steering};
+use model::{Attachment, AttachmentId, Error, Family, Layer, PortMap, Result, Steering};
 
 use self::choice::Candidate;
 
 use crate::attach::overtaken;
 use crate::begin::Role;
-use crate::book::unchanged;
+use crate::book::{passable, unchanged};
 use crate::port::{Key, Record, Txn};
 use crate::{Connecting, Engine, Request};
 
 pub use exit::GATEWAY_NETWORK;
 pub(crate) use exit::is_exit;
+pub(crate) use ports::named;
 
 impl Engine<'_> {
     /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
@@ -64,8 +65,11 @@ impl Engine<'_> {
     /// and neither is a sandbox or a network that is gone. With the last network that the sandbox was
     /// connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
+        // It may be in a sandbox of another name.
+        let read = passable(self.record_of(id, Layer::Link)).ok().flatten().flatten();
+        let sandbox = read.map(|read| read.value.sandbox_name().clone());
         let removed = self.remove(id);
-        let settled = self.settle_rest(&id.container);
+        let settled = self.settle_rest(sandbox.as_ref().unwrap_or(&id.container));
         removed.and(settled)
     }
 
@@ -75,7 +79,7 @@ impl Engine<'_> {
         let (Some(_), Some(sandbox)) = (&attachment.lead, &attachment.sandbox) else {
             return false;
         };
-        let roster = self.roster_of(&attachment.id.container).ok().flatten();
+        let roster = self.roster_of(attachment.sandbox_name()).ok().flatten();
         let known = roster.and_then(|read| read.value.namespace);
         let its = known.filter(|namespace| namespace.inode == sandbox.inode);
         its.is_some_and(|namespace| self.driver.is_ended(&namespace))
@@ -90,7 +94,7 @@ impl Engine<'_> {
         if attachment.lead.is_none() {
             return Ok(txn);
         }
-        let read = self.roster_of(&attachment.id.container)?;
+        let read = self.roster_of(attachment.sandbox_name())?;
         let mut roster = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
         roster.members.insert(attachment.id.clone());
         let leads_at_once = read.is_none() && self.driver.leads_at_once(attachment);
@@ -98,23 +102,29 @@ impl Engine<'_> {
             lead.families = vec![Family::V4, Family::V6];
             roster.steering = Steering::By(self.host.me());
         }
-        let container = &attachment.id.container;
-        let key = Key::Sandbox(container.clone());
+        let key = Key::Sandbox(attachment.sandbox_name().clone());
         Ok(txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Sandbox(roster)))
     }
 
-    /// Adds to the transaction that the attachment is none of its sandbox any more.
-    pub(crate) fn dismiss(&self, attachment: &Attachment, txn: Txn) -> Result<Txn> {
+    /// Adds to the transaction that the attachment is none of its sandbox any more, and that these ports are
+    /// not the sandbox's for its sake.
+    pub(crate) fn dismiss(
+        &self,
+        attachment: &Attachment,
+        withdrawn: &[PortMap],
+        txn: Txn,
+    ) -> Result<Txn> {
         if attachment.lead.is_none() {
             return Ok(txn);
         }
-        let container = &attachment.id.container;
+        let container = attachment.sandbox_name();
         let Some(read) = self.roster_of(container)? else { return Ok(txn) };
         let expect = unchanged(Some(&read));
         let mut roster = read.value;
         if !roster.members.remove(&attachment.id) {
             return Ok(txn);
         }
+        roster.ports.retain(|map| !withdrawn.contains(map));
         let key = Key::Sandbox(container.clone());
         let txn = txn.expect(key.clone(), expect);
         Ok(match roster.members.is_empty() {

@@ -10,12 +10,22 @@ use model::{
 use crate::Engine;
 use crate::book::unchanged;
 use crate::detach::Meaning;
+use crate::kept::kept_address;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
 
 impl Engine<'_> {
-    /// Every record of every attachment, in the order of their identities.
+    /// Every record of every attachment, in the order of their identities; those that a reboot took, and
+    /// that their users keep, as they will be.
     pub fn attachments(&self) -> Result<Vec<Attachment>> {
-        Ok(self.records(&Prefix::Attachments)?.into_iter().map(|read| *read.value).collect())
+        let records = self.records(&Prefix::Attachments)?.into_iter();
+        let mut records: Vec<Attachment> = records.map(|read| *read.value).collect();
+        let mut kept = self.kept_endpoints(None)?;
+        kept.retain(|kept| !records.iter().any(|record| record.id == kept.id));
+        if !kept.is_empty() {
+            records.append(&mut kept);
+            records.sort_by(|one, other| (&one.id, one.layer).cmp(&(&other.id, other.layer)));
+        }
+        Ok(records)
     }
 
     /// Every record of every attachment of a container, whoever made it.
@@ -92,6 +102,9 @@ impl Engine<'_> {
     /// Ends a reservation. An address that is not reserved is no error.
     pub fn unreserve_address(&self, space: &Space, address: IpAddr) -> Result<()> {
         let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
+        if let Some(error) = kept_address(&read.value) {
+            return Err(error);
+        }
         let key = Key::Reservation(space.clone(), address);
         let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
         if let (Some(network), Some(owner)) = (read.value.network, read.value.owner) {
@@ -117,16 +130,17 @@ impl Engine<'_> {
     pub fn evict(&self, holder: &Holder) -> Result<()> {
         if let Some(id) = holder.attachment() {
             let turn = self.host.turn(id);
-            let mut is_steered = false;
+            let mut steered = None;
             for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
                 if read.value.id == *id {
-                    is_steered |= read.value.lead.is_some();
+                    let lead = read.value.lead.as_ref();
+                    steered = steered.or(lead.map(|_| read.value.sandbox_name().clone()));
                     self.detach_record(read, Meaning::Judged)?;
                 }
             }
             drop(turn);
-            if is_steered {
-                self.settle(&id.container)?;
+            if let Some(sandbox) = steered {
+                self.settle(&sandbox)?;
                 // The reconciler looks after this too.
                 let _ = self.name_sandboxes();
             }

@@ -5,6 +5,7 @@
 //! writes what is missing and removes what is too much. A file is ours as long as it says so and is as we
 //! wrote it; every other one is somebody else's and stays.
 
+mod near;
 mod page;
 mod resolver;
 mod text;
@@ -88,9 +89,10 @@ impl Names {
         let mut failure = Ok(());
         let groups = self.groups(&records);
         for name in self.there()?.iter().filter(|name| !groups.contains_key(name.as_str())) {
-            failure = failure.and(self.remove(name));
+            failure = failure.and(self.remove(name)).and(self.note_others(name, &[]));
         }
         for (name, members) in &groups {
+            failure = failure.and(self.note_others(name, members));
             failure = failure.and(self.write_one(name, members, &records, &mut notes));
         }
         self.leave_place();

@@ -130,6 +130,7 @@ fn network(kind: LinkKind) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }

@@ -19,7 +19,7 @@ const V6: Family = Family::V6;
 fn led(mut attachment: Attachment, network: &str, ifname: &str, families: &[Family]) -> Attachment {
     attachment.id.network = network.parse().unwrap();
     attachment.id.ifname = ifname.parse().unwrap();
-    attachment.lead = Some(Lead { priority: 0, families: families.to_vec() });
+    attachment.lead = Some(Lead { families: families.to_vec(), ..Lead::default() });
     attachment
 }
 

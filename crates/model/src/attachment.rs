@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, HostName, IfName,
-    InterfaceAddress, Ipam, Lease, Link, LinkKind, LinkLocal, Masquerade, NetworkName, OwnerName,
-    Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
+    InterfaceAddress, Ipam, Labels, Lead, Lease, Link, LinkKind, LinkLocal, Masquerade,
+    NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -277,6 +277,13 @@ pub struct Attachment {
     /// What its interface has besides `addresses`; nobody hands these out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link_local: Vec<LinkLocal>,
+    /// What its user says of it.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Whether it was made apart from any sandbox, or has left one, and is its user's to remove
+    /// (libnetwork's Endpoint): then a durable record of it is there too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// What the dataplane does for it.
     pub wiring: Wiring,
     /// Who hands out its addresses.
@@ -336,6 +343,8 @@ impl Attachment {
             lead: None,
             names: Vec::new(),
             link_local: Vec::new(),
+            labels: Labels::default(),
+            kept: false,
             wiring: Wiring::default(),
             ipam: Ipam::None,
             leases: Vec::new(),
@@ -382,7 +391,22 @@ impl Attachment {
         self.wish.clone().unwrap_or_else(|| Wish {
             name: self.wiring.link.as_ref().and_then(|link| link.name.clone()),
             sysctls: self.wiring.tuning.as_ref().map(|t| t.sysctls.clone()).unwrap_or_default(),
+            publish: self.wiring.publish.clone(),
         })
+    }
+
+    /// Puts back what its reservation asked for.
+    pub fn undecide(&mut self) {
+        let Some(wish) = self.wish.take() else { return };
+        self.decide(wish.name, wish.sysctls);
+        self.wiring.publish = wish.publish;
+    }
+
+    /// What the sandbox is called in which it is, or is to be. That of several endpoints is called as whoever
+    /// joined them says.
+    pub fn sandbox_name(&self) -> &ContainerId {
+        let said = self.lead.as_ref().and_then(|lead| lead.sandbox.as_ref());
+        said.unwrap_or(&self.id.container)
     }
 
     /// Puts into the wiring what a join decided.
@@ -394,17 +418,6 @@ impl Attachment {
         tuning.sysctls = sysctls;
         self.wiring.tuning = Some(tuning).filter(|tuning| *tuning != Tuning::default());
     }
-}
-
-/// How a sandbox that Spoke connects to networks by itself (libnetwork's controller) may be led out
-/// through one of its interfaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lead {
-    /// The sandbox's default routes are those of the interface with the greatest one.
-    pub priority: i32,
-    /// Of which families the default route is this one's now; of one that is being made: of which it is to
-    /// be at once, where it has a way out.
-    pub families: Vec<Family>,
 }
 
 /// A call that joined a network of another name than its own, or several at once: what it made is
@@ -439,6 +452,9 @@ pub struct Wish {
     pub name: Option<IfName>,
     /// Kernel parameters to set there, before the interface's name is known.
     pub sysctls: Vec<Sysctl>,
+    /// Its own ports; while it is joined its wiring has those of its whole sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<Publish>,
 }
 
 /// An address family.

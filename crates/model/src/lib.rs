@@ -11,6 +11,7 @@ mod cursor;
 mod dhcp;
 mod error;
 mod fact;
+mod label;
 mod link;
 mod name;
 mod naming;
@@ -26,14 +27,15 @@ pub use address::{
 };
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Handoff, Layer, Lead, Origin, Phase, Process, Runtime,
-    Sandbox, Timestamp, Wiring, Wish,
+    Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
+    Timestamp, Wiring, Wish,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
     IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, NEUTRON_KEYS, NEUTRON_PREFIX, Nesting,
@@ -55,4 +57,4 @@ pub use pool::{
     RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
-pub use roster::{Namespace, Roster, Steering};
+pub use roster::{Lead, Namespace, Roster, Steering};

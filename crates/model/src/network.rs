@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Dns, Handoff, IfName, Ipam, LinkKind, NetworkName, Process, Route, Runtime, Space,
-    Timestamp, Wiring,
+    AliasId, Dns, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route, Runtime,
+    Space, Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -28,6 +28,9 @@ pub struct Network {
     pub dns: Dns,
     /// Whether an attachment whose owner has a lasting name gets the same addresses each time.
     pub sticky: bool,
+    /// What its user says of it.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// How far it is made.
     #[serde(default, skip_serializing_if = "Stage::is_made")]
     pub stage: Stage,

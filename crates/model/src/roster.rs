@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttachmentId, PortMap, Process};
+use crate::{AttachmentId, ContainerId, Family, PortMap, Process};
 
 /// What leads one sandbox out is chosen among these, and nobody else's interfaces (libnetwork's
 /// sandbox with its endpoints).
@@ -45,4 +45,25 @@ pub enum Steering {
     By(Process),
     /// Somebody failed to change it: nobody knows what leads it out.
     Unsettled,
+}
+
+/// How a sandbox that Spoke connects to networks by itself (libnetwork's controller) may be led out
+/// through one of its interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lead {
+    /// The sandbox's default routes are those of the interface with the greatest one.
+    pub priority: i32,
+    /// Of which families the default route is this one's now; of one that is being made: of which it is to
+    /// be at once, where it has a way out.
+    pub families: Vec<Family>,
+    /// What the sandbox is called, where that is not what the attachment's container is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<ContainerId>,
+}
+
+impl Lead {
+    /// Of one that leads nobody yet.
+    pub fn of(priority: i32) -> Self {
+        Self { priority, ..Self::default() }
+    }
 }

@@ -2,8 +2,8 @@
 
 use engine::{Occupancy, check_subnet};
 use model::{
-    EgressPolicy, Error, Family, IfName, IpNet, LinkKind, Network, NetworkName, Result, Runtime,
-    overlap,
+    EgressPolicy, Error, Family, IfName, IpNet, LABEL_PREFIX, LinkKind, Network, NetworkName,
+    Result, Runtime, overlap,
 };
 use serde_json::{Value, json};
 
@@ -14,11 +14,9 @@ use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
 
 /// The document, completed with what Podman did not say.
-pub(crate) fn create(
-    config: &NetworkConfig,
-    mut document: Value,
-    context: &Context<'_>,
-) -> Result<Value> {
+pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value> {
+    note_labels(&mut document);
+    let config = &NetworkConfig::read(&document)?;
     let network = match Wish::read(config)? {
         Wish::Join(name) => {
             if config.internal {
@@ -46,6 +44,21 @@ pub(crate) fn create(
     };
     complete(&mut document, config, &network);
     Ok(document)
+}
+
+/// Podman tells its labels (`--label`) only here, and its options with every call.
+fn note_labels(document: &mut Value) {
+    let joins = document["options"].get("network").is_some();
+    let Some(labels) = document["labels"].as_object().filter(|_| !joins).cloned() else { return };
+    for (key, value) in labels.iter().filter(|(_, value)| value.is_string()) {
+        let option = format!("{LABEL_PREFIX}{key}");
+        if document["options"].is_null() {
+            document["options"] = json!({});
+        }
+        if let Some(options) = document["options"].as_object_mut() {
+            options.entry(option).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 /// What Podman shows of the network, and what keeps it from choosing addresses by itself.

@@ -37,6 +37,7 @@ pub(crate) fn network(
             ..Dns::default()
         },
         sticky: wish.sticky,
+        labels: wish.labels.clone(),
         stage: model::Stage::Made,
     })
 }

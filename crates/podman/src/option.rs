@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use model::text::{choice, interfaces};
 use model::{
-    Error, IfName, IngressPolicy, IpvlanMode, MacvlanMode, Mtu, NEUTRON_KEYS, NetworkName,
+    Error, IfName, IngressPolicy, IpvlanMode, Labels, MacvlanMode, Mtu, NEUTRON_KEYS, NetworkName,
     NeutronLink, Parent, Place, Reach, Result, Sources, VlanId,
 };
 
@@ -111,6 +111,7 @@ pub(crate) struct NewNetwork {
     pub(crate) trusted: Vec<IfName>,
     pub(crate) reach: Reach,
     pub(crate) sticky: bool,
+    pub(crate) labels: Labels,
 }
 
 /// What containers are connected to.
@@ -181,11 +182,15 @@ impl Wish {
     pub(crate) fn read(config: &NetworkConfig) -> Result<Self> {
         let none = BTreeMap::new();
         let options = config.options.as_ref().unwrap_or(&none);
+        let (labels, options) = &Labels::split(options)?;
         let texts = Texts::of(options, &KEYS)?;
         if let Some(network) = texts.parsed(NETWORK)? {
             let keys = KEYS.iter().chain(NEUTRON_KEYS).copied();
             let others: Vec<&str> = keys.filter(|key| *key != NETWORK).collect();
             return match texts.first_of(&others) {
+                None if !labels.is_empty() => Err(Error::invalid(format!(
+                    "-o {NETWORK}={network} joins that network as it was made; leave out -o label.…"
+                ))),
                 None => Ok(Wish::Join(network)),
                 Some(key) => Err(Error::invalid(format!(
                     "-o {NETWORK}={network} joins that network as it was made; leave out -o {key}"
@@ -193,9 +198,11 @@ impl Wish {
             };
         }
         if neutron::is_meant(&texts)? {
-            return neutron::network(config, &texts, options).map(Wish::New);
+            let network = neutron::network(config, &texts, options)?;
+            return Ok(Wish::New(NewNetwork { labels: labels.clone(), ..network }));
         }
-        new_network(config, &texts).map(Wish::New)
+        let network = new_network(config, &texts)?;
+        Ok(Wish::New(NewNetwork { labels: labels.clone(), ..network }))
     }
 }
 
@@ -241,6 +248,7 @@ fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> 
         trusted: trusted(texts)?,
         reach: reach(texts)?,
         sticky: texts.flag(STICKY)?.unwrap_or(true),
+        labels: Labels::default(),
     })
 }
 

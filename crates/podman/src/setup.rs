@@ -75,12 +75,14 @@ fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }
 
 fn bare(exec: &Exec, network: Network, sandbox: Option<Sandbox>) -> Request {
     Request {
+        labels: model::Labels::default(),
         layer: Layer::Link,
         container: exec.container_id.clone(),
         ifname: exec.ifname().clone(),

@@ -7,7 +7,7 @@ use engine::Engine;
 use model::{Backend, Error, IpNet, NetworkName, Result, Timestamp};
 use serde_json::{Value, json};
 
-use crate::wire::{Exec, NetworkConfig};
+use crate::wire::Exec;
 use crate::{create, setup};
 
 /// The version of the interface (netavark `plugin::API_VERSION`).
@@ -104,8 +104,7 @@ fn answer(verb: &Verb, input: &mut dyn Read, context: &Context<'_>) -> Result<Ou
     match verb {
         Verb::Info => Ok(Output::default()),
         Verb::Create => {
-            let config = NetworkConfig::read(&document)?;
-            let created = create::create(&config, document, context)?;
+            let created = create::create(document, context)?;
             Ok(Output::of(&created))
         }
         Verb::Setup(netns) => {

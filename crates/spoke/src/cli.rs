@@ -8,6 +8,7 @@ mod dhcp;
 mod docker;
 mod doctor;
 mod draft;
+mod endpoint;
 mod events;
 mod facts;
 mod findings;
@@ -192,6 +193,7 @@ fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
         Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
         Command::Events(wanted) => events::show(wanted, cli.output, world),
         Command::Ports(wanted) => ports::run(wanted, cli.output, world),
+        Command::Endpoint(command) => endpoint::run(command, cli.output, world),
         Command::Network(command) => network::run(command, cli.output, world),
         Command::Ps(wanted) => ps::run(wanted, cli.output, world),
         Command::Ipam(command) => ipam::run(command, cli.output, world),

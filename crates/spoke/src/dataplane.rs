@@ -7,18 +7,20 @@ mod opened;
 mod remote;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use cni::Chain;
-use engine::port::{Driver, Note, Offer, Presence, Stray};
+use engine::port::{Driver, Near, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
 use model::{
-    Attached, Attachment, AttachmentId, Family, IfName, LinkKind, Mac, Namespace, Network, Result,
-    Sandbox,
+    Attached, Attachment, AttachmentId, ContainerId, Family, IfName, LinkKind, Mac, Namespace,
+    Network, Result, Sandbox,
 };
 
 use crate::config::Config;
@@ -285,6 +287,14 @@ impl Driver for Dataplane {
 
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
         self.names.write(records)
+    }
+
+    fn name_near(&self, path: &Path, near: &dyn Fn() -> Result<Near>) -> Result<Vec<Note>> {
+        self.names.write_near(path, near)
+    }
+
+    fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
+        self.names.named_with(path)
     }
 
     fn strays(

@@ -337,7 +337,12 @@ impl Reach {
 impl Kind {
     fn is_durable(self) -> bool {
         match self {
-            Kind::Network | Kind::Reservation | Kind::Sticky | Kind::Subnet | Kind::Alias => true,
+            Kind::Network
+            | Kind::Reservation
+            | Kind::Sticky
+            | Kind::Subnet
+            | Kind::Alias
+            | Kind::Endpoint => true,
             Kind::Configured
             | Kind::Attachment
             | Kind::Lease

@@ -100,7 +100,9 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Reservations, Key::Reservation(..))
         | (Prefix::Subnets, Key::Subnet(_))
         | (Prefix::Aliases, Key::Alias(_))
-        | (Prefix::Sandboxes, Key::Sandbox(_)) => true,
+        | (Prefix::Sandboxes, Key::Sandbox(_))
+        | (Prefix::Endpoints, Key::Endpoint(_)) => true,
+        (Prefix::EndpointsOf(network), Key::Endpoint(id)) => id.network == *network,
         (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
         (Prefix::AttachmentsOfContainer(wanted), Key::Attachment(id, _)) => id.container == *wanted,
         (Prefix::Leases(wanted), Key::Lease(space, _)) => space == wanted,

@@ -51,6 +51,7 @@ fn network(ipam: model::Ipam) -> Network {
         routes: Vec::new(),
         dns: model::Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     if let Some(plan) = several::plan(call, &root, field::describes)? {
         return Ok(plan);
     }
+    call.config.args_labels()?;
     match joined(call, &root, field::describes)? {
         Some(network) => join::only(call, network),
         None => described(call, &root),
@@ -52,7 +53,8 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     let template = template(call, root, kind, gateway)?;
     let wiring = extras::of_container(call, &template)?;
     let sticky = root.flag("sticky")?;
-    Ok(Plan { template, wiring, source, sticky, ..Plan::default() })
+    let labels = call.config.labels()?;
+    Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })
 }
 
 /// What is done for every container of the network.

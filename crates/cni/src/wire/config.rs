@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use model::{ContainerId, Error, IfName, NetworkName};
+use model::{ContainerId, Error, IfName, Label, Labels, NetworkName};
 use serde_json::{Map, Value};
 
 use engine::Members;
@@ -169,6 +169,21 @@ impl Configuration {
         }
     }
 
+    /// What is said of the network: the object `labels`.
+    pub fn labels(&self) -> Result<Labels, Error> {
+        self.root().get("labels").map_or_else(|| Ok(Labels::default()), |node| labels_of(&node))
+    }
+
+    /// What the runtime says of the container: the object `args.labels` (CNI 0.3.1), and the list
+    /// `args.cni.labels` of keys and values (CNI's conventions).
+    pub fn args_labels(&self) -> Result<Labels, Error> {
+        let Some(args) = self.root().object("args")? else { return Ok(Labels::default()) };
+        let said = args.get("labels");
+        let listed = args.object("cni")?.and_then(|cni| cni.get("labels"));
+        let said = [said, listed].into_iter().flatten().map(|node| each_label(&node));
+        Labels::of(said.collect::<Result<Vec<_>, _>>()?.into_iter().flatten())
+    }
+
     /// The attachments that GC must keep; `None` where the runtime does not say, which is not the
     /// same as none. The older key of libcni counts where the specified one is absent.
     pub fn valid_attachments(&self) -> Result<Option<Members>, Error> {
@@ -177,6 +192,25 @@ impl Configuration {
         let Some(node) = key.iter().find_map(|key| root.get(key)) else { return Ok(None) };
         node.list()?.iter().map(member).collect::<Result<Members, Error>>().map(Some)
     }
+}
+
+fn labels_of(node: &Node<'_>) -> Result<Labels, Error> {
+    Labels::of(each_label(node)?)
+}
+
+/// An object of texts, or a list of objects with `key` and `value`.
+fn each_label(node: &Node<'_>) -> Result<Vec<Label>, Error> {
+    let wrong = |error: Error| node.wrong(format!("but {error}"));
+    if node.value().is_array() {
+        let one = |node: &Node<'_>| {
+            let object = node.object()?;
+            let text = |key: &str| Ok(object.text(key)?.unwrap_or_default());
+            Label::new(text("key")?, text("value")?).map_err(wrong)
+        };
+        return node.list()?.iter().map(one).collect();
+    }
+    let object = node.object()?;
+    object.fields().map(|(key, value)| Label::new(key, value.text()?).map_err(wrong)).collect()
 }
 
 fn member(node: &Node<'_>) -> Result<(ContainerId, IfName), Error> {

@@ -26,6 +26,9 @@ pub(super) fn agree(
         _ if wish.is_of_bridge() => Some(("an option of bridges", named(kind).to_owned())),
         _ => other_mtu(known, wish),
     };
+    if !wish.labels.is_empty() && wish.labels != known.labels {
+        return differs(known, "-o label.…", "other labels".to_owned());
+    }
     if let Some((what, there)) = difference {
         return differs(known, what, there);
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use engine::{Engine, Request};
 use model::{
     Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Gateway, IfName, IpNet, Ipam,
-    Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space, Tenant,
-    Tuning, Wiring,
+    Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space,
+    Tenant, Tuning, Wiring,
 };
 
 use super::network::{alias_id, alias_of};
@@ -21,12 +21,14 @@ pub(super) const PLACEHOLDER: &str = "IFNAME";
 
 /// CreateEndpoint. The answer has only what the request left open.
 pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result<Answer> {
-    refuse_unknown(&call.options.driver)?;
+    let (labels, options) = Labels::split(&call.options.driver)?;
+    refuse_unknown(&options)?;
     let alias = alias_of(engine, &call.at.network)?;
     let network = engine.network(&alias.network)?;
     let mac = call.interface.mac.or(call.options.mac);
     let addresses = addresses(engine, &network, &call.interface, mac)?;
     let request = Request {
+        labels,
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,
@@ -143,7 +145,7 @@ fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
         None => Ok(()),
         Some(key) => Err(Error::unsupported(format!(
             "--driver-opt {}: no such option of an endpoint; there are \
-             com.docker.network.endpoint.ifname and com.docker.network.endpoint.sysctls",
+             com.docker.network.endpoint.ifname, com.docker.network.endpoint.sysctls and label.KEY",
             key.escape_debug()
         ))),
     }

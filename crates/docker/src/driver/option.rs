@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use model::text::{choice, truth};
 use model::{
-    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Mtu, NEUTRON_KEYS, NetworkName,
-    Passage, Publisher, Reach, Result, Sources,
+    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Labels, Mtu, NEUTRON_KEYS,
+    NetworkName, Passage, Publisher, Reach, Result, Sources,
 };
 
 use super::text::Texts;
@@ -119,6 +119,7 @@ pub(crate) struct NetworkWish {
     pub(crate) hairpin: Option<bool>,
     pub(crate) publish_on: Option<IpAddr>,
     pub(crate) prefix: Option<IfName>,
+    pub(crate) labels: Labels,
 }
 
 /// Where a network's containers send what is for elsewhere.
@@ -145,7 +146,8 @@ enum Mode {
 impl NetworkWish {
     /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(options: &wire::NetworkOptions) -> Result<Self> {
-        let texts = Texts { flag: "-o", map: &options.generic };
+        let (labels, generic) = Labels::split(&options.generic)?;
+        let texts = Texts { flag: "-o", map: &generic };
         texts.refuse_unknown(KEYS)?;
         let said = kind::read(&texts, OF_BRIDGES)?;
         said.refuse_mtu(&texts)?;
@@ -185,6 +187,7 @@ impl NetworkWish {
             sources: passage::sources(&texts, masquerade)?,
             promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
             hairpin: texts.one(HAIRPIN, "true or false", truth)?,
+            labels,
             publish_on: binding(&texts)?,
             prefix: texts.one(
                 PREFIX,

@@ -44,6 +44,7 @@ pub(crate) fn network(
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: blocks.iter().any(kept),
+        labels: wish.labels.clone(),
         stage: model::Stage::Made,
     })
 }

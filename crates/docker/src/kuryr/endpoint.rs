@@ -19,6 +19,7 @@ pub(super) fn create<B: Backstage>(
     let alias = alias_of(stage, &call.at.network)?;
     let network = stage.engine.network(&alias.network)?;
     let request = Request {
+        labels: model::Labels::default(),
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,

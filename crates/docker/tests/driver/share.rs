@@ -60,6 +60,7 @@ fn front(world: &World, egress: EgressPolicy) {
         routes: vec![Route::new("10.99.0.0/16".parse().unwrap(), None)],
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     };
     world.engine().create_network(&network).unwrap();
@@ -239,6 +240,7 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
     let engine = world.engine();
     let network = engine.networks().unwrap().remove(0);
     let pod = Request {
+        labels: model::Labels::default(),
         layer: Layer::Address,
         container: "pod-of-cni".parse().unwrap(),
         ifname: "eth0".parse().unwrap(),

@@ -185,6 +185,7 @@ pub(crate) fn bare(name: &str, said: &NetworkSaid, ipam: Ipam) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: Stage::Made,
     }
 }

@@ -1,10 +1,13 @@
 //! The dataplane port.
 
 use super::Offer;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::Path;
 
 use model::{
-    Attached, Attachment, Error, Family, IfName, Mac, Namespace, Network, Result, Sandbox,
+    Attached, Attachment, ContainerId, Error, Family, IfName, Mac, Namespace, Network, Result,
+    Sandbox,
 };
 
 /// Whether what a record describes is still there.
@@ -25,6 +28,15 @@ pub struct Note {
     pub namespace: String,
     /// What is left, and why.
     pub sentence: String,
+}
+
+/// Some namespaces, and all that they are to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Near {
+    /// What they are called ([`Driver::namespace_named`]).
+    pub namespaces: BTreeSet<String>,
+    /// Every attachment in them that has names, and every one on the networks of these.
+    pub records: Vec<Attachment>,
 }
 
 /// Something of ours in the kernel that no record speaks of.
@@ -171,6 +183,19 @@ pub trait Driver {
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
         let _ = records;
         Ok(Vec::new())
+    }
+
+    /// The same of some namespaces only ([`Near`]), where the one at `path` is one of them.
+    fn name_near(&self, path: &Path, near: &dyn Fn() -> Result<Near>) -> Result<Vec<Note>> {
+        let _ = (path, near);
+        Ok(Vec::new())
+    }
+
+    /// What the namespace at `path` is called that has a place for how it resolves names, and what
+    /// containers were in it at last which are called otherwise; none where it has no such place.
+    fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
+        let _ = path;
+        None
     }
 
     /// What Spoke made in the kernel that belongs to no record, and whether the container that it

@@ -37,6 +37,8 @@ pub enum Key {
     Alias(AliasId),
     /// What Spoke itself connects a container to.
     Sandbox(ContainerId),
+    /// An attachment that its user keeps apart from any sandbox, as it is when it is in none. Durable.
+    Endpoint(AttachmentId),
 }
 
 /// What is stored under a [`Key`] of the same name.
@@ -44,7 +46,7 @@ pub enum Key {
 pub enum Record {
     /// Under [`Key::Network`] and [`Key::Configured`].
     Network(Box<Network>),
-    /// Under [`Key::Attachment`].
+    /// Under [`Key::Attachment`] and [`Key::Endpoint`].
     Attachment(Box<Attachment>),
     /// Under [`Key::Lease`].
     Lease(Holder),
@@ -94,6 +96,10 @@ pub enum Prefix {
     Aliases,
     /// Every [`Key::Sandbox`].
     Sandboxes,
+    /// Every [`Key::Endpoint`].
+    Endpoints,
+    /// Every [`Key::Endpoint`] of one network.
+    EndpointsOf(NetworkName),
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after
@@ -232,7 +238,8 @@ impl Key {
             | Key::Reservation(..)
             | Key::Sticky(..)
             | Key::Subnet(_)
-            | Key::Alias(_) => true,
+            | Key::Alias(_)
+            | Key::Endpoint(_) => true,
             Key::Configured(_)
             | Key::Attachment(..)
             | Key::Lease(..)

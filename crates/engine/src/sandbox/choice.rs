@@ -27,7 +27,7 @@ impl Candidate {
     /// Of an attachment of ours that is complete.
     pub(super) fn of(attachment: &Attachment) -> Option<Self> {
         let Phase::Attached(attached) = &attachment.phase else { return None };
-        let Lead { priority, families } = attachment.lead.as_ref()?;
+        let Lead { priority, families, .. } = attachment.lead.as_ref()?;
         let firewall = attachment.wiring.firewall.as_ref();
         let defaults = attached.routes.iter().filter(|route| route.is_default());
         let mut ways: Vec<Family> = defaults.map(|route| Family::of(&route.dst)).collect();

@@ -22,8 +22,9 @@ impl Engine<'_> {
         let Some(one) = members.iter().find(|member| !is_exit(&member.id)) else { return Ok(None) };
         let network = self.gateway_network()?;
         Ok(Some(Request {
+            labels: model::Labels::default(),
             layer: Layer::Link,
-            container: one.id.container.clone(),
+            container: one.sandbox_name().clone(),
             ifname: next_name(members, place)?,
             owner: one.owner.clone(),
             sandbox: one.sandbox.clone(),
@@ -70,6 +71,7 @@ impl Engine<'_> {
             routes: Vec::new(),
             dns: model::Dns::default(),
             sticky: false,
+            labels: model::Labels::default(),
             stage: Stage::Made,
         })
     }

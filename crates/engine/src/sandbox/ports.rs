@@ -19,10 +19,18 @@ pub(super) fn published(attachment: &Attachment) -> &[PortMap] {
     attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
 }
 
+/// The ports that an attachment was named with.
+pub(crate) fn named(attachment: &Attachment) -> &[PortMap] {
+    match &attachment.wish {
+        Some(wish) => wish.publish.as_ref().map_or(&[], |publish| &publish.ports),
+        None => published(attachment),
+    }
+}
+
 /// All ports of a sandbox: those that it had, and those that these were named with, once.
 pub(super) fn all(had: &[PortMap], members: &[Attachment]) -> Vec<PortMap> {
     let mut ports = had.to_vec();
-    for map in members.iter().flat_map(published) {
+    for map in members.iter().flat_map(named) {
         if !ports.contains(map) {
             ports.push(map.clone());
         }
@@ -61,7 +69,7 @@ impl Engine<'_> {
 
     /// Has one that is to be attached bring the ports that its sandbox has already.
     pub(crate) fn bring_ports(&self, attachment: Attachment) -> Result<Attachment> {
-        let had = self.ports_of(&attachment.id.container)?;
+        let had = self.ports_of(attachment.sandbox_name())?;
         let ports = all(&had, std::slice::from_ref(&attachment));
         if share(&attachment, &ports) == published(&attachment) {
             return Ok(attachment);

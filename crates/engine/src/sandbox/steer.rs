@@ -62,7 +62,7 @@ impl Engine<'_> {
     /// The same for whoever has the turn, and these ports are not its own any more. `has_begun`: what the
     /// sandbox's record says of this process is the caller's beginning, and the records of its attachments
     /// say what came of that.
-    pub(super) fn settle_in_turn(
+    pub(crate) fn settle_in_turn(
         &self,
         container: &ContainerId,
         withdrawn: &[PortMap],
@@ -109,7 +109,7 @@ impl Engine<'_> {
     }
 
     /// The same for one that somebody left: a sandbox that is gone needs no way out.
-    pub(super) fn settle_rest(&self, container: &ContainerId) -> Result<()> {
+    pub(crate) fn settle_rest(&self, container: &ContainerId) -> Result<()> {
         match self.settle(container) {
             Err(_) if !self.is_there(container)? => Ok(()),
             settled => settled,
@@ -222,7 +222,7 @@ impl Engine<'_> {
 
     /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
     /// one. No interface can be called so.
-    pub(super) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
+    pub(crate) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
         let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
         Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
     }
@@ -306,7 +306,7 @@ impl Engine<'_> {
 
     /// Says that nobody knows what leads the sandbox out. If this fails, the end of this process
     /// says so.
-    pub(super) fn leave_unsettled(&self, container: &ContainerId) {
+    pub(crate) fn leave_unsettled(&self, container: &ContainerId) {
         for _ in 0..RACES {
             let Ok(Some(mut read)) = self.roster_of(container) else { return };
             if read.value.steering != Steering::By(self.host.me()) {

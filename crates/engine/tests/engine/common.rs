@@ -213,12 +213,14 @@ pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }
 
 pub(crate) fn request(network: &Network, container: &str) -> Request {
     Request {
+        labels: model::Labels::default(),
         network: network.clone(),
         layer: Layer::Link,
         container: container.parse().unwrap(),

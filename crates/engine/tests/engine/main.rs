@@ -11,6 +11,8 @@ mod endpoint_others;
 mod endpoint_ports;
 mod endpoint_world;
 mod heal;
+mod kept;
+mod kept_crash;
 mod life;
 mod naming;
 mod plugin_networks;

@@ -1,7 +1,11 @@
 //! Which sandboxes have names, and which names.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
 use engine::Connecting;
-use model::{Dns, Layer, Phase};
+use model::{ContainerId, Dns, Layer, Phase};
 
 use super::plugin_networks::to;
 use super::plugin_world::World;
@@ -50,4 +54,57 @@ fn what_leads_out_and_what_is_not_complete_has_no_names() {
     let other = engine.attach(&to(&world, "a", "other", "eth0")).unwrap();
     assert!(other.layer == Layer::Link && matches!(other.phase, Phase::Attached(_)));
     assert_eq!(named(&world), ["s: a [] []"]);
+}
+
+/// What one connect has to say, and how many records are read for it.
+fn near(world: &World, container: &str, network: &str) -> (Vec<String>, usize) {
+    let path = format!("/run/netns/{container}");
+    let before = world.reads.load(Relaxed);
+    let (container, network) = (container.parse().unwrap(), network.parse().unwrap());
+    let notes = world.engine().name_sandbox(&container, Path::new(&path), &network).unwrap();
+    let said = notes.into_iter().map(|note| format!("{} {}", note.namespace, note.sentence));
+    (said.collect(), world.reads.load(Relaxed) - before)
+}
+
+#[test]
+fn a_connect_concerns_those_on_its_network_and_what_they_are_on() {
+    let world = world(&[("a", V4), ("b", V4), ("c", V4)]);
+    let engine = world.engine();
+    for (network, container, ifname) in [
+        ("a", "s", "eth0"),
+        ("a", "t", "eth0"),
+        ("b", "t", "eth1"),
+        ("b", "u", "eth0"),
+        ("c", "v", "eth0"),
+    ] {
+        engine.connect(&to(&world, network, container, ifname), 0).unwrap();
+    }
+    // The last is on none of their networks; `u` is told of, and is not written for.
+    let (said, _) = near(&world, "s", "a");
+    assert_eq!(said, ["s ", "t ", "s a [] []", "t a [] []", "t b [] []", "u b [] []"]);
+    // One that is gone is written for all the same.
+    engine.disconnect(&to(&world, "a", "s", "eth0").id()).unwrap();
+    assert_eq!(near(&world, "s", "a").0[..2], ["s ", "t "]);
+    // Under another name in `t`'s namespace, on a network of its own.
+    let mut odd = to(&world, "c", "odd", "eth7");
+    odd.sandbox = to(&world, "c", "t", "eth7").sandbox;
+    engine.connect(&odd, 0).unwrap();
+    let others: BTreeSet<ContainerId> = BTreeSet::from(["odd".parse().unwrap()]);
+    world.others.lock().unwrap().insert("t".into(), others);
+    let (said, _) = near(&world, "s", "a");
+    assert!(said.contains(&"odd c [] []".to_owned()) && said.contains(&"v c [] []".to_owned()));
+}
+
+#[test]
+fn what_a_connect_reads_does_not_grow_with_those_elsewhere() {
+    let read = |elsewhere: usize| {
+        let world = world(&[("a", V4), ("b", V4)]);
+        let engine = world.engine();
+        for number in 0..elsewhere {
+            engine.connect(&to(&world, "b", &format!("e{number}"), "eth0"), 0).unwrap();
+        }
+        engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+        near(&world, "s", "a").1
+    };
+    assert_eq!(read(1), read(100));
 }

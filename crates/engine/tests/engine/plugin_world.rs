@@ -4,12 +4,15 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Granted, Host, Ipam as IpamPort, Key, Note, Occupied, Offer, Outcome, Prefix, Presence,
-    Store, Stray, Txn, Versioned,
+    Driver, Granted, Host, Ipam as IpamPort, Key, Near, Note, Occupied, Offer, Outcome, Prefix,
+    Presence, Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, GATEWAY_NETWORK, Members};
 use model::*;
@@ -60,7 +63,11 @@ pub(crate) struct World {
     /// Which pool it gives.
     pub(crate) subnet: Mutex<IpNet>,
     pub(crate) dead: Mutex<BTreeSet<u32>>,
+    /// Who is in a namespace under another name.
+    pub(crate) others: Mutex<BTreeMap<String, BTreeSet<ContainerId>>>,
     next: Mutex<u8>,
+    /// How many records were read.
+    pub(crate) reads: AtomicUsize,
 }
 
 thread_local! {
@@ -87,7 +94,9 @@ impl World {
             ended: Mutex::default(),
             subnet: Mutex::new("10.9.0.0/24".parse().unwrap()),
             dead: Mutex::default(),
+            others: Mutex::default(),
             next: Mutex::new(2),
+            reads: AtomicUsize::new(0),
         }
     }
 
@@ -147,6 +156,14 @@ impl World {
         self.state.lock().unwrap().clone()
     }
 
+    /// The host is started again: the plugin remembers its networks and pools.
+    pub(crate) fn reboot(&self) {
+        self.store.reboot();
+        let mut state = self.state.lock().unwrap();
+        let (networks, pools) = (state.networks.clone(), state.pools.clone());
+        *state = State { networks, pools, ..State::default() };
+    }
+
     pub(crate) fn set_ways(&self, network: &str, ways: &[Family]) {
         self.ways.lock().unwrap().insert(network.to_owned(), ways.to_vec());
     }
@@ -184,7 +201,9 @@ impl World {
         let left = engine.networks().unwrap();
         let left: Vec<_> = left.iter().map(|network| network.name.as_str()).collect();
         assert!(left.iter().all(|name| *name == GATEWAY_NETWORK), "{when}: {left:?}");
-        assert!(self.store.list(&Prefix::Sandboxes).unwrap().is_empty(), "{when}");
+        for prefix in [Prefix::Sandboxes, Prefix::Endpoints, Prefix::Reservations] {
+            assert!(self.store.list(&prefix).unwrap().is_empty(), "{when}: {prefix:?}");
+        }
     }
 }
 
@@ -323,6 +342,20 @@ impl Driver for World {
         Ok(records()?.into_iter().map(note).collect())
     }
 
+    fn name_near(&self, _: &Path, near: &dyn Fn() -> Result<Near>) -> Result<Vec<Note>> {
+        let near = near()?;
+        let names = near.namespaces.into_iter();
+        let notes = names.map(|namespace| Note { namespace, sentence: String::new() });
+        let records = near.records;
+        Ok(notes.chain(self.name(&|| Ok(records.clone()))?).collect())
+    }
+
+    fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        let others = self.others.lock().unwrap().get(&name).cloned().unwrap_or_default();
+        Some((name, others))
+    }
+
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }
@@ -426,11 +459,14 @@ impl Host for World {
 /// Whoever writes may be killed before and after.
 impl Store for World {
     fn get(&self, key: &Key) -> Result<Option<Versioned>> {
+        self.reads.fetch_add(1, Relaxed);
         self.store.get(key)
     }
 
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>> {
-        self.store.list(prefix)
+        let found = self.store.list(prefix)?;
+        self.reads.fetch_add(found.len(), Relaxed);
+        Ok(found)
     }
 
     fn commit(&self, txn: &Txn) -> Result<Outcome> {

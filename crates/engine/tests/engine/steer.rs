@@ -59,7 +59,7 @@ fn the_first_leads_until_a_better_one_comes() {
     let world = world(&[("b", V4), ("c", BOTH), ("a", V6)]);
     let engine = world.engine();
     let first = engine.connect(&to(&world, "b", "s", "eth0"), 0).unwrap();
-    assert_eq!(first.lead, Some(Lead { priority: 0, families: V4.to_vec() }));
+    assert_eq!(first.lead, Some(Lead { families: V4.to_vec(), ..Lead::default() }));
     assert_eq!(first.runtime, Runtime::Spoke);
     assert_eq!(world.leaders("s"), ["b: [V4]"]);
     world.take_log();

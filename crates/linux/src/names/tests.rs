@@ -8,6 +8,8 @@ use model::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use engine::port::Near;
+
 use super::*;
 
 /// A root with a host's resolv.conf and namespaces that are files.
@@ -60,6 +62,16 @@ impl Host {
         notes.into_iter().map(|note| note.sentence).collect()
     }
 
+    /// The same of these namespaces only.
+    fn write_near(&self, names: &[&str], records: &[Attachment]) {
+        let near = Near {
+            namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
+            records: records.to_vec(),
+        };
+        let path = self.path("run/netns").join(names[0]);
+        self.names().write_near(&path, &|| Ok(near.clone())).unwrap();
+    }
+
     /// What a file says behind its first line.
     fn said(&self, below: &str) -> String {
         let text = fs::read_to_string(self.path("etc/netns").join(below)).unwrap();
@@ -69,6 +81,39 @@ impl Host {
     fn left(&self) -> bool {
         self.path("etc/netns").exists()
     }
+}
+
+#[test]
+fn only_what_is_near_is_written() {
+    let host = Host::new("nameserver 10.1.1.1\n");
+    let (web, db) = (host.on("front", "web", "10.0.0.2/24"), host.on("front", "db", "10.0.0.3/24"));
+    let far = host.on("back", "far", "10.0.1.2/24");
+    host.write(&[web.clone(), far.clone()]);
+    let before = fs::metadata(host.path("etc/netns/far/hosts")).unwrap();
+    host.write_near(&["db", "web"], &[web.clone(), db.clone()]);
+    assert!(host.said("web/hosts").ends_with("10.0.0.2\tweb\n10.0.0.3\tdb\n"));
+    assert!(host.said("db/hosts").ends_with("10.0.0.3\tdb\n10.0.0.2\tweb\n"));
+    assert_eq!(fs::metadata(host.path("etc/netns/far/hosts")).unwrap().ino(), before.ino());
+    // Under another name in one namespace: that is remembered for those who come next.
+    let mut odd = host.on("back", "odd", "10.0.1.9/24");
+    odd.sandbox = web.sandbox.clone();
+    host.write_near(&["web"], &[web.clone(), db.clone(), odd.clone(), far.clone()]);
+    let path = host.path("run/netns/web");
+    let called = |host: &Host| {
+        let (name, called) = host.names().named_with(&path).unwrap();
+        (name, called.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(called(&host), ("web".to_owned(), "odd web".to_owned()));
+    assert!(host.said("web/hosts").contains("10.0.1.9\todd\n"));
+    // Also by whoever writes all; and forgotten with it.
+    host.write(&[web, db.clone(), odd, far.clone()]);
+    assert_eq!(called(&host).1, "odd web");
+    host.write_near(&["web"], &[db.clone(), far.clone()]);
+    assert_eq!(called(&host).1, "web");
+    assert!(!host.path("etc/netns/web").exists());
+    host.write(&[]);
+    assert!(!host.left());
+    assert!(!host.path("run/spoke/names/others").join("web").exists());
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -308,6 +308,7 @@ fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }

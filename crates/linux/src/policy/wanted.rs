@@ -114,7 +114,7 @@ impl Wanted {
 /// The attachment, as if it led its sandbox out in these families.
 pub(super) fn leading(attachment: &Attachment, families: &[Family]) -> Attachment {
     let priority = attachment.lead.as_ref().map_or(0, |lead| lead.priority);
-    let lead = Some(Lead { priority, families: families.to_vec() });
+    let lead = Some(Lead { families: families.to_vec(), ..Lead::of(priority) });
     Attachment { lead, ..attachment.clone() }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn network(kind: LinkKind) -> Network {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }
 }

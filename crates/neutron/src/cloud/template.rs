@@ -46,6 +46,7 @@ impl Neutron {
             routes: subnets.iter().flat_map(routes).collect(),
             dns: Dns::default(),
             sticky: false,
+            labels: model::Labels::default(),
             stage: model::Stage::Made,
         })
     }

@@ -59,5 +59,6 @@ pub(super) fn network(
         trusted: Vec::new(),
         reach: reach(texts)?,
         sticky: false,
+        labels: model::Labels::default(),
     })
 }

@@ -53,6 +53,7 @@ fn each_option_is_understood() {
             trusted: vec!["eth1".parse().unwrap(), "eth2".parse().unwrap()],
             reach: Reach::Lan,
             sticky: false,
+            labels: model::Labels::default(),
         }
     );
 }

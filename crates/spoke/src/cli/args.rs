@@ -2,16 +2,21 @@
 
 mod connect;
 mod create;
+mod endpoint;
 mod ipam;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::NetworkName;
+use model::{LabelFilter, NetworkName};
 
-pub(super) use connect::{ConnectArgs, DisconnectArgs};
+pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
 pub(super) use create::{
     CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName, plugin,
+};
+pub(super) use endpoint::{
+    EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,
+    NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
 
@@ -64,9 +69,16 @@ pub(super) enum Command {
     /// Make, list and remove networks
     #[command(subcommand)]
     Network(NetworkCommand),
+    /// Make endpoints on networks apart from sandboxes, join them, and take them out again
+    #[command(subcommand)]
+    Endpoint(EndpointCommand),
     /// List what is attached, by every runtime
-    #[command(after_help = "Examples:
+    #[command(after_help = "Filters: label=KEY, label=KEY=VALUE, name=TEXT (a part of the name), \
+        runtime=cni|docker|podman|spoke, state=reserved|attached. Several filters must all hold.
+
+Examples:
   spoke ps front
+  spoke ps --filter label=tier=db
   spoke ps --format '{{.Name}} {{join .Addresses \",\"}}'
   spoke ps -o json")]
     Ps(PsArgs),
@@ -182,7 +194,7 @@ pub(super) enum NetworkCommand {
     #[command(
         visible_alias = "list",
         after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|macvlan|ipvlan|…, \
-            runtime=cni|docker|podman|spoke. Several filters must all hold.\n\nExamples:
+            runtime=cni|docker|podman|spoke, label=KEY, label=KEY=VALUE. Several filters must all hold.\n\nExamples:
   spoke network ls --filter runtime=podman
   spoke network ls --format 'table {{.Name}}\\t{{.Bridge}}'"
     )]
@@ -261,6 +273,7 @@ pub(super) enum Filter {
     Name(String),
     Driver(String),
     Runtime(String),
+    Label(LabelFilter),
 }
 
 impl Filter {
@@ -269,7 +282,8 @@ impl Filter {
             Some(("name", value)) => Ok(Self::Name(value.to_owned())),
             Some(("driver", value)) => Ok(Self::Driver(value.to_owned())),
             Some(("runtime", value)) => Ok(Self::Runtime(value.to_owned())),
-            Some(_) | None => Err("filters are name=, driver= and runtime=".to_owned()),
+            Some(("label", label)) => connect::quoted(label).map(Self::Label),
+            Some(_) | None => Err("filters are name=, driver=, runtime= and label=".to_owned()),
         }
     }
 }
@@ -300,6 +314,9 @@ pub(super) struct PsArgs {
     pub(super) network: Option<NetworkName>,
     #[command(flatten)]
     pub(super) listing: Listing,
+    /// List only attachments of which this holds
+    #[arg(short, long = "filter", value_name = "KEY=VALUE", value_parser = RowFilter::parse)]
+    pub(super) filters: Vec<RowFilter>,
 }
 
 #[derive(Debug, Args)]
@@ -308,6 +325,16 @@ pub(super) struct PortsArgs {
     pub(super) network: Option<NetworkName>,
     #[command(flatten)]
     pub(super) listing: Listing,
+    /// List only ports of attachments with this label
+    #[arg(short, long = "filter", value_name = "label=KEY[=VALUE]", value_parser = label_filter)]
+    pub(super) filters: Vec<LabelFilter>,
+}
+
+fn label_filter(text: &str) -> Result<LabelFilter, String> {
+    match text.split_once('=') {
+        Some(("label", label)) => connect::quoted(label),
+        Some(_) | None => Err("the filter is label=".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -75,6 +75,7 @@ pub(super) fn network(
         ipam,
         dns: model::Dns::default(),
         sticky: wanted.sticky,
+        labels: model::Labels::of(wanted.labels.iter().cloned())?,
         stage: model::Stage::Made,
     })
 }

@@ -113,7 +113,9 @@ pub(super) fn leftovers(
 pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
     let (kind, subject, why) = match &finding.what {
         Garbage::Attachment(id) => ("attachment", id.to_string(), "its container is gone"),
-        Garbage::Unfinished(id) => ("attachment", id.to_string(), "its process died on the way"),
+        Garbage::Unfinished(id) => {
+            ("attachment", id.to_string(), "its sandbox is gone, or its process died on the way")
+        }
         Garbage::Doubtful(id) => {
             ("attachment", id.to_string(), "nothing proves that its container lives or is gone")
         }

@@ -1,7 +1,7 @@
 //! `spoke network`: networks are made, listed and removed.
 
 mod cloud;
-mod connect;
+pub(super) mod connect;
 
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
@@ -49,6 +49,7 @@ fn passes(filter: &Filter, view: &NetworkView) -> bool {
         Filter::Name(part) => view.name.contains(part.as_str()),
         Filter::Driver(driver) => view.driver == *driver,
         Filter::Runtime(runtime) => view.runtime == *runtime,
+        Filter::Label(label) => label.holds(&view.labels),
     }
 }
 

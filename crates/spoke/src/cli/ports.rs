@@ -1,5 +1,7 @@
 //! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
 
+use std::collections::BTreeMap;
+
 use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
 
@@ -9,7 +11,7 @@ use super::output::{Shown, list};
 use super::ps::shortened;
 use super::table::Table;
 use super::view::remote::serves;
-use super::view::{of_one, reach};
+use super::view::{labels, of_one, reach};
 use super::{Answer, World};
 
 /// A published port and who has it.
@@ -28,6 +30,8 @@ struct PublishedView {
     container: String,
     runtime: String,
     network: String,
+    /// What the container's user says of it.
+    labels: BTreeMap<String, String>,
     /// Who maps: `nftables` and `iptables` are ours, `plugin` is the network's Docker plugin.
     backend: &'static str,
 }
@@ -42,6 +46,7 @@ pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<A
         .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
         .flat_map(|record| published(record, &records, &mapped))
         .collect();
+    rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));
     rows.sort();
     let listing = &wanted.listing;
     let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
@@ -56,12 +61,14 @@ fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<Pu
     let known = of_same.find_map(|layer| layer.owner.as_ref());
     let known = known.or(theirs.and_then(|target| target.name.as_ref()));
     let name = &known.map_or_else(|| record.id.container.to_string(), ToString::to_string);
+    let layers: Vec<&Attachment> = of_one(all, &record.id, |other| &other.id).iter().collect();
+    let labels = &labels(&layers);
     let publish = record.wiring.publish.as_ref();
     let ours = publish.into_iter().flat_map(|publish| {
-        publish.ports.iter().map(move |map| view(map, record, name, By::Spoke(publish)))
+        publish.ports.iter().map(move |map| view(map, record, (name, labels), By::Spoke(publish)))
     });
     let theirs = theirs.into_iter().flat_map(|target| &target.ports);
-    ours.chain(theirs.map(|map| view(map, record, name, By::Docker))).collect()
+    ours.chain(theirs.map(|map| view(map, record, (name, labels), By::Docker))).collect()
 }
 
 /// Who maps a port.
@@ -70,7 +77,12 @@ enum By<'a> {
     Docker,
 }
 
-fn view(map: &PortMap, record: &Attachment, name: &str, by: By<'_>) -> PublishedView {
+fn view(
+    map: &PortMap,
+    record: &Attachment,
+    (name, labels): (&str, &BTreeMap<String, String>),
+    by: By<'_>,
+) -> PublishedView {
     PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),
@@ -88,6 +100,7 @@ fn view(map: &PortMap, record: &Attachment, name: &str, by: By<'_>) -> Published
         container: record.id.container.to_string(),
         runtime: record.runtime.to_string(),
         network: record.id.network.to_string(),
+        labels: labels.clone(),
         backend: match by {
             By::Spoke(_) if record.is_published_by_plugin() => "plugin",
             By::Spoke(Publish { backend: Backend::Nftables, .. }) => "nftables",

@@ -34,6 +34,7 @@ pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answ
     if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
         return Err(Error::new(error.kind(), error.to_string()));
     }
+    rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let aliases = engine.aliases()?;
     entitle(&mut rows, &aliases);
     let mapped = Mapped::ask(&aliases, world);

@@ -201,6 +201,7 @@ fn request(network: &Network, container: &str, owner: Option<&str>) -> Request {
         });
     }
     Request {
+        labels: model::Labels::default(),
         network: network.clone(),
         layer: Layer::Link,
         container: container.parse().unwrap(),

@@ -13,6 +13,7 @@ use model::{
 };
 use serde::Serialize;
 
+use super::args::RowFilter;
 use super::claims;
 use super::mapped::Mapped;
 use super::time::rfc3339;
@@ -58,6 +59,8 @@ pub(super) struct NetworkView {
     pub(super) publish: &'static str,
     /// What runtimes call it.
     pub(super) aliases: Vec<AliasView>,
+    /// What its user says of it.
+    pub(super) labels: BTreeMap<String, String>,
     pub(super) sticky: bool,
     /// Or the name of the Docker IPAM plugin.
     pub(super) ipam: String,
@@ -164,6 +167,7 @@ impl NetworkView {
                 wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default(),
             ),
             aliases: self::aliases(of_one(aliases, &network.name, |alias| &alias.network)),
+            labels: network.labels.pairs().clone(),
             sticky: network.sticky,
             ipam: ipam(network),
             subnets: subnets(network),
@@ -263,6 +267,8 @@ pub(super) struct AttachmentView {
     pub(super) driver: Option<String>,
     /// What it is called on the network besides.
     pub(super) names: Vec<String>,
+    /// What its user says of it.
+    pub(super) labels: BTreeMap<String, String>,
     /// What its interface has besides `addresses`.
     pub(super) link_local: Vec<String>,
     /// Of which families the container's way out is this one, where Spoke chooses that.
@@ -315,6 +321,7 @@ impl AttachmentView {
             mac: mac(layers),
             driver: kind.map(|link| driver(&link.kind)),
             names: main.names.iter().map(ToString::to_string).collect(),
+            labels: labels(layers),
             link_local: main.link_local.iter().map(ToString::to_string).collect(),
             leads: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
@@ -329,6 +336,16 @@ impl AttachmentView {
 }
 
 impl AttachmentView {
+    /// Whether the condition holds.
+    pub(super) fn passes(&self, filter: &RowFilter) -> bool {
+        match filter {
+            RowFilter::Label(label) => label.holds(&self.labels),
+            RowFilter::Name(part) => self.name.contains(part.as_str()),
+            RowFilter::Runtime(runtime) => self.runtime == *runtime,
+            RowFilter::State(state) => self.state == state,
+        }
+    }
+
     /// Adds those that Docker maps.
     pub(super) fn add_ports(&mut self, mapped: &Mapped) {
         let target = mapped.to(&self.endpoint);
@@ -346,6 +363,12 @@ impl PortView {
             text: map.to_string(),
         }
     }
+}
+
+/// Of a chain of plugins each says them.
+pub(super) fn labels(layers: &[&Attachment]) -> BTreeMap<String, String> {
+    let all = layers.iter().flat_map(|layer| layer.labels.pairs());
+    all.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Those that the layers agree on: a later layer repeats what an earlier one got.

@@ -22,6 +22,7 @@ pub(super) enum Kind {
     Subnet,
     Alias,
     Sandbox,
+    Endpoint,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +46,7 @@ impl Kind {
             Key::Subnet(_) => Kind::Subnet,
             Key::Alias(_) => Kind::Alias,
             Key::Sandbox(_) => Kind::Sandbox,
+            Key::Endpoint(_) => Kind::Endpoint,
         }
     }
 }
@@ -74,6 +76,7 @@ pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         }
         (Key::Subnet(id), Record::Subnet(subnet)) => write(id, revision, subnet),
         (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
+        (Key::Endpoint(id), Record::Attachment(held)) => write(id, revision, held),
         (Key::Sandbox(container), Record::Sandbox(roster)) => write(container, revision, roster),
         _ => return Err(Error::bug(format!("a record of another kind under {key:?}"))),
     }?;
@@ -108,6 +111,7 @@ pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
         Kind::Subnet => read(bytes, Key::Subnet, Record::Subnet),
         Kind::Alias => read(bytes, Key::Alias, Record::Alias),
         Kind::Sandbox => read(bytes, Key::Sandbox, Record::Sandbox),
+        Kind::Endpoint => read(bytes, Key::Endpoint, Record::Attachment),
     }
 }
 

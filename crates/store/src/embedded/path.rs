@@ -26,6 +26,9 @@ pub(super) fn of(key: &Key) -> String {
         Key::Subnet(id) => format!("subnets/{}", subnet_name(id)),
         Key::Alias(id) => format!("aliases/{id}"),
         Key::Sandbox(container) => format!("sandboxes/{container}"),
+        Key::Endpoint(id) => {
+            format!("endpoints/{}/{}:{}", id.network, id.container, printable(&id.ifname))
+        }
     }
 }
 
@@ -69,6 +72,7 @@ impl Scan {
             Prefix::Subnets,
             Prefix::Aliases,
             Prefix::Sandboxes,
+            Prefix::Endpoints,
         ];
         let cursors = Self::flat(Kind::Cursor, "cursors".into());
         let sticky = Self::nested(Kind::Sticky, "sticky");
@@ -105,6 +109,8 @@ impl Scan {
             Prefix::Subnets => flat(Kind::Subnet, "subnets".into()),
             Prefix::Aliases => flat(Kind::Alias, "aliases".into()),
             Prefix::Sandboxes => flat(Kind::Sandbox, "sandboxes".into()),
+            Prefix::Endpoints => nested(Kind::Endpoint, "endpoints"),
+            Prefix::EndpointsOf(network) => flat(Kind::Endpoint, format!("endpoints/{network}")),
         }
     }
 }

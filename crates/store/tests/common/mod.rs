@@ -82,6 +82,7 @@ pub(crate) fn network(name: &str) -> Record {
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::default(),
         stage: model::Stage::Made,
     }))
 }

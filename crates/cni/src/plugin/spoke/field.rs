@@ -28,7 +28,7 @@ const fn field(name: &'static str, of: &'static [Driver]) -> Field {
 }
 
 /// Sorted by name.
-const DESCRIBING: [Field; 51] = [
+const DESCRIBING: [Field; 52] = [
     field("backend", PUBLISHING),
     field("bcqueuelen", &[Macvlan]),
     field("bridge", &[Bridge, Tap]),
@@ -51,6 +51,7 @@ const DESCRIBING: [Field; 51] = [
     field("isDefaultGateway", OWN_ROUTES),
     field("isGateway", &[Bridge]),
     field("kernelpath", &[Device]),
+    field("labels", Driver::ALL),
     field("linkInContainer", PARENTS),
     field("macspoofchk", &[Bridge]),
     field("masqAll", PUBLISHING),

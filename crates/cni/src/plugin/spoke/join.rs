@@ -31,6 +31,7 @@ pub(super) fn further(network: Network) -> Plan {
         template: network.wiring,
         source: Source { ipam, routes, dns, wanted: Vec::new() },
         sticky: network.sticky,
+        labels: network.labels,
         ..Plan::default()
     }
 }

@@ -133,7 +133,7 @@ fn a_runtime_moves_it_itself() {
 }
 
 fn led(families: &[Family]) -> Attachment {
-    let lead = Some(model::Lead { priority: 0, families: families.to_vec() });
+    let lead = Some(model::Lead { families: families.to_vec(), ..model::Lead::default() });
     Attachment { lead, ..endpoint(Some("eth")) }
 }
 

@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 
 use clap::Args;
 use model::{
-    ContainerId, HostName, IfName, LinkLocal, Mac, NetworkName, PortMap, Protocol, ResolverOption,
-    SearchDomain,
+    ContainerId, HostName, IfName, Label, LinkLocal, Mac, NetworkName, PortMap, Protocol,
+    ResolverOption, SearchDomain,
 };
 
 use super::create::pair;
@@ -19,9 +19,29 @@ pub(in crate::cli) struct ConnectArgs {
     /// The network namespace: a path, a name below /run/netns, or a process's id
     #[arg(value_name = "SANDBOX")]
     pub(in crate::cli) sandbox: String,
+    #[command(flatten)]
+    pub(in crate::cli) joined: JoinedArgs,
+    #[command(flatten)]
+    pub(in crate::cli) made: MadeArgs,
+}
+
+// What a sandbox says with which it is joined.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct JoinedArgs {
     /// What the container is called here; the namespace's name or the process's id unless given
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) container: Option<ContainerId>,
+    /// The container's default route is that of the network with the greatest one
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
+    pub(in crate::cli) gw_priority: i32,
+    /// The interface's name in the container; the network's prefix and a number unless given
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) ifname: Option<IfName>,
+}
+
+// What an endpoint has, whatever sandbox it is in.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct MadeArgs {
     /// An IPv4 address to have
     #[arg(long, value_name = "IP")]
     pub(in crate::cli) ip: Option<Ipv4Addr>,
@@ -55,12 +75,9 @@ pub(in crate::cli) struct ConnectArgs {
     /// A port that the container serves, without one of this host: PORT[/PROTOCOL]
     #[arg(long, value_name = "PORT", value_parser = exposed)]
     pub(in crate::cli) expose: Vec<(Protocol, NonZeroU16)>,
-    /// The container's default route is that of the network with the greatest one
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
-    pub(in crate::cli) gw_priority: i32,
-    /// The interface's name in the container; the network's prefix and a number unless given
-    #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) ifname: Option<IfName>,
+    /// What you say of it; `spoke ps --filter label=KEY` finds it
+    #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = quoted::<Label>)]
+    pub(in crate::cli) labels: Vec<Label>,
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +94,7 @@ pub(in crate::cli) struct DisconnectArgs {
 }
 
 /// A value that says by itself what is wrong with it.
-fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Result<T, String> {
+pub(super) fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: model::Error| error.to_string())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{Backend, IfName, IngressPolicy, IpNet, NetworkName, Publish, Reach, Sources};
+use model::{Backend, IfName, IngressPolicy, IpNet, Label, NetworkName, Publish, Reach, Sources};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
@@ -81,6 +81,9 @@ pub(in crate::cli) struct CreateArgs {
     /// subnets that it is connected to, or from this host only
     #[arg(long, value_enum, value_name = "REACH", default_value = "any")]
     pub(in crate::cli) publish: PublishTo,
+    /// What you say of it; `spoke network ls --filter label=KEY` finds it
+    #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = super::connect::quoted::<Label>)]
+    pub(in crate::cli) labels: Vec<Label>,
     /// Give a container that returns under the same name the same addresses
     #[arg(long)]
     pub(in crate::cli) sticky: bool,

@@ -49,6 +49,7 @@ pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Netwo
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: false,
+        labels: model::Labels::of(wanted.labels.iter().cloned())?,
         stage: model::Stage::Made,
     }))
 }

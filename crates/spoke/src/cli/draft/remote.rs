@@ -87,6 +87,7 @@ pub(super) fn network(
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: wanted.sticky,
+        labels: model::Labels::of(wanted.labels.iter().cloned())?,
         stage,
     }))
 }

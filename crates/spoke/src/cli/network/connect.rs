@@ -1,7 +1,7 @@
 //! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
 //! libnetwork's controller does.
 
-mod naming;
+pub(in crate::cli) mod naming;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,11 +11,13 @@ use docker::driver::Within;
 use docker::remote::said::{EndpointSaid, ExposedSaid};
 use engine::{Engine, Request};
 use model::{
-    Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Layer, Link,
-    LinkKind, Network, Phase, Publish, Result, Runtime, Sandbox, Wiring,
+    Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Labels,
+    Layer, Link, LinkKind, Network, NetworkName, Phase, Publish, Result, Runtime, Sandbox, Wiring,
 };
 
-use crate::cli::args::{ConnectArgs, DisconnectArgs, Output};
+use naming::Moved;
+
+use crate::cli::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, Output};
 use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
 use crate::cli::{Answer, World};
@@ -35,16 +37,25 @@ const NAMED: &str = "run/netns";
 pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Result<Answer> {
     let engine = (world.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
-    let wiring = wiring(wanted, &network, world.backend)?;
+    let mut wiring = wiring(&wanted.made, &network, world.backend)?;
+    if let Some(link) = &mut wiring.link {
+        link.name = wanted.joined.ifname.clone().or(link.name.take());
+    }
     let (path, called) = find(&wanted.sandbox, &world.root);
-    let how = naming::connecting(wanted, &network, &path, &world.root)?;
-    let container = wanted.container.clone().map_or_else(|| called.parse(), Ok)?;
-    let known = ids(&engine, &container)?;
+    let how = naming::connecting(&wanted.made, wanted.joined.gw_priority, &network)?;
+    naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &world.root)?;
+    let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
+    let known = engine.connected(&container)?;
+    let labels = Labels::of(wanted.made.labels.iter().cloned())?;
+    refuse_apart(&engine, &network.name, &container)?;
     let mut tries = 0;
     loop {
         let within = crate::sandbox::look(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
-        let ifname = interface(wanted, &network, &known, &within)?;
-        let v4 = wanted.ip.map(IpAddr::V4);
+        let again = known.iter().find(|record| record.id.network == network.name);
+        let ifname = match again.filter(|_| wanted.joined.ifname.is_none()) {
+            Some(again) => again.id.ifname.clone(),
+            None => interface(&wanted.joined, &known, &within)?,
+        };
         let request = Request {
             layer: Layer::Link,
             container: container.clone(),
@@ -53,19 +64,16 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             sandbox: Some(Sandbox { path: path.clone(), inode: within.inode }),
             wiring: wiring.clone(),
             ipam: network.ipam.clone(),
-            wanted: v4.into_iter().chain(wanted.ip6.map(IpAddr::V6)).collect(),
+            wanted: addresses(&wanted.made),
+            labels: labels.clone(),
             addresses: Vec::new(),
             network: network.clone(),
         };
         match engine.connect(&request, how.clone()) {
             // Somebody else took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
-                let now = crate::sandbox::look(&path)?;
-                let is_new = |now: &Within| now.links.contains(&ifname);
-                if wanted.ifname.is_some()
-                    || within.links.contains(&ifname)
-                    || !now.as_ref().is_some_and(is_new)
-                {
+                let is_chosen = wanted.joined.ifname.is_none();
+                if !is_chosen || !is_taken_since(&ifname, &within, &path)? {
                     return Err(error);
                 }
                 tries += 1;
@@ -73,7 +81,9 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             Err(error) => return Err(error),
             Ok(attachment) => {
                 look(&engine, &container, world);
-                let notes = naming::name(&engine, Some(&path), &world.root);
+                let network = &attachment.id.network;
+                let moved = Moved { container: &container, path: Some(&path), network };
+                let notes = naming::name(&engine, &moved, &world.root);
                 return Ok(Answer { notes, ..shown(&attachment, output)? });
             }
         }
@@ -82,7 +92,7 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
 
 /// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
 /// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
-fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
+pub(in crate::cli) fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
     let records = engine.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
         matches!(record.phase, Phase::Attached(_)) && record.wiring.is_remote()
@@ -99,8 +109,9 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
     // The network may be gone, or called otherwise by whoever made it.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
-    let ids = ids(&engine, &wanted.container)?;
-    let on_it: Vec<&AttachmentId> = ids.iter().filter(|id| id.network == name).collect();
+    let connected = engine.connected(&wanted.container)?;
+    let on_it: Vec<&Attachment> =
+        connected.iter().filter(|record| record.id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
         return Err(Error::not_found(format!(
             "container {} is not connected to network {name} by this command; `spoke ps` shows who is \
@@ -109,17 +120,26 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
         )));
     }
     let mut done = Ok(());
-    for id in &on_it {
-        done = done.and_then(|()| engine.disconnect(id));
+    for record in &on_it {
+        done = done.and_then(|()| engine.disconnect(&record.id));
     }
-    let notes = naming::name(&engine, None, &world.root);
+    let moved = Moved { container: &wanted.container, path: path_of(&on_it), network: &name };
+    let notes = naming::name(&engine, &moved, &world.root);
     done?;
-    let text = names(output, &on_it.iter().map(|id| id.container.to_string()).collect::<Vec<_>>())?;
-    Ok(Answer { notes, ..Answer::text(text) })
+    let gone: Vec<String> = on_it.iter().map(|record| record.id.container.to_string()).collect();
+    Ok(Answer { notes, ..Answer::text(names(output, &gone)?) })
+}
+
+/// Where the sandbox of these is, if all are in one.
+pub(in crate::cli) fn path_of<'r>(records: &[&'r Attachment]) -> Option<&'r Path> {
+    let mut paths =
+        records.iter().map(|record| record.sandbox.as_ref().map(|it| it.path.as_path()));
+    let first = paths.next()??;
+    paths.all(|path| path == Some(first)).then_some(first)
 }
 
 /// Where the namespace is, and what its container is called where nobody says.
-fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
+pub(in crate::cli) fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
     let path = Path::new(sandbox);
     if !sandbox.is_empty() && sandbox.bytes().all(|byte| byte.is_ascii_digit()) {
         return (root.join("proc").join(sandbox).join("ns/net"), sandbox.to_owned());
@@ -135,32 +155,22 @@ fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
     (path.to_owned(), name)
 }
 
-fn no_sandbox(said: &str) -> Error {
+pub(in crate::cli) fn no_sandbox(said: &str) -> Error {
     Error::not_found(format!(
         "{said} is no network namespace: give a path, a name below /run/netns, or a process's id"
     ))
 }
 
-/// What this command connected the container to.
-fn ids(engine: &Engine<'_>, container: &ContainerId) -> Result<Vec<AttachmentId>> {
-    Ok(engine.connected(container)?.into_iter().map(|record| record.id).collect())
-}
-
-/// What the interface is called: as it is said, or as before where the call is repeated, or the first
-/// name that is free.
-fn interface(
-    wanted: &ConnectArgs,
-    network: &Network,
-    known: &[AttachmentId],
+/// What the interface is called: as it is said, or the first name that is free.
+pub(in crate::cli) fn interface(
+    wanted: &JoinedArgs,
+    known: &[Attachment],
     within: &Within,
 ) -> Result<IfName> {
     if let Some(name) = &wanted.ifname {
         return Ok(name.clone());
     }
-    if let Some(again) = known.iter().find(|id| id.network == network.name) {
-        return Ok(again.ifname.clone());
-    }
-    let taken: BTreeSet<&IfName> = known.iter().map(|id| &id.ifname).collect();
+    let taken: BTreeSet<&IfName> = known.iter().map(name_of).collect();
     for number in 0..MOST_INTERFACES {
         let name: IfName = format!("{PREFIX}{number}").parse()?;
         if !within.links.contains(&name) && !taken.contains(&name) {
@@ -170,13 +180,49 @@ fn interface(
     Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {PREFIX}…")))
 }
 
-fn wiring(wanted: &ConnectArgs, network: &Network, backend: Backend) -> Result<Wiring> {
+/// What an attachment's interface is called in its sandbox.
+pub(in crate::cli) fn name_of(record: &Attachment) -> &IfName {
+    let said = record.wiring.link.as_ref().and_then(|link| link.name.as_ref());
+    said.unwrap_or(&record.id.ifname)
+}
+
+/// Whether somebody else took the name after the sandbox was looked into.
+pub(in crate::cli) fn is_taken_since(name: &IfName, before: &Within, path: &Path) -> Result<bool> {
+    let now = crate::sandbox::look(path)?;
+    let is_there = now.is_some_and(|now| now.links.contains(name));
+    Ok(is_there && !before.links.contains(name))
+}
+
+/// Of one name there is one endpoint on a network, or what was connected under it at once.
+fn refuse_apart(engine: &Engine<'_>, network: &NetworkName, name: &ContainerId) -> Result<()> {
+    let ifname = engine::APART.parse()?;
+    let id = AttachmentId { network: network.clone(), container: name.clone(), ifname };
+    match engine.attachment(&id)? {
+        Some(_) => Err(Error::conflict(format!(
+            "endpoint {name} of network {network} is there already; join it with `spoke endpoint join \
+             {network} {name} SANDBOX`, or name the container otherwise with --container"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The addresses that are asked for.
+pub(in crate::cli) fn addresses(wanted: &MadeArgs) -> Vec<IpAddr> {
+    let v4 = wanted.ip.map(IpAddr::V4);
+    v4.into_iter().chain(wanted.ip6.map(IpAddr::V6)).collect()
+}
+
+/// The network's wiring with what is asked for.
+pub(in crate::cli) fn wiring(
+    wanted: &MadeArgs,
+    network: &Network,
+    backend: Backend,
+) -> Result<Wiring> {
     let mut wiring = network.wiring.clone();
     let link = wiring.link.as_mut().ok_or_else(|| {
         Error::unsupported(format!("network {} has nothing to connect to", network.name))
     })?;
     link.mac = wanted.mac_address.or(link.mac);
-    link.name = wanted.ifname.clone().or(link.name.take());
     say(wanted, link)?;
     let template = wiring.publish.take().unwrap_or(Publish::new(backend));
     if wanted.publish.is_empty() || is_internal(network) {
@@ -196,7 +242,7 @@ fn wiring(wanted: &ConnectArgs, network: &Network, backend: Backend) -> Result<W
 }
 
 /// What a Docker plugin is told with the endpoint.
-fn say(wanted: &ConnectArgs, link: &mut Link) -> Result<()> {
+fn say(wanted: &MadeArgs, link: &mut Link) -> Result<()> {
     let LinkKind::Remote(remote) = &mut link.kind else {
         return match wanted.driver_options.first() {
             None => Ok(()),
@@ -220,7 +266,7 @@ fn is_internal(network: &Network) -> bool {
     firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
-fn shown(attachment: &Attachment, output: Output) -> Result<Answer> {
+pub(in crate::cli) fn shown(attachment: &Attachment, output: Output) -> Result<Answer> {
     let view = AttachmentView::of(&[attachment])
         .ok_or_else(|| Error::bug(format!("{} cannot be shown", attachment.id)))?;
     let line = || {

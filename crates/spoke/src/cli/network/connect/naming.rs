@@ -4,9 +4,9 @@ use std::path::Path;
 
 use engine::{Connecting, Engine};
 use linux::names::Names;
-use model::{Dns, Error, LinkKind, Network, Result};
+use model::{ContainerId, Dns, Error, LinkKind, Network, NetworkName, Result};
 
-use crate::cli::args::ConnectArgs;
+use crate::cli::args::MadeArgs;
 
 /// No resolver asks as many servers, or domains (resolv.conf(5)).
 const MOST_SERVERS: usize = 16;
@@ -16,12 +16,11 @@ const MOST_OPTIONS: usize = 32;
 const MOST_NAMES: usize = 64;
 const MOST_LINK_LOCAL: usize = 16;
 
-/// How the sandbox at `path` is to be on the network.
-pub(super) fn connecting(
-    wanted: &ConnectArgs,
+/// How a sandbox is to be on the network.
+pub(in crate::cli) fn connecting(
+    wanted: &MadeArgs,
+    priority: i32,
     network: &Network,
-    path: &Path,
-    root: &Path,
 ) -> Result<Connecting> {
     for (option, count, most) in [
         ("--dns", wanted.dns.len(), MOST_SERVERS),
@@ -42,16 +41,9 @@ pub(super) fn connecting(
         search: wanted.dns_search.iter().map(ToString::to_string).collect(),
         options: wanted.dns_option.iter().map(ToString::to_string).collect(),
     };
-    if dns != Dns::default() && names(root).name_of(path).is_none() {
-        return Err(Error::invalid(format!(
-            "--dns, --dns-search, --dns-option: {} has no name below /run/netns, and so no resolv.conf of \
-             its own",
-            wanted.sandbox
-        )));
-    }
     refuse_link_local(wanted, network)?;
     let mut how = Connecting {
-        priority: wanted.gw_priority,
+        priority,
         names: wanted.names.clone(),
         link_local: wanted.link_local.clone(),
         dns,
@@ -63,8 +55,24 @@ pub(super) fn connecting(
     Ok(how)
 }
 
+/// Where nobody could read what is said of resolving names.
+pub(in crate::cli) fn refuse_nameless(
+    dns: &Dns,
+    sandbox: &str,
+    path: &Path,
+    root: &Path,
+) -> Result<()> {
+    if *dns != Dns::default() && names(root).name_of(path).is_none() {
+        return Err(Error::invalid(format!(
+            "--dns, --dns-search, --dns-option: {sandbox} has no name below /run/netns, and so no resolv.conf \
+             of its own"
+        )));
+    }
+    Ok(())
+}
+
 /// Plugins of somebody else give their interfaces the addresses that they have.
-fn refuse_link_local(wanted: &ConnectArgs, network: &Network) -> Result<()> {
+fn refuse_link_local(wanted: &MadeArgs, network: &Network) -> Result<()> {
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     match (wanted.link_local.first(), kind) {
         (Some(first), Some(LinkKind::Chain(_))) => Err(Error::unsupported(format!(
@@ -75,12 +83,24 @@ fn refuse_link_local(wanted: &ConnectArgs, network: &Network) -> Result<()> {
     }
 }
 
-/// Has all sandboxes resolve names as the book says by now: those on the same networks too. What comes of
-/// that is told of this one only. The networks work without it, and the next call mends what this one
-/// could not do.
-pub(super) fn name(engine: &Engine<'_>, path: Option<&Path>, root: &Path) -> Vec<String> {
-    let own = path.and_then(|path| names(root).name_of(path).map(str::to_owned));
-    match engine.name_sandboxes() {
+/// What came to a network, or left it.
+pub(in crate::cli) struct Moved<'a> {
+    pub(in crate::cli) container: &'a ContainerId,
+    /// Where its sandbox is, or was.
+    pub(in crate::cli) path: Option<&'a Path>,
+    pub(in crate::cli) network: &'a NetworkName,
+}
+
+/// Has the sandbox resolve names as the book says by now, and those on the network too. What comes of that is
+/// told of this one only. The networks work without it, and the collector mends what this one could not do.
+pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) -> Vec<String> {
+    let own = moved.path.and_then(|path| names(root).name_of(path).map(str::to_owned));
+    let named = match moved.path {
+        Some(path) => engine.name_sandbox(moved.container, path, moved.network),
+        // An earlier process died before it could do this: nobody knows where.
+        None => engine.name_sandboxes(),
+    };
+    match named {
         Ok(notes) => {
             let its = notes.into_iter().filter(|note| Some(&note.namespace) == own.as_ref());
             its.map(|note| note.sentence).collect()

@@ -1,0 +1,352 @@
+//! Endpoints that users keep apart from sandboxes (libnetwork's `Network.CreateEndpoint`,
+//! `Endpoint.Join`, `Endpoint.Leave` and `Endpoint.Delete`).
+//!
+//! Such an attachment is reserved until it is joined to a sandbox that Spoke itself connects, and again
+//! after it has left that; [`Engine::connect`] and [`Engine::disconnect`] do both halves at once, with the
+//! same records. It is its user's to remove: neither the end of its sandbox nor that of a process removes
+//! it. A durable record says how it is made again after a reboot, and reservations keep its addresses until
+//! then.
+
+mod again;
+mod refuse;
+
+use model::{
+    Attachment, AttachmentId, ContainerId, Error, Handoff, IfName, Kind, Layer, Lead, OwnerName,
+    Phase, Reservation, Result, Runtime, Sandbox,
+};
+
+pub(crate) use self::refuse::{kept_address, standing};
+use self::refuse::{refuse_inseparable, refuse_inseparable_link, shown, unknown};
+use crate::attach::{RACES, lost, overtaken};
+use crate::begin::{Draft, Inherited, Race, Tried};
+use crate::book::Read;
+use crate::detach::Meaning;
+use crate::endpoint::{is_filled, was_reserved};
+use crate::port::{Expect, Key, Presence, Record, Txn};
+use crate::sandbox::{lead_where_it_can, named};
+use crate::{Connecting, Engine, Joining, Request};
+
+/// How the owner of an address is called that is an endpoint's. No runtime has a container of such a name.
+pub const ENDPOINT: &str = "@endpoint";
+
+/// What the interface of an endpoint is called in its identity: which name it has in a sandbox is known only
+/// there.
+pub const APART: &str = "eth";
+
+/// What is asked of [`Engine::join_endpoint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entering {
+    /// The sandbox, which is there.
+    pub sandbox: Sandbox,
+    /// What it is called; each sandbox has one name.
+    pub container: ContainerId,
+    /// What the interface is called there.
+    pub name: IfName,
+    /// As [`Connecting::priority`].
+    pub priority: i32,
+}
+
+impl Engine<'_> {
+    /// Makes an endpoint, with its addresses and its hardware address, in phase [`Phase::Reserved`]. The
+    /// request names no sandbox, and the ports of the host that lead to it while it is joined.
+    ///
+    /// Fails with [`Kind::Conflict`] where there is one of this name, and with [`Kind::Unsupported`] where
+    /// the network's driver makes interfaces only together with their addresses, in a sandbox.
+    pub fn create_endpoint(&self, request: &Request, how: &Connecting) -> Result<Attachment> {
+        refuse_inseparable(request)?;
+        let phase = match is_filled(request) {
+            true => Phase::Attaching { by: self.host.me() },
+            false => Phase::Reserved,
+        };
+        let mut blank = request.record(request.network.runtime, self.host.now(), phase);
+        how.say(&mut blank);
+        blank.sandbox = None;
+        let draft = Draft { apart: true, ..Draft::of(request, blank) };
+        let mut race = Race::default();
+        for _ in 0..RACES {
+            let turn = self.host.turn(&draft.blank.id);
+            self.clear_unfinished(&draft.blank.id)?;
+            let nothing = Inherited { expect: Expect::Absent, record: None };
+            match self.try_begin(&draft, nothing, &race.avoid) {
+                Ok(Tried::Done(begun)) if is_filled(request) => {
+                    return self.fill_kept(request, begun.read);
+                }
+                Ok(Tried::Done(begun)) => return Ok(*begun.read.value),
+                tried => {
+                    drop(turn);
+                    self.recover(&draft, tried, &mut race)?;
+                }
+            }
+        }
+        Err(lost(&draft.blank))
+    }
+
+    /// Removes what a dead process left of one of this name; one that is there is in the way.
+    fn clear_unfinished(&self, id: &AttachmentId) -> Result<()> {
+        if let Some(kept) = self.kept_of(id)? {
+            return Err(standing(&kept.value));
+        }
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
+        self.refuse_if_busy(&read.value)?;
+        match was_reserved(&read.value) {
+            true => Err(standing(&read.value)),
+            false => self.detach_record(read, Meaning::Judged).map(|_| ()),
+        }
+    }
+
+    /// Gets the addresses that the book does not decide alone, and says that it is kept.
+    fn fill_kept(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
+        let filled = self.reach(request, &mut read).and_then(|()| {
+            let mut complete = read.value.clone();
+            self.name_hardware(&mut complete);
+            complete.phase = Phase::Reserved;
+            let txn = self.keep_if_reserved(&mut complete, Txn::new());
+            self.replace(&mut read, complete, txn)
+        });
+        match filled {
+            Ok(()) => Ok(*read.value),
+            Err(error) => {
+                let id = read.value.id.clone();
+                // If this fails the record stays, and whoever comes next removes it.
+                let _ = self.detach_record(read, Meaning::Judged);
+                self.let_go(&id, Layer::Link);
+                Err(error)
+            }
+        }
+    }
+
+    /// Joins an endpoint to a sandbox, and chooses anew what leads that out, as [`Engine::connect`] does.
+    /// Repeating it gives the same result; after a failure the endpoint is in no sandbox.
+    ///
+    /// Fails with [`Kind::NotFound`] where it is not made, and with [`Kind::Conflict`] where it is in
+    /// another sandbox that lives, or another container has one of its ports.
+    pub fn join_endpoint(&self, id: &AttachmentId, entering: &Entering) -> Result<Attachment> {
+        // Before anything else names it, with a number that others may get after it.
+        let _ = self.driver.namespace(&entering.sandbox);
+        let container = &entering.container;
+        let _turn = self.turn_of(container)?;
+        let is_first = self.roster_of(container)?.is_none();
+        let mut joined = self.step_in(id, entering);
+        if let Err(error) = &joined
+            && error.kind() == Kind::Conflict
+            && self.free_ports_for(id, entering)?
+        {
+            joined = self.step_in(id, entering);
+        }
+        joined.inspect_err(|_| self.leave_unsettled(container))?;
+        match self.settle_in_turn(container, &[], is_first) {
+            Ok(()) => match self.record_of(id, Layer::Link)? {
+                Some(read) => Ok(*read.value),
+                None => Err(overtaken(id)),
+            },
+            Err(error) => {
+                // What stays is found by the next call for this sandbox, as after a crash.
+                let _ = self.take_out(id);
+                let _ = self.settle_in_turn(container, &[], false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the interface, and leads nothing out through it yet.
+    fn step_in(&self, id: &AttachmentId, entering: &Entering) -> Result<()> {
+        let _turn = self.host.turn(id);
+        let mut read = self.endpoint_of(id)?;
+        self.refuse_if_busy(&read.value)?;
+        let joining = joining(entering, &read.value);
+        let is_same = *read.value.sandbox_name() == entering.container;
+        if self.is_joined(&read.value, &joining)? && is_same {
+            return Ok(());
+        }
+        if read.value.phase != Phase::Reserved {
+            let Some(rewound) = self.rewind(read)? else { return Err(overtaken(id)) };
+            read = rewound;
+        }
+        self.announce_entering(&mut read, entering, &joining)?;
+        let made = self.make_link(&read.value).and_then(|attached| {
+            let mut complete = read.value.clone();
+            complete.phase = Phase::Attached(attached);
+            lead_where_it_can(&mut complete);
+            self.replace(&mut read, complete, Txn::new())
+        });
+        made.inspect_err(|_| {
+            // If this fails the record says that it is unfinished, and the next call goes on.
+            let _ = self.rewind(read);
+            self.let_go(id, Layer::Link);
+        })
+    }
+
+    /// Commits the intent: that it is one of its sandbox, and has the ports.
+    fn announce_entering(
+        &self,
+        read: &mut Read<Box<Attachment>>,
+        entering: &Entering,
+        joining: &Joining,
+    ) -> Result<()> {
+        let key = Key::Attachment(read.value.id.clone(), Layer::Link);
+        for _ in 0..RACES {
+            let mut begun = self.entering(&read.value, entering, joining)?;
+            let txn = self.claim_ports(&begun, Txn::new())?;
+            let txn = self.enlist(&mut begun, txn)?;
+            match self.try_replace(read, begun, txn)? {
+                None => return Ok(()),
+                Some(lost) if lost == key => return Err(overtaken(&read.value.id)),
+                // Another of its sandbox came or went, or somebody took a port.
+                Some(_) => {}
+            }
+        }
+        Err(lost(&read.value))
+    }
+
+    fn entering(
+        &self,
+        reserved: &Attachment,
+        entering: &Entering,
+        joining: &Joining,
+    ) -> Result<Box<Attachment>> {
+        let mut begun = self.joined(reserved, joining);
+        let sandbox = Some(&entering.container).filter(|name| **name != reserved.id.container);
+        begun.lead = Some(Lead { sandbox: sandbox.cloned(), ..Lead::of(entering.priority) });
+        Ok(Box::new(self.bring_ports(*begun)?))
+    }
+
+    /// Frees what a dead container has of the ports. The caller has no turn at any attachment.
+    fn free_ports_for(&self, id: &AttachmentId, entering: &Entering) -> Result<bool> {
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(false) };
+        if read.value.phase != Phase::Reserved {
+            return Ok(false);
+        }
+        let wanted = self.entering(&read.value, entering, &joining(entering, &read.value))?;
+        match self.port_holder(&wanted)? {
+            Some(holder) => self.free_if_gone(&holder),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes an endpoint out of its sandbox, which is led out another way then. It keeps its addresses and
+    /// its hardware address; its ports lead nowhere. Whatever was connected at once is kept from then on,
+    /// too. One that is in no sandbox is no error.
+    ///
+    /// Fails with [`Kind::NotFound`] where it is not there, and with [`Kind::Unsupported`] where its driver
+    /// cannot make it without its sandbox.
+    pub fn leave_endpoint(&self, id: &AttachmentId) -> Result<()> {
+        let read = self.endpoint_of(id)?;
+        let sandbox = read.value.lead.as_ref().map(|_| read.value.sandbox_name().clone());
+        let left = self.take_out(id);
+        let settled = sandbox.map_or(Ok(()), |sandbox| self.settle_rest(&sandbox));
+        left.and(settled)
+    }
+
+    fn take_out(&self, id: &AttachmentId) -> Result<()> {
+        let _turn = self.host.turn(id);
+        let Some(mut read) = self.let_finish(id)? else { return Ok(()) };
+        if !read.value.kept && matches!(read.value.phase, Phase::Attached(_)) {
+            refuse_inseparable_link(&read.value)?;
+            let mut kept = read.value.clone();
+            let txn = self.keep_endpoint(&mut kept, Txn::new());
+            self.replace(&mut read, kept, txn)?;
+        }
+        self.part(read)
+    }
+
+    /// Removes an endpoint, and gives its addresses back. One that is in a sandbox is refused unless
+    /// `force`; one that is not there is no error then.
+    pub fn remove_endpoint(&self, id: &AttachmentId, force: bool) -> Result<()> {
+        let read = match self.record_of(id, Layer::Link)? {
+            // Also what a dead process left of one.
+            Some(read) if read.value.runtime == Runtime::Spoke => read,
+            Some(_) | None => match self.endpoint_of(id) {
+                Err(error) if error.kind() == Kind::NotFound && force => return Ok(()),
+                found => found?,
+            },
+        };
+        if let (Phase::Attached(_), Some(sandbox), false) =
+            (&read.value.phase, &read.value.sandbox, force)
+            && self.driver.presence(&read.value) != Presence::Gone
+        {
+            return Err(Error::conflict(format!(
+                "{} is in the sandbox {}; take it out with `spoke endpoint leave {} {}`, or remove it \
+                 with --force",
+                shown(id),
+                sandbox.path.display(),
+                id.network,
+                id.container
+            )));
+        }
+        self.disconnect(id)
+    }
+
+    /// Adds to the transaction that its user keeps it, once it is reserved.
+    pub(crate) fn keep_if_reserved(&self, attachment: &mut Attachment, txn: Txn) -> Txn {
+        match attachment.phase {
+            Phase::Reserved => self.keep_endpoint(attachment, txn),
+            Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching { .. } => txn,
+        }
+    }
+
+    fn keep_endpoint(&self, attachment: &mut Attachment, txn: Txn) -> Txn {
+        let txn = reservations(attachment)
+            .fold(txn, |txn, (key, kept)| txn.expect(key.clone(), Expect::Absent).put(key, kept));
+        self.keep_again(attachment, txn)
+    }
+
+    /// The same where its addresses are kept already.
+    fn keep_again(&self, attachment: &mut Attachment, txn: Txn) -> Txn {
+        attachment.kept = true;
+        let mut kept = Box::new(attachment.clone());
+        kept.phase = Phase::Reserved;
+        kept.sandbox = None;
+        kept.lead = None;
+        kept.undecide();
+        txn.put(Key::Endpoint(kept.id.clone()), Record::Attachment(kept))
+    }
+
+    /// Adds to the transaction that an attachment which goes is kept no more.
+    pub(crate) fn drop_kept(&self, attachment: &Attachment, txn: Txn) -> Txn {
+        if !attachment.kept {
+            return txn;
+        }
+        let keys = reservations(attachment).map(|(key, _)| key);
+        keys.fold(txn.delete(Key::Endpoint(attachment.id.clone())), Txn::delete)
+    }
+
+    /// Adds to the transaction that begins there that an attachment is in its sandbox no more, and that its
+    /// ports lead nowhere.
+    pub(crate) fn part_from_sandbox(&self, attachment: &Attachment) -> Result<Txn> {
+        match attachment.lead {
+            None => Ok(Txn::new()),
+            Some(_) => {
+                let txn = self.disclaim_ports(attachment, Txn::new())?;
+                self.dismiss(attachment, named(attachment), txn)
+            }
+        }
+    }
+}
+
+/// The reservations of those of its addresses that the book hands out.
+fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Record)> {
+    let id = &attachment.id;
+    let owner = format!("{ENDPOINT}/{}", id.container).parse().or_else(|_| ENDPOINT.parse());
+    let owner: Option<OwnerName> = owner.ok();
+    let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
+    pooled.map(move |lease| {
+        let reservation = Reservation {
+            space: lease.space.clone(),
+            address: lease.address.addr(),
+            owner: owner.clone(),
+            network: Some(id.network.clone()),
+            learned: false,
+        };
+        let key = Key::Reservation(lease.space.clone(), lease.address.addr());
+        (key, Record::Reservation(reservation))
+    })
+}
+
+fn joining(entering: &Entering, reserved: &Attachment) -> Joining {
+    Joining {
+        sandbox: entering.sandbox.clone(),
+        handoff: Handoff::Finish,
+        name: Some(entering.name.clone()),
+        sysctls: reserved.wish().sysctls,
+    }
+}

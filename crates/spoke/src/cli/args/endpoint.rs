@@ -1,0 +1,128 @@
+//! Endpoints: what is made on a network apart from any sandbox, and joined to one.
+
+use clap::{Args, Subcommand};
+use model::{ContainerId, LabelFilter, NetworkName};
+
+use super::Listing;
+use super::connect::{JoinedArgs, MadeArgs, quoted};
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(in crate::cli) enum EndpointCommand {
+    /// List endpoints: those in sandboxes, and those in none
+    #[command(
+        visible_alias = "list",
+        after_help = "Filters: label=KEY, label=KEY=VALUE, name=TEXT (a part of the name), \
+            state=reserved|attached. Several filters must all hold.\n\nExamples:
+  spoke endpoint ls front
+  spoke endpoint ls --filter label=tier=db --format '{{.Container}} {{join .Addresses \",\"}}'"
+    )]
+    Ls(EndpointLsArgs),
+    /// Show endpoints in full
+    #[command(after_help = "Examples:\n  spoke endpoint inspect front web")]
+    Inspect(NamedArgs),
+    /// Make an endpoint, with its addresses and its hardware address
+    #[command(
+        after_help = "It keeps them through joins, leaves and reboots until `spoke endpoint rm`. Its ports lead \
+        to it while it is in a sandbox.
+
+Networks of driver cni, and those whose addresses come from a DHCP server, have no endpoints apart from \
+        sandboxes: `spoke network connect` does both at once.
+
+Examples:
+  spoke endpoint create front web
+  spoke endpoint create --ip 10.70.1.9 --publish 8080:80 --label tier=db front web"
+    )]
+    Create(Box<EndpointCreateArgs>),
+    /// Put an endpoint into a network namespace
+    #[command(
+        after_help = "Repeating it is no error. What the sandbox is called is what `spoke network disconnect` \
+        takes; endpoints of several names may be in one sandbox.
+
+Examples:
+  ip netns add box
+  spoke endpoint join front web box
+  spoke endpoint join --gw-priority 10 --ifname wan0 uplink web 4711"
+    )]
+    Join(EndpointJoinArgs),
+    /// Take an endpoint out of its sandbox; it keeps its addresses and its hardware address
+    #[command(after_help = "What `spoke network connect` connected can leave, too, and join again.
+
+Examples:
+  spoke endpoint leave front web")]
+    Leave(NamedArgs),
+    /// Remove an endpoint, and give its addresses back
+    #[command(visible_alias = "remove", after_help = "Examples:\n  spoke endpoint rm front web")]
+    Rm(EndpointRmArgs),
+}
+
+// Which endpoint.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct NamedArgs {
+    /// The network
+    #[arg(value_name = "NETWORK")]
+    pub(in crate::cli) network: NetworkName,
+    /// The endpoint's name
+    #[arg(value_name = "ENDPOINT")]
+    pub(in crate::cli) name: ContainerId,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EndpointCreateArgs {
+    #[command(flatten)]
+    pub(in crate::cli) named: NamedArgs,
+    #[command(flatten)]
+    pub(in crate::cli) made: MadeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EndpointJoinArgs {
+    #[command(flatten)]
+    pub(in crate::cli) named: NamedArgs,
+    /// The network namespace: a path, a name below /run/netns, or a process's id
+    #[arg(value_name = "SANDBOX")]
+    pub(in crate::cli) sandbox: String,
+    #[command(flatten)]
+    pub(in crate::cli) joined: JoinedArgs,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EndpointRmArgs {
+    #[command(flatten)]
+    pub(in crate::cli) named: NamedArgs,
+    /// Take it out of its sandbox first, and do not mind one that does not exist
+    #[arg(short, long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EndpointLsArgs {
+    /// Only this network
+    pub(in crate::cli) network: Option<NetworkName>,
+    #[command(flatten)]
+    pub(in crate::cli) listing: Listing,
+    /// List only endpoints of which this holds
+    #[arg(short, long = "filter", value_name = "KEY=VALUE", value_parser = RowFilter::parse)]
+    pub(in crate::cli) filters: Vec<RowFilter>,
+}
+
+/// One condition on an attachment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum RowFilter {
+    Label(LabelFilter),
+    Name(String),
+    Runtime(String),
+    State(String),
+}
+
+impl RowFilter {
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("label", label)) => quoted(label).map(Self::Label),
+            Some(("name", value)) => Ok(Self::Name(value.to_owned())),
+            Some(("runtime", value)) => Ok(Self::Runtime(value.to_owned())),
+            Some(("state", value)) => Ok(Self::State(value.to_owned())),
+            Some(_) | None => Err("filters are label=, name=, runtime= and state=".to_owned()),
+        }
+    }
+}
