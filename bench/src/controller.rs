@@ -1,4 +1,4 @@
-//! Networks of a Docker plugin of somebody else: what the controller adds to moving an interface that
+//! Networks of a third-party Docker plugin: what the controller adds to moving an interface that
 //! is ready, beside a plugin that answers at once; many at once; and plugins that are dead.
 
 mod plugin;

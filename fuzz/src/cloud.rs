@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::port::{AddressUse, AddressWish, Cloud, CloudNetwork, PoolWish, SubnetPlan};
-use model::{Error, Family, Kind, PortWish, Result};
+use engine::port::{AddressSpec, AddressUse, Cloud, CloudNetwork, PoolSpec, SubnetPlan};
+use model::{Error, Family, Kind, PortSpec, Result};
 use neutron::Neutron;
 use neutron::api::{Request, Transport};
 use neutron::config::{Access, Identity, Settings};
@@ -55,7 +55,7 @@ fn converse(answers: Vec<Value>) -> usize {
     let neutron = Neutron::over(Box::new(says), settings(), kept.path().to_owned());
     let again = || *asked.lock().expect("nobody panics with it") = 0;
     let net = "10.0.0.0/24".parse().expect("a subnet");
-    let wish = PoolWish {
+    let spec = PoolSpec {
         net: Some(net),
         part: None,
         family: Family::V4,
@@ -65,7 +65,7 @@ fn converse(answers: Vec<Value>) -> usize {
         address_scope: None,
         shared: None,
     };
-    let pool = judge(neutron.request_pool(&wish)).map(|pool| pool.id);
+    let pool = judge(neutron.request_pool(&spec)).map(|pool| pool.id);
     let pool = pool.unwrap_or_else(|| "pool".parse().expect("an id"));
     let id = "a".repeat(64).parse().expect("an id");
     let part = SubnetPlan { net, gateway: None, auxiliary: Vec::new(), subnet: None, pool: None };
@@ -75,7 +75,7 @@ fn converse(answers: Vec<Value>) -> usize {
         shared: None,
         subnets: vec![part],
         foreign_addresses: false,
-        ports: PortWish::default(),
+        ports: PortSpec::default(),
     };
     again();
     let mut done = 0;
@@ -86,8 +86,8 @@ fn converse(answers: Vec<Value>) -> usize {
     call(judge(neutron.create_network(&plan)).is_some());
     for purpose in [AddressUse::Gateway, AddressUse::Auxiliary, AddressUse::Container] {
         let address = Some("10.0.0.9".parse().expect("an address"));
-        let wish = AddressWish { pool: pool.clone(), address, mac: None, purpose };
-        call(judge(neutron.request_address(&wish)).is_some());
+        let spec = AddressSpec { pool: pool.clone(), address, mac: None, purpose };
+        call(judge(neutron.request_address(&spec)).is_some());
     }
     let address = "10.0.0.9".parse().expect("an address");
     let records = || Ok(Vec::new());

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use docker::api::Api;
 use model::{Kind, Result};
 
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 /// An answer with its head. It is understood, or the engine is one that has not answered: then
 /// nothing is freed. It can never say that something is gone by being damaged.
@@ -32,7 +32,7 @@ fn answering(bytes: &[u8]) -> Api {
     thread_local!(static ENGINE: Server = Server::start("docker.sock", reply));
     ENGINE.with(|engine| {
         engine.say(bytes);
-        Api::new(engine.socket().to_owned(), PATIENCE)
+        Api::new(engine.socket().to_owned(), TIMEOUT)
     })
 }
 

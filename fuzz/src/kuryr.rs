@@ -11,7 +11,7 @@ use docker::server::Plugin;
 use docker::wire::{self, AddressSpaces, Method, Refusal, Request, Scope};
 use engine::Engine;
 use engine::port::{
-    AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus, Records,
+    AddressSpec, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus, Records,
 };
 use model::{AliasId, Attachment, Backend, IpNet, Kind, Network, ResourceId, Result, Timestamp};
 use serde_json::Value;
@@ -97,8 +97,8 @@ impl Backstage for Stage {
 }
 
 impl Cloud for Nothing {
-    fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
-        let net = wish.net.unwrap_or("10.7.0.0/24".parse().expect("a subnet"));
+    fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
+        let net = spec.net.unwrap_or("10.7.0.0/24".parse().expect("a subnet"));
         Ok(CloudPool { id: "pool".parse().expect("an id"), net })
     }
 
@@ -106,8 +106,8 @@ impl Cloud for Nothing {
         Ok(())
     }
 
-    fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
-        Ok(model::host_net(wish.address.unwrap_or([10, 7, 0, 9].into())))
+    fn request_address(&self, spec: &AddressSpec) -> Result<IpNet> {
+        Ok(model::host_net(spec.address.unwrap_or([10, 7, 0, 9].into())))
     }
 
     fn release_address(&self, _: &ResourceId, _: IpAddr, _: &Records<'_>) -> Result<()> {

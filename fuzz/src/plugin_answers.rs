@@ -1,4 +1,4 @@
-//! What Docker plugins of somebody else answer when we call them.
+//! What third-party Docker plugins answer when we call them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use docker::wire::{
 };
 use model::Kind;
 
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 /// Longer errors are read by nobody.
 const LONGEST_ERROR: usize = 8192;
@@ -79,7 +79,7 @@ impl Stranger {
         let server = Server::start("p.sock", reply);
         let sockets = vec![server.folder().to_owned()];
         let places = Places { sockets, descriptions: Vec::new() };
-        Self { server, plugins: Plugins::new(places, PATIENCE) }
+        Self { server, plugins: Plugins::new(places, TIMEOUT) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Longer than an answer that is written at once takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// On a unix socket in a folder of its own, which is gone with this: so it is never `static`.
 pub(crate) struct Server {

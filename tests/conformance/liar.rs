@@ -77,8 +77,8 @@ const LIES: &[(&str, Lie)] = &[
     ("unknown-keys", |s| s.body.contains("Unheard").then(error)),
     ("nulls", |s| s.body.contains("null").then(error)),
     ("interface-rule", |s| {
-        let told = json!({"Address": s.asked("/Interface/Address")});
-        s.is("CreateEndpoint").then(|| s.with("Interface", told))
+        let reported = json!({"Address": s.asked("/Interface/Address")});
+        s.is("CreateEndpoint").then(|| s.with("Interface", reported))
     }),
     ("endpoint-life", |s| s.is("Join").then(|| s.with("Gateway", json!("10.0.0.1/24")))),
     ("endpoint-life", |s| {
@@ -185,7 +185,7 @@ impl Liar {
         liar
     }
 
-    fn tell(&self, lie: Option<Lie>, kept: Option<&'static str>) {
+    fn report(&self, lie: Option<Lie>, kept: Option<&'static str>) {
         *self.lie.lock().unwrap() = (lie, kept);
         self.asked.lock().unwrap().clear();
     }
@@ -247,19 +247,19 @@ fn each_lie_is_found() {
     };
     let mut missed = Vec::new();
     for (number, (case, lie)) in LIES.iter().enumerate() {
-        liar.tell(None, None);
+        liar.report(None, None);
         let honest = verdict(case);
         if !["pass", "warn"].contains(&honest.0.as_str()) {
             missed.push(format!("{case} ({number}): honestly {honest:?}"));
         }
-        liar.tell(Some(*lie), None);
+        liar.report(Some(*lie), None);
         let found = verdict(case);
         if found.0 != "fail" && (found.0 != "warn" || honest.0 != "pass") {
             missed.push(format!("{case} ({number}): {found:?}"));
         }
     }
     for (case, kept) in KEPT {
-        liar.tell(None, Some(kept));
+        liar.report(None, Some(kept));
         let found = verdict(case);
         if found.0 != "fail" {
             missed.push(format!("{case}, {kept} is not carried out: {found:?}"));
@@ -294,7 +294,7 @@ fn one_cause_is_one_failure() {
     let world = World::new(&Plugins::subject());
     let _serve = Serve::start(&world, &[]);
     let liar = Liar::start(&world);
-    liar.tell(Some(|s| s.is("Leave").then(error)), None);
+    liar.report(Some(|s| s.is("Leave").then(error)), None);
     let verdicts = test(&world, "/run/liar.sock");
     assert_eq!(names(&verdicts, "fail"), ["endpoint-life"], "{verdicts:#?}");
     let (verdict, why) = &verdicts["two-endpoints"];

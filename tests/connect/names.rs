@@ -75,10 +75,10 @@ fn the_administrators_files_stay() {
     bed.world.sh("mkdir -p /etc/netns/web; echo nameserver 10.5.5.5 >/etc/netns/web/resolv.conf");
     let answer = bed.world.try_sh("/opt/cni/bin/spoke network connect --dns 10.71.1.53 front web");
     assert_eq!(answer.status, 0, "{answer:?}");
-    let told: Vec<&str> = answer.stderr.lines().collect();
+    let reported: Vec<&str> = answer.stderr.lines().collect();
     assert!(
-        matches!(told[..], [one] if one.contains("/etc/netns/web/resolv.conf is not ours")),
-        "{told:?}"
+        matches!(reported[..], [one] if one.contains("/etc/netns/web/resolv.conf is not ours")),
+        "{reported:?}"
     );
     assert_eq!(bed.reads("web", "/etc/resolv.conf"), "nameserver 10.5.5.5\n");
     assert_eq!(bed.hosts("web").len(), 1);

@@ -50,9 +50,9 @@ fn a_directory_of_addresses_that_is_read_only() {
             assert_eq!((answer.ok(), held()), (!plugins.are_ours(), "1".to_owned()), "{answer:?}");
             if plugins.are_ours() {
                 let error = answer.json().expect("an error object");
-                let told =
+                let reported =
                     error["msg"].as_str().is_some_and(|msg| msg.contains("/data/full/10.94"));
-                assert!(error["code"] == 11 && told, "{answer:?}");
+                assert!(error["code"] == 11 && reported, "{answer:?}");
             }
         }
         world.sh("mount -o remount,rw /data");
@@ -127,8 +127,8 @@ fn removed(world: &World, bed: &Bed<'_>) {
 fn kept(answer: &Answer) {
     let error = answer.json().expect("an error object");
     let msg = error["msg"].as_str().expect("a sentence");
-    let is_told = msg.contains("still taken") && msg.contains("/run/spoke/");
-    assert!(!answer.ok() && error["code"] == 11 && is_told, "{answer:?}");
+    let is_reported = msg.contains("still taken") && msg.contains("/run/spoke/");
+    assert!(!answer.ok() && error["code"] == 11 && is_reported, "{answer:?}");
 }
 
 fn repeated(_: &World, bed: &Bed<'_>) {
@@ -166,10 +166,10 @@ fn everybody_hears_that_something_is_still_taken() {
     world.sh(SHUT);
     kept(&cni.execute("host-local", "DEL", &alone));
     let disconnect = "/opt/cni/bin/spoke network disconnect front c2";
-    for told in [world.try_sh(disconnect), plugin("teardown")] {
-        let said = format!("{}{}", told.stdout, told.stderr);
-        assert!(told.status != 0 && said.contains("still taken"), "{told:?}");
-        assert!(said.contains("/run/spoke/") && said.contains("read-only"), "{told:?}");
+    for reported in [world.try_sh(disconnect), plugin("teardown")] {
+        let said = format!("{}{}", reported.stdout, reported.stderr);
+        assert!(reported.status != 0 && said.contains("still taken"), "{reported:?}");
+        assert!(said.contains("/run/spoke/") && said.contains("read-only"), "{reported:?}");
     }
     world.sh(OPEN);
     assert!(cni.execute("host-local", "DEL", &alone).ok());

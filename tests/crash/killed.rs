@@ -120,7 +120,7 @@ fn the_first_add_of_all() {
 /// The same ADD once more. It is refused only where the result was told, however complete all is.
 fn again(bed: &Bed<'_>, at: usize, last: Option<&Value>, after: &str) {
     let held = bed.held();
-    let complete = is_complete(bed) && is_told(bed);
+    let complete = is_complete(bed) && is_reported(bed);
     let answer = bed.call(&[], at, "ADD", last);
     if complete && at == 0 {
         let code = answer.json().map(|error| error["code"].clone());
@@ -143,7 +143,7 @@ fn is_complete(bed: &Bed<'_>) -> bool {
 }
 
 /// Whether no record says that its caller has yet to hear of it.
-fn is_told(bed: &Bed<'_>) -> bool {
+fn is_reported(bed: &Bed<'_>) -> bool {
     bed.cni.world.sh("find /run/spoke -type f -perm 0700").trim().is_empty()
 }
 

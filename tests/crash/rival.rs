@@ -54,11 +54,11 @@ fn a_rival_is_answered_less_and_less_often() {
         "timeout 60 sh -c 'until nft list table inet spoke 2>/dev/null | grep -q 8080; do :; done'",
     );
     let events = world.sh("/opt/cni/bin/spoke events");
-    let told: Vec<_> = events.lines().filter(|line| line.contains(" contested ")).collect();
-    assert_eq!(told.len(), 1, "{events}");
+    let reported: Vec<_> = events.lines().filter(|line| line.contains(" contested ")).collect();
+    assert_eq!(reported.len(), 1, "{events}");
     assert!(
-        told[0].contains("something keeps removing the packet filter of container c1"),
-        "{told:?}"
+        reported[0].contains("something keeps removing the packet filter of container c1"),
+        "{reported:?}"
     );
     let report = world.try_sh("/opt/cni/bin/spoke doctor").stdout;
     assert!(report.contains("warn  something keeps removing"), "{report}");

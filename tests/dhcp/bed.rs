@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
 /// Nothing takes longer, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Killed when dropped.
 pub(crate) struct Process(pub(crate) Child);
@@ -167,7 +167,7 @@ pub(crate) fn inside(namespace: &Process, command: &str) {
 
 #[track_caller]
 pub(crate) fn wait(is: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is() {
         assert!(Instant::now() < deadline, "it does not come to pass");
         thread::yield_now();

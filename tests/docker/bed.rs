@@ -164,14 +164,14 @@ impl Bed {
         let link = link.unwrap_or_else(|| panic!("no {mac}:\n{links}"));
         let link = link.split([':', '@']).nth(1).expect("a name").trim().to_owned();
         let has = self.inside(name, &format!("ip -o address show dev {link}"));
-        let told = self.spoke("ps");
-        assert!(told.contains(&mac), "{name} {mac}:\n{told}");
+        let reported = self.spoke("ps");
+        assert!(reported.contains(&mac), "{name} {mac}:\n{reported}");
         let lengths = [("IPAddress", "IPPrefixLen"), ("GlobalIPv6Address", "GlobalIPv6PrefixLen")];
         for (address, length) in lengths.map(|(address, length)| (text(address), &end[length])) {
             if !address.is_empty() {
                 let address = format!("{address}/{length}");
                 assert!(has.contains(&format!(" {address} ")), "{address}:\n{has}");
-                assert!(told.contains(&address), "{name} {address}:\n{told}");
+                assert!(reported.contains(&address), "{name} {address}:\n{reported}");
             }
         }
         link

@@ -84,8 +84,8 @@ fn differences(
             Some((their, our)) => (their, our) == (theirs.as_str(), ours.as_str()),
             None => theirs == ours,
         };
-        let told = format!("{}: {what}: Docker {theirs:?}, Spoke {ours:?}", scenario.name);
-        (!is_so).then_some(told)
+        let reported = format!("{}: {what}: Docker {theirs:?}, Spoke {ours:?}", scenario.name);
+        (!is_so).then_some(reported)
     });
     unknown.chain(compared).collect()
 }

@@ -47,8 +47,11 @@ fn everybody_sees_published_ports(release: Release) {
     bed.serve = Serve::start(bed.engine.world(), &[]);
     let spoke = format!("{}/spoke", tests::Plugins::MOUNT);
     bed.until(&format!("{spoke} events | grep -q \"8700/tcp is in use by process.*(busybox)\""));
-    let told = bed.world().try_sh(&format!("{spoke} doctor")).stdout;
-    assert!(told.contains("host port 8700/tcp leads to") && told.contains("(busybox)"), "{told}");
+    let reported = bed.world().try_sh(&format!("{spoke} doctor")).stdout;
+    assert!(
+        reported.contains("host port 8700/tcp leads to") && reported.contains("(busybox)"),
+        "{reported}"
+    );
     bed.world().sh(GONE);
     bed.until(&format!("{spoke} events | grep -q \"8700/tcp leads to .* alone again\""));
     bed.remove("three");

@@ -201,8 +201,8 @@ fn sixty_four_start_at_once() {
     let addresses: BTreeSet<&str> =
         ends.values().filter_map(|end| end["IPv4Address"].as_str()).collect();
     assert_eq!(addresses.len(), names.len(), "{addresses:?}");
-    let told = bed.spoke("ps");
-    assert!(addresses.iter().all(|address| told.contains(*address)), "{told}");
+    let reported = bed.spoke("ps");
+    assert!(addresses.iter().all(|address| reported.contains(*address)), "{reported}");
     for (from, to) in [("c0", "c63"), ("c63", "c17"), ("c31", "c32")] {
         bed.engine.ping(from, to);
     }

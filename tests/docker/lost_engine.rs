@@ -14,17 +14,17 @@ fn killed(release: Release, live: bool) {
     bed.run("--name one --stop-timeout 0 --network front --ip 10.82.0.50 -p 8082:80");
     bed.run("--name two --stop-timeout 0 --network front");
     let first = bed.engine.container("one")["State"]["Pid"].clone();
-    let told = bed.spoke("ps -o json");
+    let reported = bed.spoke("ps -o json");
 
     bed.engine.kill();
-    assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&told), "nobody was told");
+    assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&reported), "nobody was told");
     bed.engine.start(arguments);
     let now = bed.engine.container("one")["State"].clone();
     match live {
         true => {
             assert_eq!(now["Pid"], first, "it goes on");
             bed.engine.ping("two", "one");
-            assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&told));
+            assert_eq!(addresses(&bed.spoke("ps -o json")), addresses(&reported));
             assert!(bed.spoke("ports").contains("8082"));
             bed.docker("network connect back one");
             bed.truth("one", "back");
@@ -48,9 +48,9 @@ fn killed(release: Release, live: bool) {
     bed.is_clean();
 }
 
-fn addresses(told: &str) -> Vec<String> {
-    let told: serde_json::Value = serde_json::from_str(told).expect("JSON");
-    let all = told.as_array().into_iter().flatten();
+fn addresses(reported: &str) -> Vec<String> {
+    let reported: serde_json::Value = serde_json::from_str(reported).expect("JSON");
+    let all = reported.as_array().into_iter().flatten();
     all.map(|one| one["addresses"].to_string()).collect()
 }
 

@@ -78,15 +78,15 @@ fn deletions_that_failed(release: Release) {
     });
     assert!(calls >= 9, "{calls}: Leave, DeleteEndpoint, ReleaseAddress, …");
     bed.serve = Serve::start(bed.engine.world(), &[]);
-    let told = bed.spoke("ipam show");
-    assert!(told.contains("10.83.1.0/24"), "it was not told: {told}");
+    let reported = bed.spoke("ipam show");
+    assert!(reported.contains("10.83.1.0/24"), "it was not told: {reported}");
     bed.until("! /opt/cni/bin/spoke ipam show | grep -q 10.83.1.0/24");
     bed.until("! /opt/cni/bin/spoke ports | grep -q 8083");
     bed.until(&freed("10.83.0.20"));
     let events = bed.spoke("events");
-    let told: Vec<&str> = events.lines().filter(|line| line.contains(" freed ")).collect();
+    let reported: Vec<&str> = events.lines().filter(|line| line.contains(" freed ")).collect();
     for word in ["network", "subnet 10.83.1.0/24", "lease 10.83.1.2", "lease 10.83.0.20"] {
-        assert!(told.iter().any(|line| line.contains(word)), "{word}: {events}");
+        assert!(reported.iter().any(|line| line.contains(word)), "{word}: {events}");
     }
     let figures = bed.figures();
     let freed = "spoke_findings_total{kind=\"subnet\",remedy=\"free\"} 1";

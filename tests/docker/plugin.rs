@@ -1,4 +1,4 @@
-//! Docker's containers on networks of a Docker plugin of somebody else: what they have there when
+//! Docker's containers on networks of a third-party Docker plugin: what they have there when
 //! Docker calls the plugin by itself they have through us.
 
 use tests::remote_driver::{Manners, RemoteDriver, Route};

@@ -44,11 +44,11 @@ fn published(release: Release) {
         bed.inside(name, &format!("{GET} | nc -w 3 2001:db8:1::1 18080 | grep -q page"));
     }
 
-    let told = bed.spoke("ports");
+    let reported = bed.spoke("ports");
     for port in ["18080/tcp", "18081/tcp", "18082/tcp", "18090/tcp", "18053/udp"] {
         let (number, protocol) = port.split_once('/').expect("both");
         let is_it = |line: &str| line.contains(number) && line.contains(protocol);
-        assert!(told.lines().any(is_it), "{port}:\n{told}");
+        assert!(reported.lines().any(is_it), "{port}:\n{reported}");
     }
     let table = bed.world().sh("nft list table inet spoke");
     assert!(table.contains("udp . 18053 "), "{table}");
@@ -268,8 +268,8 @@ fn by_docker(release: Release) {
     bed.network("--subnet 10.80.7.0/24 ours");
     bed.serve("--name one --network theirs -p 18400:80");
     bed.serve("--name two --network ours -p 18401:80");
-    let told = bed.docker("ps --format '{{.Names}} {{.Ports}}'");
-    assert!(told.contains("one 0.0.0.0:18400->80/tcp"), "{told}");
+    let reported = bed.docker("ps --format '{{.Names}} {{.Ports}}'");
+    assert!(reported.contains("one 0.0.0.0:18400->80/tcp"), "{reported}");
     bed.asked("", "127.0.0.1", 18401);
     bed.asked("", "127.0.0.1", 18400);
     // Both are shown together, whoever maps them, by the names that are learned from Docker.

@@ -75,9 +75,9 @@ impl<'a> Crowd<'a> {
                 self.ping(from, to);
             }
         }
-        let told = self.bed.spoke("ps");
+        let reported = self.bed.spoke("ps");
         for (_, address) in &self.members {
-            assert!(told.contains(&format!("{address}/")), "{address}:\n{told}");
+            assert!(reported.contains(&format!("{address}/")), "{address}:\n{reported}");
         }
     }
 

@@ -83,14 +83,14 @@ fn refused_whoever_comes_first() {
 
 /// That everybody who may be asked tells of a clash within seconds, and of its end.
 #[track_caller]
-fn is_told(bed: &Bed, words: &[&str], end: impl FnOnce()) {
+fn is_reported(bed: &Bed, words: &[&str], end: impl FnOnce()) {
     let spoke = "/opt/cni/bin/spoke";
     bed.until(&format!("{spoke} events | grep -q \" clash \""));
     let events = bed.spoke("events");
-    let told = events.lines().find(|line| line.contains(" clash ")).unwrap_or_default();
+    let reported = events.lines().find(|line| line.contains(" clash ")).unwrap_or_default();
     let doctor = bed.world().try_sh(&format!("{spoke} doctor"));
     for word in words {
-        assert!(told.contains(word), "{word}: {events}");
+        assert!(reported.contains(word), "{word}: {events}");
         assert!(doctor.stdout.contains(word), "{word}: {}", doctor.stdout);
     }
     let figures = bed.figures();
@@ -108,7 +108,7 @@ fn dockers_own_is_reported() {
     bed.network(&format!("--subnet {SUBNET} front"));
     bed.docker(&format!("network create --subnet {SUBNET} own"));
     let words = [SUBNET, "docker-10.80.9.0-24", "docker network rm"];
-    is_told(&bed, &words, || drop(bed.docker("network rm own")));
+    is_reported(&bed, &words, || drop(bed.docker("network rm own")));
     bed.docker("network rm front");
     bed.is_clean();
 }
@@ -125,7 +125,7 @@ fn podmans_own_is_reported() {
     ]});
     bed.world().sh(&format!("cat >/run/stage/net.d/pods.conflist <<'LIST'\n{own}\nLIST"));
     let words = [SUBNET, "docker-10.80.9.0-24", "network pods"];
-    is_told(&bed, &words, || drop(bed.world().sh("rm /run/stage/net.d/pods.conflist")));
+    is_reported(&bed, &words, || drop(bed.world().sh("rm /run/stage/net.d/pods.conflist")));
     bed.docker("network rm front");
     bed.is_clean();
 }

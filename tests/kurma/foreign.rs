@@ -1,4 +1,4 @@
-//! X2: an image of somebody else's in the original's manner: shell, jq and the reference plugins.
+//! X2: a third party's image in the original's manner: shell, jq and the reference plugins.
 
 use serde_json::json;
 use tests::PluginImage;
@@ -52,5 +52,5 @@ fn x2_what_it_refuses() {
     kurma.networks(&json!([network]));
     kurma.refused(&format!("provision {U}"), &["mynet", "No CNI plugin specified"]);
     // It refuses its own del, too.
-    assert_eq!(kurma.json("pods")[0]["owed"], json!(["mynet"]));
+    assert_eq!(kurma.json("pods")[0]["pending"], json!(["mynet"]));
 }

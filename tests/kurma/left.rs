@@ -55,14 +55,14 @@ done
 ";
 
 /// How often one looks again where somebody could not be looked at.
-const LOOKS: usize = 50;
+const POLLS: usize = 50;
 
 /// What `spoke gc` finds among namespaces. Where it cannot see everybody it does nothing: a process of
 /// another test may just have become one of a user's, whom root may not look at here either.
 #[track_caller]
 fn gc(kurma: &Kurma, options: &str) -> Vec<Value> {
     let is_blind = |found: &Value| found["why"].as_str().unwrap().contains("not every process");
-    let mut looks = (0..LOOKS).map(|_| look(kurma, options));
+    let mut looks = (0..POLLS).map(|_| look(kurma, options));
     looks.find(|found| !found.iter().any(is_blind)).expect("everybody can be looked at")
 }
 

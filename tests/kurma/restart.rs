@@ -29,11 +29,11 @@ fn an_updated_image_is_told_of_and_reaches_a_plugin_by_a_restart() {
     assert_eq!((&now["id"], &now["pid"]), (&before["id"], &before["pid"]));
     assert_eq!(now["pulled"], json!(pulled), "{now}");
     let short = |id: &Value| id.as_str().unwrap().chars().take(19).collect::<String>();
-    let told = format!("running {}, pulled {}", short(&now["id"]), short(&now["pulled"]));
+    let reported = format!("running {}, pulled {}", short(&now["id"]), short(&now["pulled"]));
     let table = kurma.kurma("status");
-    assert!(table.contains(&told), "{table}");
+    assert!(table.contains(&reported), "{table}");
     let said = doctor(&kurma);
-    assert!(said.contains(&told) && said.contains("spoke kurma restart one"), "{said}");
+    assert!(said.contains(&reported) && said.contains("spoke kurma restart one"), "{said}");
     kurma.kurma("restart one");
     let after = kurma.plugin("one");
     assert_eq!((&after["id"], &after["pulled"]), (&json!(pulled), &Value::Null), "{after}");

@@ -79,8 +79,9 @@ fn the_book_calls_them_kurmas() {
     let rows: Value =
         serde_json::from_str(&kurma.world.sh("/opt/cni/bin/spoke ps -o json")).unwrap();
     let rows = rows.as_array().unwrap().iter();
-    let told: Vec<_> = rows.map(|row| (row["network"].as_str(), row["runtime"].as_str())).collect();
-    assert_eq!(told, [(Some("one"), Some("kurma")), (Some("two"), Some("kurma"))]);
+    let reported: Vec<_> =
+        rows.map(|row| (row["network"].as_str(), row["runtime"].as_str())).collect();
+    assert_eq!(reported, [(Some("one"), Some("kurma")), (Some("two"), Some("kurma"))]);
     kurma.kurma(&format!("deprovision {U}"));
     kurma.is_clean();
 }

@@ -98,7 +98,7 @@ impl Back {
             Kind::DockerPlugin => "--driver probe --ipam-driver probe".to_owned(),
         };
         world.sh(&format!("/opt/cni/bin/spoke network create {options} net"));
-        // Packet filters of somebody else's drop what they do not know, and a plugin may rely on a
+        // Packet third party's filters drop what they do not know, and a plugin may rely on a
         // host that forwards: their bridges are the operator's business.
         if matches!(self.kind, Kind::CniPlugin | Kind::DockerPlugin | Kind::Image) {
             world.sh("iptables -I FORWARD -j ACCEPT; echo 1 >/proc/sys/net/ipv4/ip_forward");

@@ -35,7 +35,7 @@ impl Runtime for Pods<'_> {
         self.0.sh(&format!("nsenter --net={netns} busybox sh -euc '{script}'"))
     }
 
-    /// What plugins of somebody else gave a pod is in no book.
+    /// What third-party plugins gave a pod is in no book.
     fn listed(&self) -> String {
         self.0.sh("/opt/cni/bin/spoke ps; /opt/cni/bin/spoke kurma pods -o json")
     }

@@ -15,7 +15,7 @@ use tests::{Engine, Output, Plugins, Release, Serve, World};
 const PORT: u16 = 9696;
 
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a host has besides what its Neutron knows.
 const LEFT: &str = r#"
@@ -149,7 +149,7 @@ impl Host {
     #[track_caller]
     pub(crate) fn named(&self, world: &World) {
         let owed = "cd /run/spoke/neutron/naming 2>/dev/null && find owed begun -type f || true";
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = world.sh(&format!("({owed}) 2>/dev/null"));
             if left.is_empty() {

@@ -75,7 +75,7 @@ fn no_release_takes_an_endpoints_port() {
     calls.is_clean();
 }
 
-/// A port of somebody else's in a network that Docker made keeps all of it, both subnets.
+/// A third party's port in a network that Docker made keeps all of it, both subnets.
 #[test]
 fn a_network_with_a_port_of_somebody_stays_whole() {
     let calls = Calls::new();

@@ -15,7 +15,7 @@ pub(crate) const DRIVER: &str = "upstream";
 const PORT: u16 = 23750;
 
 /// Python takes its time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// One that answers; killed when dropped.
@@ -67,7 +67,7 @@ impl Rival {
     #[track_caller]
     fn wait(&self, bed: &Bed) {
         let ask = format!("true </dev/tcp/127.0.0.1/{PORT}");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while bed.world().try_sh(&ask).status != 0 {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(&self.log).unwrap());
             std::thread::sleep(GLANCE);

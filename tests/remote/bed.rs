@@ -1,4 +1,4 @@
-//! A host with Spoke and one plugin of somebody else's.
+//! A host with Spoke and one third-party plugin.
 
 use tests::remote_driver::{Manners, RemoteDriver};
 use tests::{Output, Plugins, Remains, World};

@@ -118,13 +118,13 @@ fn certificates_on_both_sides() {
 #[track_caller]
 fn asked(driver: &RemoteDriver, method: &str, count: usize) -> Vec<Asked> {
     let deadline = Instant::now() + Duration::from_secs(20);
-    let mut told = Vec::new();
-    while told.len() < count {
-        assert!(Instant::now() < deadline, "{method}: {told:?}");
-        told.extend(driver.take().into_iter().filter(|call| call.method == method));
+    let mut reported = Vec::new();
+    while reported.len() < count {
+        assert!(Instant::now() < deadline, "{method}: {reported:?}");
+        reported.extend(driver.take().into_iter().filter(|call| call.method == method));
         std::thread::yield_now();
     }
-    told
+    reported
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn hosts_are_told_to_who_reaches_beyond_this_one() {
         world.sh(&format!("{}/spoke {create}", Plugins::MOUNT));
     }
     let serve = Serve::start(&world, &[]);
-    let told = asked(&wide, "DiscoverNew", 2);
+    let reported = asked(&wide, "DiscoverNew", 2);
     serve.stop();
-    assert!(told.iter().all(|call| call.body["DiscoveryType"] == 1), "{told:?}");
-    let whom: std::collections::BTreeMap<_, _> = told
+    assert!(reported.iter().all(|call| call.body["DiscoveryType"] == 1), "{reported:?}");
+    let whom: std::collections::BTreeMap<_, _> = reported
         .iter()
         .map(|call| &call.body["DiscoveryData"])
         .map(|data| (data["Address"].as_str().unwrap(), data["Self"].as_bool().unwrap()))

@@ -108,9 +108,9 @@ fn ports_follow_whoever_leads_out() {
     // A plugin's network takes over, and adds one of its own.
     bed.spoke("network connect --gw-priority 5 --publish 8082:80 net one");
     let asked = bed.driver.take();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         asked.iter().filter(|it| it.method == "ProgramExternalConnectivity").collect();
-    assert_eq!(told.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082]]);
+    assert_eq!(reported.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082]]);
     let silent = bed.world.try_sh("busybox nc -w 1 127.0.0.1 8081 </dev/null");
     assert_ne!(silent.stdout.trim(), "from one", "our packet filter has let go");
     let shown = bed.spoke("ports");
@@ -126,9 +126,9 @@ fn ports_follow_whoever_leads_out() {
     bed.driver.take();
     bed.spoke("network connect --publish 8083:80 net one");
     let asked = bed.driver.take();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         asked.iter().filter(|it| it.method == "ProgramExternalConnectivity").collect();
-    assert_eq!(told.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082, 8083]]);
+    assert_eq!(reported.iter().map(|it| programmed(it)).collect::<Vec<_>>(), [[8081, 8082, 8083]]);
     let order: Vec<&str> = asked.iter().map(|it| it.method.as_str()).collect();
     assert_eq!(order.iter().filter(|it| **it == "RevokeExternalConnectivity").count(), 1);
     // Each endpoint of the container is asked for what there is to say of it.

@@ -57,14 +57,14 @@ fn who_needs_the_hardware_address_gets_it() {
     bed.spoke("network connect net one");
     bed.spoke("network connect --mac-address 02:00:00:00:00:07 net two");
     let asked = bed.driver.take();
-    let told: Vec<String> = asked
+    let reported: Vec<String> = asked
         .iter()
         .filter(|call| call.method == "RequestAddress")
         .map(|call| call.body["Options"]["com.docker.network.endpoint.macaddress"].to_string())
         .collect();
-    assert_eq!(told[1], "\"02:00:00:00:00:07\"");
+    assert_eq!(reported[1], "\"02:00:00:00:00:07\"");
     let link = bed.ip("one", "-o link show dev eth0");
-    assert!(link.contains(told[0].trim_matches('"')), "{told:?}: {link}");
+    assert!(link.contains(reported[0].trim_matches('"')), "{reported:?}: {link}");
     bed.spoke("network disconnect net one");
     bed.spoke("network disconnect net two");
     bed.spoke("network rm net");

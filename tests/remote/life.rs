@@ -210,8 +210,8 @@ fn a_plugins_container_has_names_and_more_addresses() {
     bed.spoke("network connect net two");
     let asked = bed.driver.take();
     let made = asked.iter().find(|call| call.method == "CreateEndpoint").unwrap();
-    let told = &made.body["Options"]["com.docker.network.endpoint.dnsservers"];
-    assert_eq!(told, &json!(["192.0.2.53"]));
+    let reported = &made.body["Options"]["com.docker.network.endpoint.dnsservers"];
+    assert_eq!(reported, &json!(["192.0.2.53"]));
     let has = bed.ip("one", "-o -4 address show");
     assert!(has.contains("169.254.7.1/16"), "{has}");
     assert_eq!(

@@ -137,12 +137,12 @@ fn the_daemon_settles_when_the_plugin_is_back() {
     assert_eq!(done.status, 0, "{}\n{}", serve.log(), bed.try_spoke("gc --dry-run").stdout);
     assert_eq!(bed.driver.holds().len(), 3, "{:?}", bed.driver.holds());
     // What the plugin was never told it was not given.
-    let told = bed.driver.order().join(" ");
+    let reported = bed.driver.order().join(" ");
     let events = bed.spoke("events -n 1000");
     for method in DISCONNECT {
         assert_eq!(
             events.contains(&format!("was given {method}")),
-            told.contains(method),
+            reported.contains(method),
             "{events}"
         );
     }

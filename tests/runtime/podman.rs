@@ -79,9 +79,9 @@ fn libcni_detaches_what_we_attached() {
     let has = world.sh(&format!("nsenter --net={netns} ip address show dev eth0"));
     assert!(has.contains("10.79.0.10/24"), "{made}{has}");
     world.sh(&format!("{podman} rm -f -t 0 c1"));
-    let told: serde_json::Value =
+    let reported: serde_json::Value =
         serde_json::from_str(&world.sh("cat /run/record/told")).expect("a configuration");
-    assert_eq!(told["prevResult"]["ips"][0]["address"], "10.79.0.10/24", "{told}");
+    assert_eq!(reported["prevResult"]["ips"][0]["address"], "10.79.0.10/24", "{reported}");
     assert_eq!(world.sh("find /var/lib/cni/networks/net -name '10.*'"), "");
     assert_eq!(world.sh("ls /var/lib/cni/results"), "");
     assert_eq!(world.sh("ip -o link show type veth"), "");

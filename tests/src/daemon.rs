@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use crate::World;
 
 /// More than any of them needs to start: only a hanging test waits that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to look again at what cannot be waited for.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -54,7 +54,7 @@ impl Daemon {
         }
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let daemon = Self { child, name: name.into(), log };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let ended = pidfd_open(Pid::from_child(&daemon.child), PidfdFlags::empty());
         let ended = ended.expect("our child");
         while !waiting.is_over() {
@@ -159,7 +159,7 @@ impl Waiting {
     /// Until there is something to see. A socket exists before it is listened at: hence a glance.
     fn sleep(&self, ended: &OwnedFd) {
         let (event, most) = match self {
-            Self::Notice(socket, _) => (socket.as_fd(), PATIENCE),
+            Self::Notice(socket, _) => (socket.as_fd(), TIMEOUT),
             Self::Socket(watch, _) | Self::Words { watch, .. } => (watch.as_fd(), GLANCE),
         };
         let most = Timespec::try_from(most).expect("a short time");

@@ -12,7 +12,7 @@ use crate::{Cgroup, World};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(BTreeSet<String>);
 
-const LOOK: &str = r#"
+const POLL_INTERVAL: &str = r#"
 ip -o link | cut -d ' ' -f 2 | sed 's/^/link /'
 ip -o address | awk '{ print "address", $2, $4 }'
 nft -s list ruleset | sed 's/^/nft /'
@@ -24,7 +24,7 @@ impl Host {
     /// What the host has now.
     #[track_caller]
     pub fn now() -> Self {
-        let done = Command::new("bash").args(["-uc", LOOK]).output().expect("bash starts");
+        let done = Command::new("bash").args(["-uc", POLL_INTERVAL]).output().expect("bash starts");
         Self(String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect())
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// More than any answer takes: Docker gives up a plugin that is not there after 15 s, and deletes
 /// with four calls.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// An answer with all of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub fn call(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Resul
 /// As for [`call`].
 pub fn open(socket: &Path, method: &str, target: &str, body: &[u8]) -> io::Result<(u16, Body)> {
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let kind = if body.starts_with(b"{") { "application/json" } else { "application/x-tar" };
     let head = format!(
         "{method} {target} HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\

@@ -170,7 +170,7 @@ impl Kurma {
     /// Lets the spy of this network do this in a shell when it is called so: `add`, `del` or
     /// `main`.
     #[track_caller]
-    pub fn tell(&self, network: &str, verb: &str, script: &str) {
+    pub fn report(&self, network: &str, verb: &str, script: &str) {
         let place = self.world.path(&format!("/spy/tell/{network}.{verb}"));
         fs::write(place, format!("{script}\n")).expect("a file");
     }

@@ -24,7 +24,7 @@ const KINDS: [&str; 8] = [
 ];
 
 /// Longer than anything takes that Neutron does in the background.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often to look again at what cannot be waited for.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -134,7 +134,7 @@ impl Project {
     /// When it does not become so, with what it is then.
     #[track_caller]
     pub fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let answer = self.get(path);
             if is(&answer) {
@@ -240,7 +240,7 @@ pub(crate) fn call(
     head.push_str("Connection: close\r\nContent-Type: application/json\r\n");
     head.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
     let answer = TcpStream::connect(address).and_then(|stream| {
-        stream.set_read_timeout(Some(4 * PATIENCE))?;
+        stream.set_read_timeout(Some(4 * TIMEOUT))?;
         let (status, mut said) = http::exchange(stream, head.as_bytes())?;
         let headers = said.headers().to_vec();
         let mut body = Vec::new();

@@ -22,7 +22,7 @@ use crate::neutron::{self, Asking, Project};
 use crate::skipped;
 
 /// It needs four seconds; more than it needs on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A Neutron's API without Keystone and without a dataplane. The first process that asks brings it
@@ -114,7 +114,7 @@ fn start(shared: &Path) -> SocketAddr {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.expect("a free port").port();
     guardian(shared, port);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(address) = running(shared) {
             return address;
@@ -251,9 +251,9 @@ impl FullLab {
         let body = json!({"auth": {"identity": identity, "scope": scope}});
         let mut headers = Vec::new();
         let reply = neutron::in_time(|| {
-            let (reply, told) =
+            let (reply, reported) =
                 neutron::call(self.keystone(), "POST", "/v3/auth/tokens", &[], &body);
-            headers = told;
+            headers = reported;
             reply
         });
         reply.ok();

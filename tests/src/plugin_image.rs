@@ -53,7 +53,7 @@ impl PluginImage {
     }
 
     /// A plugin that writes down how it is called, as [`crate::kurma::Kurma::calls`] reads it, and
-    /// does as [`crate::kurma::Kurma::tell`] says.
+    /// does as [`crate::kurma::Kurma::report`] says.
     pub fn spy() -> Self {
         let app = json!({"exec": ["/main"], "user": "0", "group": "0",
             "environment": [{"name": "SPY", "value": "of the image"}]});
@@ -64,7 +64,7 @@ impl PluginImage {
             .file("rootfs/main", SPY_MAIN)
     }
 
-    /// A plugin of shell, jq and CNI plugins of somebody else's, as Kurma itself had one.
+    /// A plugin of shell, jq and third-party CNI plugins, as Kurma itself had one.
     pub fn cni() -> Self {
         let app = json!({"exec": ["/opt/network/setup"], "user": "0", "group": "0"});
         Self::busybox("krm.test/cni-netplugin")

@@ -9,7 +9,7 @@ use crate::world::finished;
 use crate::{Answer, Cni};
 
 /// More than anything takes: only a hanging test waits that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A plugin that has been started and not been waited for.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Running {
     /// has ended before.
     #[track_caller]
     pub fn when(&mut self, is: impl Fn(i32) -> bool) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.child.try_wait().expect("our child").is_none() {
             let pid = below(self.child.id());
             if let Some(pid) = pid.filter(|pid| is(*pid)) {

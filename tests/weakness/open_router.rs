@@ -38,8 +38,8 @@ fn asks(world: &World, space: &str, url: &str) -> bool {
 /// That it is answered; the kernel may take a second to notice that a link is up.
 #[track_caller]
 fn reaches(world: &World, space: &str, url: &str) {
-    let patience = "--max-time 1 --retry 9 --retry-all-errors --retry-max-time 9";
-    world.sh(&format!("{space} curl -gsS {patience} {url}/hostname"));
+    let timeout = "--max-time 1 --retry 9 --retry-all-errors --retry-max-time 9";
+    world.sh(&format!("{space} curl -gsS {timeout} {url}/hostname"));
 }
 
 /// A container with a web server, whose port is published, and whose other one for the host only.

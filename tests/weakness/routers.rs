@@ -32,8 +32,8 @@ fn believed(world: &World, plugin: &Value) -> Vec<String> {
          ip netns exec c1 python3 - <<'END'\n{ADVERTISE}\nEND
          ip netns exec c1 taskset -c 0 ping -q -c 1 -W 5 {gateway}"
     ));
-    let told = world.sh("ip -6 route show proto ra; ip -6 -o addr show dynamic");
-    told.lines().map(|line| format!("{}: {line}", plugin["type"])).collect()
+    let reported = world.sh("ip -6 route show proto ra; ip -6 -o addr show dynamic");
+    reported.lines().map(|line| format!("{}: {line}", plugin["type"])).collect()
 }
 
 #[test]

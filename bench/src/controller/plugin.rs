@@ -40,11 +40,11 @@ impl Plugin {
         let listener = Arc::new(listener);
         // Nobody waits until a thread has come into being for him.
         let serve = || {
-            let (listener, told) = (Arc::clone(&listener), Arc::clone(&stop));
+            let (listener, reported) = (Arc::clone(&listener), Arc::clone(&stop));
             let interfaces = Arc::clone(&interfaces);
             spawn(move || {
                 for stream in listener.incoming() {
-                    if told.load(Ordering::Acquire) {
+                    if reported.load(Ordering::Acquire) {
                         return;
                     }
                     if let Ok(stream) = stream {

@@ -11,7 +11,7 @@ use model::{Error, Kind, Result};
 use serde_json::Value;
 
 /// No call takes that long unless it never ends.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where a plugin listens.
 #[derive(Clone, Debug)]
@@ -47,12 +47,12 @@ impl Client {
         let took = began.elapsed();
         let body = self.buffer.get(from..).unwrap_or_default();
         let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-        let told = [&answer["Err"], &answer["Error"]].into_iter().filter_map(Value::as_str);
-        let told: Vec<_> = told.filter(|told| !told.is_empty()).collect();
-        match (status, told.first()) {
+        let reported = [&answer["Err"], &answer["Error"]].into_iter().filter_map(Value::as_str);
+        let reported: Vec<_> = reported.filter(|reported| !reported.is_empty()).collect();
+        match (status, reported.first()) {
             (200, None) => Ok((answer, took)),
-            (_, told) => {
-                let said = told.copied().map(str::to_owned);
+            (_, reported) => {
+                let said = reported.copied().map(str::to_owned);
                 let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
                 Err(Error::new(Kind::Kernel, format!("{method}: {status}: {said}")))
             }
@@ -69,12 +69,12 @@ impl Client {
         match &self.at {
             At::Unix(socket) => {
                 let stream = UnixStream::connect(socket)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
                 self.over(stream, request)
             }
             At::Tcp(address) => {
                 let stream = TcpStream::connect(address)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
                 self.over(stream, request)
             }
         }

@@ -1,4 +1,4 @@
-//! Plugins of somebody else that make whole attachments: a network of the engine may be any CNI
+//! Third-party plugins that make whole attachments: a network of the engine may be any CNI
 //! configuration list.
 //!
 //! A runtime that makes attachments in two steps (libnetwork) has no namespace yet when it must be
@@ -34,7 +34,7 @@ pub struct Chain {
     /// What an interface is called in the host's namespace until its runtime takes it.
     waiting: fn(&AttachmentId) -> Result<IfName>,
     /// Hears what a person should know, and what plugins complain of.
-    tell: fn(&str),
+    report: fn(&str),
 }
 
 /// One attachment with its list.
@@ -50,9 +50,9 @@ impl Chain {
     pub fn new(
         directory: &Path,
         waiting: fn(&AttachmentId) -> Result<IfName>,
-        tell: fn(&str),
+        report: fn(&str),
     ) -> Self {
-        Self { directory: directory.to_owned(), waiting, tell }
+        Self { directory: directory.to_owned(), waiting, report }
     }
 
     /// Calls the plugins' ADD and returns what they chose: in the attachment's sandbox, or in a
@@ -162,7 +162,7 @@ impl Chain {
         let parking = self.parking(attachment);
         match Subject::of(attachment) {
             Ok(subject) => self.call_del(&subject, &parking)?,
-            Err(error) => (self.tell)(&format!(
+            Err(error) => (self.report)(&format!(
                 "{}: its plugins are not known any more, nothing of theirs is removed: {error}",
                 attachment.id
             )),
@@ -190,7 +190,7 @@ impl Chain {
         if missing.is_empty() {
             return self.with(subject, |runtime| runtime.del(&subject.list, &target));
         }
-        (self.tell)(&format!(
+        (self.report)(&format!(
             "{}: {}; what they made outside of the container stays",
             attachment.id,
             advice(&missing, &subject.path)
@@ -245,7 +245,7 @@ impl Chain {
         let runtime = Runtime { programs: &programs, cache: &cache };
         let missing = runtime.missing(&list);
         match missing.is_empty() {
-            true => runtime.status(&list).map_err(|failure| told(&failure)),
+            true => runtime.status(&list).map_err(|failure| reported(&failure)),
             false => Err(Error::not_found(advice(&missing, &chain.path))),
         }
     }
@@ -297,7 +297,7 @@ impl Chain {
         let programs = self.programs(&subject.path, &subject.attachment.id);
         let cache = self.cache();
         let done = work(&Runtime { programs: &programs, cache: &cache });
-        done.map_err(|failure| told(&failure))
+        done.map_err(|failure| reported(&failure))
     }
 }
 
@@ -366,7 +366,7 @@ fn read(result: &Value) -> Result<Success> {
     Success::parse(&Object::new("result", result.as_object().unwrap_or(&empty)), Version::V010)
 }
 
-fn told(failure: &Failure) -> Error {
+fn reported(failure: &Failure) -> Error {
     Error::new(failure.kind(), failure.to_string())
 }
 

@@ -1,5 +1,5 @@
 //! The engine's port to the address sources that CNI knows beside the book: the directory of the
-//! reference plugin `host-local`, and IPAM plugins of somebody else.
+//! reference plugin `host-local`, and IPAM third-party plugins.
 
 mod dhcp;
 mod directory;

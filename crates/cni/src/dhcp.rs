@@ -10,7 +10,7 @@ mod client;
 mod gob;
 mod rpc;
 mod server;
-mod wish;
+mod spec;
 
 use std::path::PathBuf;
 
@@ -89,7 +89,7 @@ pub fn decode_anything(bytes: &[u8]) {
     while let Ok(Some((message, after))) = gob::frame(rest) {
         let Ok(value) = reader.message(message) else { return };
         if let Some(value) = value {
-            let _ = (wish::read(&value), wish::read_members(&value), call::given(&value));
+            let _ = (spec::read(&value), spec::read_members(&value), call::given(&value));
         }
         rest = after;
     }

@@ -102,9 +102,9 @@ impl Boot {
     pub fn read(stat: &Path, devices: &Path) -> Self {
         let text = fs::read_to_string(stat).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("btime "));
-        let told = line.and_then(|line| line.trim().parse().ok()).map(Timestamp);
+        let reported = line.and_then(|line| line.trim().parse().ok()).map(Timestamp);
         let born = fs::metadata(devices).and_then(|metadata| metadata.created()).ok();
-        Self(told.map(|told| born.map_or(told, |born| told.min(since_epoch(born)))))
+        Self(reported.map(|reported| born.map_or(reported, |born| reported.min(since_epoch(born)))))
     }
 
     /// Whether a file of this time dates from before the boot, so that the namespace of whoever

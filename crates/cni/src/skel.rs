@@ -47,7 +47,7 @@ pub struct Output {
     pub stderr: String,
     /// The exit code.
     pub code: i32,
-    /// What the process that prints this has to say to [`Engine::told`] then.
+    /// What the process that prints this has to say to [`Engine::answered`] then.
     pub untold: Option<(AttachmentId, Layer)>,
 }
 

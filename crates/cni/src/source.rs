@@ -15,7 +15,7 @@ use model::{Dns, Error, ForeignIpam, Ipam, Lease, Pool, Result, Route, Space};
 use crate::plugin::{Call, Plugin};
 use crate::reference::NETWORKS;
 use crate::wire::{Command, Object, parse_dns};
-use crate::words::told;
+use crate::words::reported;
 
 /// An address source with what this container asks of it.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ fn of_type(call: &Call<'_>, name: &str, ipam: &Object<'_>, space: Space) -> Resu
             match &source.ipam {
                 Ipam::Fixed { leases } if leases.is_empty() && is_now => {
                     let words = "IPAM plugin returned missing IP config";
-                    Err(told(words, ": \"ipam.addresses\" is empty"))
+                    Err(reported(words, ": \"ipam.addresses\" is empty"))
                 }
                 _ => Ok(source),
             }
@@ -176,7 +176,7 @@ fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
     let directories = PathBuf::from(ipam.text("dataDir")?.unwrap_or(NETWORKS));
     match directories.is_absolute() {
         true => {
-            let name = call.config.told_name();
+            let name = call.config.reported_name();
             let name = name.map_err(|failure| failure.into_error("reading the configuration"))?;
             Ok(directories.join(name.as_str()))
         }

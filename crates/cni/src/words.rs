@@ -11,7 +11,7 @@ use crate::plugin::{Call, Plugin};
 use crate::wire::{Command, Failure};
 
 /// An error of a configuration: the reference's words, and what ours say besides.
-pub(crate) fn told(words: impl Into<String>, more: &str) -> Error {
+pub(crate) fn reported(words: impl Into<String>, more: &str) -> Error {
     let words = words.into();
     Error::invalid(format!("{words}{more}")).about(Fact::Words(words))
 }

@@ -29,7 +29,7 @@ use store::Memory;
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers/cni-1.1");
 
 /// What was told to a person by any of the tests.
-static TOLD: Mutex<String> = Mutex::new(String::new());
+static REPORTED: Mutex<String> = Mutex::new(String::new());
 
 /// A dataplane that is plugins of others and nothing else.
 struct Plugins(Chain);
@@ -81,8 +81,8 @@ fn waiting(id: &AttachmentId) -> Result<IfName> {
     format!("wait-{}", id.container).parse()
 }
 
-fn tell(what: &str) {
-    TOLD.lock().unwrap().push_str(what);
+fn report(what: &str) {
+    REPORTED.lock().unwrap().push_str(what);
 }
 
 /// Runs `test` on a thread with namespaces of its own, which end with it.
@@ -118,7 +118,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let chain = Chain::new(Path::new("/run/spoke"), waiting, tell);
+        let chain = Chain::new(Path::new("/run/spoke"), waiting, report);
         Self { driver: Plugins(chain), store: Memory::new() }
     }
 
@@ -230,8 +230,11 @@ fn a_container_of_docker() {
             let Phase::Attached(attached) = &joined.phase else { panic!("attached") };
             let last = attached.interfaces.last().unwrap();
             assert_eq!((last.name.as_str(), last.place), ("wait-c1", Place::Host));
-            let told = sh("ip -o link show wait-c1");
-            assert!(told.contains(&mac.to_string()) && told.contains("mtu 1400"), "{told}");
+            let reported = sh("ip -o link show wait-c1");
+            assert!(
+                reported.contains(&mac.to_string()) && reported.contains("mtu 1400"),
+                "{reported}"
+            );
             sh("ip link set wait-c1 netns box name eth0 && ip -n box link set eth0 up \
                 && ip -n box address add 10.66.0.2/24 dev eth0");
             assert_eq!(bench.driver.presence(&joined), Presence::Alive, "{main}");
@@ -263,8 +266,11 @@ fn a_sandbox_that_died() {
         };
         let first = joining(sandbox("box"));
         bench.engine(|engine| engine.join(&asked.id(), &first)).unwrap();
-        let told = sh("ip -n box address show dev net7; ip -n box route");
-        assert!(told.contains("10.66.0.2/24") && told.contains("default via 10.66.0.1"), "{told}");
+        let reported = sh("ip -n box address show dev net7; ip -n box route");
+        assert!(
+            reported.contains("10.66.0.2/24") && reported.contains("default via 10.66.0.1"),
+            "{reported}"
+        );
         sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
         // Leaving parks it, so that it can be joined again.
         bench.engine(|engine| engine.leave(&asked.id())).unwrap();
@@ -341,7 +347,7 @@ fn a_death_on_the_way() {
                     "rm -r /run/spoke/cni && ip link delete $(ip -o link | grep -o 'veth[0-9a-f]*')",
                 );
             }
-            let later = Chain::new(Path::new("/run/spoke"), waiting, tell);
+            let later = Chain::new(Path::new("/run/spoke"), waiting, report);
             later.detach(&reserved).unwrap();
             later.detach(&reserved).unwrap();
             bench.engine(|engine| engine.remove(&asked.id())).unwrap();
@@ -391,7 +397,7 @@ fn plugins_that_are_gone() {
         let status = bench.driver.0.status(&network).unwrap_err();
         assert!(status.to_string().contains("containernetworking-plugins"), "{status}");
         bench.engine(|engine| engine.detach(&asked)).unwrap();
-        assert!(TOLD.lock().unwrap().contains("the CNI plugins ptp are not in /run/bin"));
+        assert!(REPORTED.lock().unwrap().contains("the CNI plugins ptp are not in /run/bin"));
         assert_eq!(sh("ip -n box -o link | wc -l").trim(), "1");
         assert!(bench.engine(|engine| engine.attachments()).unwrap().is_empty());
     });

@@ -200,9 +200,9 @@ proptest! {
         if output.stdout.is_empty() {
             prop_assert_eq!(output.code, 0);
         } else {
-            let told: Value = serde_json::from_str(&output.stdout).unwrap();
-            prop_assert!(told["cniVersion"].is_string());
-            prop_assert_eq!(told.get("code").is_some(), output.code != 0);
+            let reported: Value = serde_json::from_str(&output.stdout).unwrap();
+            prop_assert!(reported["cniVersion"].is_string());
+            prop_assert_eq!(reported.get("code").is_some(), output.code != 0);
         }
     }
 }

@@ -52,9 +52,9 @@ fn by_its_own_name_and_by_that_which_docker_has() {
     {
         let result = rig.add(Plugin::Spoke, container, &joining(network));
         assert_eq!(result["ips"][0]["address"], address);
-        let (_, told) = rig.last();
-        assert_eq!(told.id.network.as_str(), "docker-10.9.0.0-24");
-        assert!(told.wiring.link.unwrap().mtu.is_some(), "as it was made");
+        let (_, reported) = rig.last();
+        assert_eq!(reported.id.network.as_str(), "docker-10.9.0.0-24");
+        assert!(reported.wiring.link.unwrap().mtu.is_some(), "as it was made");
     }
     assert_eq!(networks(&rig).len(), 2);
 }

@@ -18,12 +18,12 @@ fn fixed() -> Value {
 }
 
 /// ADD, and what the dataplane was told.
-fn told(rig: &Rig, plugin: Plugin, args: &str, fields: Value) -> model::Attachment {
+fn reported(rig: &Rig, plugin: Plugin, args: &str, fields: Value) -> model::Attachment {
     let output = rig.with("ADD", plugin, ("c1", args), &config(fields));
     json_of(&output);
-    let (verb, told) = rig.last();
+    let (verb, reported) = rig.last();
     assert_eq!(verb, "attach");
-    told
+    reported
 }
 
 fn kind(wiring: Wiring) -> LinkKind {
@@ -32,7 +32,7 @@ fn kind(wiring: Wiring) -> LinkKind {
 
 #[test]
 fn a_macvlan() {
-    let plain = told(&Rig::new(), Plugin::Macvlan, "", json!({}));
+    let plain = reported(&Rig::new(), Plugin::Macvlan, "", json!({}));
     assert!(plain.ipam == Ipam::None && plain.wiring.link.as_ref().unwrap().mac.is_none());
     let LinkKind::Macvlan(macvlan) = kind(plain.wiring) else { panic!() };
     assert_eq!(macvlan.parent.name, None, "the default route's");
@@ -40,9 +40,9 @@ fn a_macvlan() {
     assert!(!macvlan.host_access && !macvlan.probe);
     let all = json!({"master": "eth7", "mode": "passthru", "mtu": 1400, "bcqueuelen": 500,
         "linkInContainer": true, "mac": "02:00:00:00:00:01", "ipam": fixed()});
-    let told = told(&Rig::new(), Plugin::Macvlan, "", all);
-    assert_eq!(told.leases[0].space, Space::Network("net".parse().unwrap()));
-    let link = told.wiring.link.clone().unwrap();
+    let reported = reported(&Rig::new(), Plugin::Macvlan, "", all);
+    assert_eq!(reported.leases[0].space, Space::Network("net".parse().unwrap()));
+    let link = reported.wiring.link.clone().unwrap();
     assert_eq!(link.mtu.unwrap().bytes(), 1400);
     assert_eq!(link.mac.unwrap().to_string(), "02:00:00:00:00:01");
     let LinkKind::Macvlan(macvlan) = link.kind else { panic!() };
@@ -59,8 +59,8 @@ fn who_says_the_hardware_address() {
             for (key, value) in more.as_object().unwrap() {
                 fields[key] = value.clone();
             }
-            let told = told(&Rig::new(), plugin, args, fields.clone());
-            told.wiring.link.unwrap().mac.unwrap().octets()[5]
+            let reported = reported(&Rig::new(), plugin, args, fields.clone());
+            reported.wiring.link.unwrap().mac.unwrap().octets()[5]
         };
         assert_eq!(says("", json!({})), 1);
         let args = "IgnoreUnknown=1;K8S_POD_NAME=web;MAC=02:00:00:00:00:02";
@@ -77,7 +77,7 @@ fn an_ipvlan_behind_another_plugin() {
         "ips": [{"address": "10.7.0.5/24", "gateway": "10.7.0.1"}],
         "routes": [{"dst": "0.0.0.0/0"}]});
     let fields = json!({"mode": "l3s", "prevResult": before});
-    let chained = told(&rig, Plugin::Ipvlan, "", fields.clone());
+    let chained = reported(&rig, Plugin::Ipvlan, "", fields.clone());
     assert_eq!(chained.addresses[0].address.to_string(), "10.7.0.5/24");
     assert_eq!((chained.ipam, chained.leases.len()), (Ipam::None, 0), "others gave the address");
     assert_eq!(chained.routes.len(), 1);
@@ -87,7 +87,7 @@ fn an_ipvlan_behind_another_plugin() {
     let mut own = fields;
     own["ipam"] = fixed();
     own["master"] = json!("eth7");
-    let own = told(&Rig::new(), Plugin::Ipvlan, "", own);
+    let own = reported(&Rig::new(), Plugin::Ipvlan, "", own);
     assert_eq!(own.addresses[0].address.to_string(), "10.9.0.5/24", "with an IPAM of its own");
     assert_eq!(kind(own.wiring).parent().unwrap().name.as_ref().unwrap().as_str(), "eth7");
 }
@@ -95,17 +95,17 @@ fn an_ipvlan_behind_another_plugin() {
 #[test]
 fn a_vlan_a_dummy_and_a_tap() {
     let fields = json!({"master": "eth7", "vlanId": 4094, "mtu": 1200, "ipam": fixed()});
-    let told_vlan = told(&Rig::new(), Plugin::Vlan, "", fields);
+    let told_vlan = reported(&Rig::new(), Plugin::Vlan, "", fields);
     assert_eq!(told_vlan.leases[0].space, Space::Network("net".parse().unwrap()));
     let LinkKind::Vlan(vlan) = kind(told_vlan.wiring) else { panic!() };
     assert_eq!((vlan.id.number(), vlan.parent.place), (4094, Place::Host));
-    let dummy = told(&Rig::new(), Plugin::Dummy, "", json!({"ipam": fixed()}));
+    let dummy = reported(&Rig::new(), Plugin::Dummy, "", json!({"ipam": fixed()}));
     assert_eq!(kind(dummy.wiring), LinkKind::Dummy);
-    let plain = told(&Rig::new(), Plugin::Tap, "", json!({}));
+    let plain = reported(&Rig::new(), Plugin::Tap, "", json!({}));
     assert_eq!(kind(plain.wiring), LinkKind::Tap(Tap::default()));
     let all = json!({"multiQueue": true, "mtu": 1300, "owner": 0, "group": 1000,
         "selinuxContext": "system_u:system_r:container_t:s0", "bridge": "br1"});
-    let tap = told(&Rig::new(), Plugin::Tap, "", all);
+    let tap = reported(&Rig::new(), Plugin::Tap, "", all);
     let expected = Tap {
         multi_queue: true,
         owner: Some(0),
@@ -119,8 +119,8 @@ fn a_vlan_a_dummy_and_a_tap() {
 #[test]
 fn which_device_of_the_host() {
     let choice = |fields: Value| {
-        let told = told(&Rig::new(), Plugin::HostDevice, "", fields);
-        let LinkKind::Device(device) = kind(told.wiring) else { panic!() };
+        let reported = reported(&Rig::new(), Plugin::HostDevice, "", fields);
+        let LinkKind::Device(device) = kind(reported.wiring) else { panic!() };
         device.choice
     };
     let mut fields = json!({"kernelpath": "/sys/devices/pci0/net"});
@@ -135,12 +135,13 @@ fn which_device_of_the_host() {
 fn ports_in_vlans() {
     let fields = json!({"vlan": 100, "preserveDefaultVlan": false, "macspoofchk": true,
         "portIsolation": true, "enabledad": true});
-    let told_port = told(&Rig::new(), Plugin::Bridge, "", fields);
+    let told_port = reported(&Rig::new(), Plugin::Bridge, "", fields);
     let port = kind(told_port.wiring).bridge().unwrap().port.clone();
     assert_eq!(port.vlans.untagged.unwrap().number(), 100);
     assert!(port.spoof_check && port.isolated && port.duplicate_detection);
     assert!(!port.vlans.keep_default && !port.left_down);
-    let down = told(&Rig::new(), Plugin::Bridge, "", json!({"disableContainerInterface": true}));
+    let down =
+        reported(&Rig::new(), Plugin::Bridge, "", json!({"disableContainerInterface": true}));
     assert!(kind(down.wiring).bridge().unwrap().port.left_down);
 }
 
@@ -155,7 +156,7 @@ fn limits_of_the_configuration_or_of_the_runtime() {
         }
         fields
     };
-    let by_runtime = told(&rig, Plugin::Bandwidth, "", fields(json!({})));
+    let by_runtime = reported(&rig, Plugin::Bandwidth, "", fields(json!({})));
     assert_eq!(by_runtime.layer, Layer::Bandwidth);
     let limits = by_runtime.wiring.bandwidth.unwrap();
     assert_eq!(limits.device.unwrap().as_str(), "veth1");
@@ -164,7 +165,7 @@ fn limits_of_the_configuration_or_of_the_runtime() {
     let result = rig.add(Plugin::Bandwidth, "c1", &config(fields(json!({}))));
     assert_eq!(result["interfaces"][3]["name"], "bwp0", "what limits what it sends");
     let own = json!({"ingressRate": 1, "ingressBurst": 2});
-    let limits = told(&rig, Plugin::Bandwidth, "", fields(own)).wiring.bandwidth.unwrap();
+    let limits = reported(&rig, Plugin::Bandwidth, "", fields(own)).wiring.bandwidth.unwrap();
     assert_eq!((limits.ingress.unwrap().burst, limits.egress), (2, None));
     let calls = rig.driver.calls.borrow().len();
     let none = fields(json!({"ingressRate": 0}));
@@ -176,19 +177,19 @@ fn limits_of_the_configuration_or_of_the_runtime() {
 fn tables_of_their_own() {
     let rig = Rig::new();
     let fields = json!({"vrfname": "blue", "table": 0, "prevResult": previous()});
-    let told_vrf = told(&rig, Plugin::Vrf, "", fields.clone());
+    let told_vrf = reported(&rig, Plugin::Vrf, "", fields.clone());
     assert_eq!((told_vrf.layer, told_vrf.addresses.len()), (Layer::Vrf, 2));
     let vrf = told_vrf.wiring.vrf.unwrap();
     assert_eq!((vrf.name.as_str(), vrf.table), ("blue", None));
     assert_eq!(rig.add(Plugin::Vrf, "c1", &config(fields)), previous());
     let fields = json!({"table": 300, "gateways": ["10.0.0.9", "fd00::9"], "addSourceHints": true,
         "prevResult": previous()});
-    let told_sbr = told(&rig, Plugin::Sbr, "", fields);
+    let told_sbr = reported(&rig, Plugin::Sbr, "", fields);
     assert_eq!((told_sbr.layer, told_sbr.addresses.len()), (Layer::SourceRouting, 2));
     let routing = told_sbr.wiring.source_routing.unwrap();
     assert_eq!((routing.table, routing.gateways.len()), (Some(300), 2));
     assert!(routing.source_hints);
-    let plain = told(&rig, Plugin::Sbr, "", json!({"prevResult": previous()}));
+    let plain = reported(&rig, Plugin::Sbr, "", json!({"prevResult": previous()}));
     let plain = plain.wiring.source_routing.unwrap();
     assert!(plain.table.is_none() && plain.gateways.is_empty() && !plain.source_hints);
 }
@@ -266,10 +267,10 @@ fn del_goes_by_what_the_plugin_makes() {
             "dns": 5, "ipam": {"type": "host-local", "dataDir": rig.root.path(), "ranges": 5}});
         let output = rig.with("DEL", plugin, ("c1", "FOO"), &config(broken));
         assert_eq!((output.code, output.stdout.as_str()), (0, ""), "{output:?}");
-        let (verb, told) = rig.last();
+        let (verb, reported) = rig.last();
         assert_eq!(verb, "detach");
-        assert!(matches!(told.ipam, Ipam::HostLocal { .. }), "{told:?}");
-        let kind = serde_json::to_value(kind(told.wiring)).unwrap();
+        assert!(matches!(reported.ipam, Ipam::HostLocal { .. }), "{reported:?}");
+        let kind = serde_json::to_value(kind(reported.wiring)).unwrap();
         let name = kind.as_str().map(str::to_owned);
         let name = name.or_else(|| kind.as_object().unwrap().keys().next().cloned());
         assert_eq!(name.as_deref(), Some(expected), "{kind}");
@@ -278,9 +279,9 @@ fn del_goes_by_what_the_plugin_makes() {
         let rig = Rig::new();
         let broken = json!({"ingressRate": "x", "table": "x", "prevResult": {"cniVersion": "7"}});
         assert_eq!(rig.command("DEL", plugin, "c1", &config(broken)).code, 0);
-        let told = rig.last().1;
-        assert_eq!(told.layer, plugin.layer());
-        assert_eq!(told.wiring.bandwidth.is_some(), plugin == Plugin::Bandwidth);
-        assert_eq!(told.wiring.source_routing.is_some(), plugin == Plugin::Sbr);
+        let reported = rig.last().1;
+        assert_eq!(reported.layer, plugin.layer());
+        assert_eq!(reported.wiring.bandwidth.is_some(), plugin == Plugin::Bandwidth);
+        assert_eq!(reported.wiring.source_routing.is_some(), plugin == Plugin::Sbr);
     }
 }

@@ -48,9 +48,12 @@ fn del_of_what_the_reference_plugins_made() {
     ];
     assert_eq!(rig.call(Plugin::Bridge, &variables, &config.to_string()).code, 0);
     assert!(!directory.join("10.9.0.2").exists());
-    let (verb, told) = rig.last();
-    assert_eq!((verb, told.runtime, told.sandbox), ("detach", model::Runtime::Reference, None));
-    assert!(told.wiring.link.is_some() && told.wiring.masquerade.is_some());
+    let (verb, reported) = rig.last();
+    assert_eq!(
+        (verb, reported.runtime, reported.sandbox),
+        ("detach", model::Runtime::Reference, None)
+    );
+    assert!(reported.wiring.link.is_some() && reported.wiring.masquerade.is_some());
 }
 
 #[test]

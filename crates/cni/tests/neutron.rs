@@ -37,8 +37,8 @@ fn verbs(rig: &Rig) -> Vec<&'static str> {
 #[test]
 fn addresses_are_neutron_s_to_choose() {
     let rig = Rig::new();
-    let told = rig.add(Plugin::Spoke, "c1", &neutron(&json!({})));
-    assert_eq!(told["ips"][0]["address"], "10.5.0.9/24");
+    let reported = rig.add(Plugin::Spoke, "c1", &neutron(&json!({})));
+    assert_eq!(reported["ips"][0]["address"], "10.5.0.9/24");
     assert_eq!(verbs(&rig), ["offer", "attach"]);
     let made = rig.last().1;
     assert_eq!(made.ipam, Ipam::None);
@@ -55,8 +55,8 @@ fn an_address_may_be_asked_for_in_every_way() {
         json!({"args": {"cni": {"ips": ["10.5.0.77"]}}}),
     ] {
         let rig = Rig::new();
-        let told = rig.add(Plugin::Spoke, "c1", &neutron(&asking));
-        assert_eq!(told["ips"][0]["address"], "10.5.0.77/24", "{asking}");
+        let reported = rig.add(Plugin::Spoke, "c1", &neutron(&asking));
+        assert_eq!(reported["ips"][0]["address"], "10.5.0.77/24", "{asking}");
         let (offered, made) = (rig.driver.calls.borrow()[0].1.clone(), rig.last().1);
         assert_eq!(nets(&offered.leases), ["10.5.0.77/32"], "what is asked of Neutron");
         assert_eq!(nets(&made.leases), ["10.5.0.77/24"], "what it gave");
@@ -116,8 +116,8 @@ fn what_neutron_decides_is_refused_by_name() {
 fn an_old_runtime_is_told_the_address() {
     let mut old = neutron(&json!({}));
     old["cniVersion"] = json!("0.2.0");
-    let told = Rig::new().add(Plugin::Spoke, "c1", &old);
-    assert_eq!(told["ip4"]["ip"], "10.5.0.9/24");
+    let reported = Rig::new().add(Plugin::Spoke, "c1", &old);
+    assert_eq!(reported["ip4"]["ip"], "10.5.0.9/24");
 }
 
 /// An address that is in none of the book's ranges is asked of the cloud.
@@ -137,10 +137,14 @@ fn of_several_networks_the_cloud_s_is_asked() {
         });
     }
     let fields = json!({"networks": ["back", "front"], "runtimeConfig": {"ips": ["10.5.0.77"]}});
-    let told = rig.add(Plugin::Spoke, "c1", &config(fields));
-    let addresses: Vec<&str> =
-        told["ips"].as_array().unwrap().iter().map(|ip| ip["address"].as_str().unwrap()).collect();
-    assert!(addresses.contains(&"10.5.0.77/24") && addresses.len() == 2, "{told}");
+    let reported = rig.add(Plugin::Spoke, "c1", &config(fields));
+    let addresses: Vec<&str> = reported["ips"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|ip| ip["address"].as_str().unwrap())
+        .collect();
+    assert!(addresses.contains(&"10.5.0.77/24") && addresses.len() == 2, "{reported}");
 }
 
 #[test]

@@ -23,14 +23,14 @@ fn a_bridge_with_addresses() {
         json!([{"address": "10.9.0.2/24", "gateway": "10.9.0.1", "interface": 1}])
     );
     assert_eq!(result["interfaces"][1]["sandbox"], "/ns/one");
-    let (verb, told) = rig.last();
-    assert_eq!((verb, told.layer), ("attach", Layer::Link));
-    let link = told.wiring.link.unwrap();
+    let (verb, reported) = rig.last();
+    assert_eq!((verb, reported.layer), ("attach", Layer::Link));
+    let link = reported.wiring.link.unwrap();
     let LinkKind::Bridge(bridge) = &link.kind else { panic!("{link:?}") };
     assert_eq!((bridge.name.as_str(), bridge.gateway), ("br7", Gateway::Address));
     assert_eq!(link.mtu.unwrap().bytes(), 1400);
-    assert_eq!(told.wiring.masquerade.unwrap().backend, Backend::Nftables);
-    assert_eq!(told.leases[0].space, Space::Host);
+    assert_eq!(reported.wiring.masquerade.unwrap().backend, Backend::Nftables);
+    assert_eq!(reported.leases[0].space, Space::Host);
     let file = rig.root.path().join("net/10.9.0.2");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "c1\r\neth0");
     let twice = rig.command(
@@ -61,9 +61,9 @@ fn what_one_container_asks_for() {
     let podman = "IgnoreUnknown=1;K8S_POD_NAME=web;IP=10.9.0.7";
     let output = rig.with("ADD", Plugin::Bridge, ("c2", podman), &bridge(&rig));
     assert_eq!(json_of(&output)["ips"][0]["address"], "10.9.0.7/24");
-    let told = rig.last().1;
+    let reported = rig.last().1;
     assert_eq!(
-        (told.runtime, told.owner.unwrap().as_str()),
+        (reported.runtime, reported.owner.unwrap().as_str()),
         (model::Runtime::Podman, "podman/web")
     );
     let (code, msg) = rig.refused(Plugin::Bridge, "IP=10.9.0.7", &bridge(&rig));
@@ -115,8 +115,8 @@ fn published_ports() {
             {"hostPort": 8080, "containerPort": 80, "protocol": "TCP", "hostIP": ""},
             {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "0.0.0.0"}]}}));
     assert_eq!(rig.add(Plugin::Portmap, "c1", &ports), previous());
-    let told = rig.last().1;
-    let publish = told.wiring.publish.unwrap();
+    let reported = rig.last().1;
+    let publish = reported.wiring.publish.unwrap();
     assert_eq!(publish.behind.unwrap().as_str(), "br0");
     assert_eq!(
         (publish.backend, publish.snat, publish.masquerade_all),
@@ -124,7 +124,7 @@ fn published_ports() {
     );
     assert_eq!(publish.ports[0].to_string(), "8080->80/tcp");
     assert_eq!(publish.ports[1].to_string(), "0.0.0.0:53->53/udp");
-    assert_eq!(told.addresses.len(), 2);
+    assert_eq!(reported.addresses.len(), 2);
     let taken = rig.command("ADD", Plugin::Portmap, "c2", &ports);
     assert!(taken.stdout.contains("\"code\":101") && taken.stdout.contains("c1"), "{taken:?}");
     assert_eq!(rig.command("CHECK", Plugin::Portmap, "c1", &ports).code, 0);
@@ -212,9 +212,9 @@ fn everything_in_one() {
     let result =
         json_of(&rig.with("ADD", Plugin::Spoke, ("c1", "IgnoreUnknown=1;K8S_POD_NAME=web"), &all));
     assert_eq!(result["ips"][0]["address"], "10.9.0.2/24");
-    let told = rig.last().1;
-    assert!(matches!(told.ipam, Ipam::Book { .. }));
-    let wiring = told.wiring;
+    let reported = rig.last().1;
+    assert!(matches!(reported.ipam, Ipam::Book { .. }));
+    let wiring = reported.wiring;
     let (link, publish, firewall) =
         (wiring.link.unwrap(), wiring.publish.unwrap(), wiring.firewall.unwrap());
     let LinkKind::Bridge(bridge) = &link.kind else { panic!() };
@@ -240,14 +240,14 @@ fn about_and_version() {
     let version =
         |input: &str| json_of(&rig.call(Plugin::Firewall, &[("CNI_COMMAND", "VERSION")], input));
     assert_eq!(version("")["cniVersion"], "1.1.0");
-    let told = version(r#"{"cniVersion":"0.4.0"}"#);
+    let reported = version(r#"{"cniVersion":"0.4.0"}"#);
     assert_eq!(
-        (told["cniVersion"].as_str(), told["supportedVersions"].as_array().unwrap().len()),
+        (reported["cniVersion"].as_str(), reported["supportedVersions"].as_array().unwrap().len()),
         (Some("0.4.0"), 7)
     );
     // Whoever says that he speaks a version must work in it.
     let about = rig.call(Plugin::Bandwidth, &[], "").stderr;
     assert!(about.ends_with(": 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n"), "{about}");
-    let told = json_of(&rig.call(Plugin::Bandwidth, &[("CNI_COMMAND", "VERSION")], ""));
-    assert_eq!(told["supportedVersions"].as_array().unwrap().len(), 5);
+    let reported = json_of(&rig.call(Plugin::Bandwidth, &[("CNI_COMMAND", "VERSION")], ""));
+    assert_eq!(reported["supportedVersions"].as_array().unwrap().len(), 5);
 }

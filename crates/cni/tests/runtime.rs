@@ -70,10 +70,10 @@ fn a_trace_goes_through_every_plugin() {
         runtime.del(&list, &target()).unwrap();
         runtime.status(&list).unwrap();
     });
-    let told = bench.said("trace");
+    let reported = bench.said("trace");
     let parent = trace.parent.unwrap();
     let all = |verb: &str| format!("{verb} {parent} vendor=1 user=a\n").repeat(2);
-    assert_eq!(told, ["ADD", "CHECK", "DEL", "STATUS"].map(all).concat());
+    assert_eq!(reported, ["ADD", "CHECK", "DEL", "STATUS"].map(all).concat());
 }
 
 /// What plugins of every age answer to VERSION.

@@ -24,7 +24,7 @@ const ABOVE: &str = "spoke";
 const NAMES: &str = "cgroups";
 
 /// How long the kernel may take to see that the last process has left a cgroup.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often it is asked meanwhile.
 const BETWEEN: Duration = Duration::from_millis(2);
 
@@ -189,7 +189,7 @@ pub(crate) fn remove(directory: &Directory) -> Result<()> {
         directory.was_short()?;
     }
     for path in directory.list(NAMES)? {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match fs::remove_dir(&path) {
                 // Its last process is leaving.

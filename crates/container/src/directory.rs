@@ -27,7 +27,7 @@ use crate::ending::Ending;
 use crate::privileges::Privileges;
 
 /// How long another one's start is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the lock is asked for meanwhile.
 const BETWEEN: Duration = Duration::from_millis(5);
 /// Records are some lines.
@@ -76,7 +76,7 @@ impl Directory {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(file.into())),

@@ -77,8 +77,8 @@ mod tests {
     fn an_ending_is_read_as_written() {
         for one in [Ending::Exited(3), Ending::Signaled(9), Ending::TimedOut, Ending::Unseen] {
             assert_eq!(Ending::of_text(&one.to_text()), one);
-            let told = format!("{}no such\nfile\n", one.to_text());
-            assert_eq!(Ending::and_words(&told), (one, "no such\nfile\n"));
+            let reported = format!("{}no such\nfile\n", one.to_text());
+            assert_eq!(Ending::and_words(&reported), (one, "no such\nfile\n"));
         }
         for damaged in ["exited", "exited x\n", "sig", "\0"] {
             assert_eq!(Ending::of_text(damaged), Ending::Unseen);

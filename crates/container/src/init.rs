@@ -205,10 +205,10 @@ fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
 /// Whole lines at the end of `said`, as many as may be told; of a longer one its end.
 fn last(said: &[u8]) -> &[u8] {
     let Some(from) = said.len().checked_sub(LAST_WORDS) else { return said };
-    let told = said.get(from..).unwrap_or_default();
-    let line = told.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
-    let whole = line.and_then(|at| told.get(at..)).filter(|rest| !rest.is_empty());
-    whole.unwrap_or(told)
+    let reported = said.get(from..).unwrap_or_default();
+    let line = reported.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+    let whole = line.and_then(|at| reported.get(at..)).filter(|rest| !rest.is_empty());
+    whole.unwrap_or(reported)
 }
 
 /// How a process that was waited for ended.

@@ -83,13 +83,13 @@ impl Program {
         // Where the starter has closed its own, these may have the numbers 0 to 2.
         let high = |fd: BorrowedFd<'_>| fcntl_dupfd_cloexec(fd, 3).doing("keeping a file");
         let (input, output) = (high(files.input)?, high(files.output)?);
-        let (errors, told) = (high(files.errors)?, high(fault.as_fd())?);
+        let (errors, reported) = (high(files.errors)?, high(fault.as_fd())?);
         dup2_stdin(&input).doing("setting standard input")?;
         dup2_stdout(&output).doing("setting standard output")?;
         dup2_stderr(&errors).doing("setting standard error")?;
-        sys::close_all_but(&mut [0, 1, 2, told.as_raw_fd()]);
+        sys::close_all_but(&mut [0, 1, 2, reported.as_raw_fd()]);
         let ran = self.become_it();
-        let _ = write(&told, &ran.to_bytes());
+        let _ = write(&reported, &ran.to_bytes());
         sys::exit(127)
     }
 

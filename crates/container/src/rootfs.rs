@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) upper: Option<(PathBuf, PathBuf)>,
     /// Where the changes are kept in memory instead, and how many bytes of them.
     pub(crate) room: Option<(PathBuf, u64)>,
-    /// Where it is put together.
+    /// Where it is assembled.
     pub(crate) at: PathBuf,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) devices: Devices,
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A mount namespace of the calling process's own, with the root at [`Plan::at`].
-    pub(crate) fn put_together(&self) -> Result<Inside, Fault> {
+    pub(crate) fn assemble(&self) -> Result<Inside, Fault> {
         sys::unshare(UnshareFlags::NEWNS).doing("making a mount namespace")?;
         let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
         mount_change("/", slave).doing("keeping mounts from the host")?;
@@ -72,9 +72,9 @@ impl Plan {
         directory(&self.at).map(Inside::new)
     }
 
-    /// As [`Plan::put_together`], with everything else mounted, and as the calling process's root.
+    /// As [`Plan::assemble`], with everything else mounted, and as the calling process's root.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
-        let root = self.put_together()?;
+        let root = self.assemble()?;
         self.system_mounts(&root)?;
         match self.devices {
             Devices::Minimal => devices(&root)?,

@@ -22,7 +22,7 @@ use crate::line::{Line, Message, ready};
 use crate::privileges::Privileges;
 use crate::sys::{self, Side};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves the calling process into a user, mount and network namespace of its user's own, in which
 /// it is root. The namespaces are made if missing and kept by a process of which `runtime` holds
@@ -80,7 +80,7 @@ impl Stay {
         if let Some(keeper) = keeper(&self.directory)? {
             let killed = pidfd_send_signal(&keeper, Signal::KILL);
             killed.map_err(|errno| Error::os("leaving the user's own namespaces", errno.into()))?;
-            ready(&keeper, Instant::now() + PATIENCE);
+            ready(&keeper, Instant::now() + TIMEOUT);
         }
         self.directory.clear().map(|()| true)
     }
@@ -115,7 +115,7 @@ fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
         Side::Parent(child) => child,
     };
     drop(far);
-    let heard = line.hear_until(Instant::now() + PATIENCE);
+    let heard = line.hear_until(Instant::now() + TIMEOUT);
     let keeper = pidfd_open(child, PidfdFlags::empty()).map_err(failed)?;
     let number = child.as_raw_nonzero().get();
     let known = u32::try_from(number).ok().and_then(process::with_id);

@@ -21,7 +21,7 @@ use crate::spec::{Process, Spec};
 use crate::tree;
 
 /// How long a runtime may take to start a container.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often it is looked whether it has.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The file that the runtime writes the number of the container's first process to.
@@ -71,7 +71,7 @@ pub(crate) fn inside(
     record: &Record,
     keeper: &OwnedFd,
 ) -> Result<Option<OwnedFd>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let text = fs::read_to_string(directory.path(NUMBER)).unwrap_or_default();
         if let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw)

@@ -35,7 +35,7 @@ use crate::sys::{self, Side};
 use crate::traces::Traces;
 
 /// How long a file system may take to be put together, and a program to be executed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts what `spec` says in `directory`, whose lock is `lock`.
 pub(crate) fn start(
@@ -196,7 +196,7 @@ impl Start<'_> {
 
     /// Waits for `message`; whatever else comes, nothing runs afterwards.
     fn expect(&self, line: &Line, message: &Message, pidfd: &OwnedFd) -> Result<(), Failure> {
-        match line.hear_until(Instant::now() + PATIENCE) {
+        match line.hear_until(Instant::now() + TIMEOUT) {
             Some(heard) if heard == *message => return Ok(()),
             Some(Message::Failed(fault)) => return Err(Failure::Fault(fault)),
             _ => {}
@@ -240,10 +240,10 @@ fn detach(init: &Init<'_>, clear: impl FnOnce()) -> Result<(Pid, OwnedFd), Errno
         }
         Side::Parent(child) => {
             drop(far);
-            let told = told(&near);
+            let reported = reported(&near);
             drop(near);
             let _ = waitpid(Some(child), WaitOptions::empty());
-            told
+            reported
         }
     }
 }
@@ -267,7 +267,7 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
     sys::exit(0)
 }
 
-fn told(near: &OwnedFd) -> Result<(Pid, OwnedFd), Errno> {
+fn reported(near: &OwnedFd) -> Result<(Pid, OwnedFd), Errno> {
     let mut number = [0; 4];
     let length = loop {
         match read(near, &mut number) {

@@ -173,10 +173,10 @@ pub(crate) fn signals() -> Result<OwnedFd, Errno> {
 
 /// The signal that [`signals`] tells of next.
 pub(crate) fn next_signal(signals: impl AsFd) -> Option<i32> {
-    let mut told = [0; size_of::<libc::signalfd_siginfo>()];
-    let length = rustix::io::read(signals, &mut told).ok()?;
+    let mut reported = [0; size_of::<libc::signalfd_siginfo>()];
+    let length = rustix::io::read(signals, &mut reported).ok()?;
     // Its first field is the number.
-    let number = told.first_chunk().filter(|_| length == told.len())?;
+    let number = reported.first_chunk().filter(|_| length == reported.len())?;
     i32::try_from(u32::from_ne_bytes(*number)).ok()
 }
 

@@ -156,7 +156,7 @@ impl Client {
     }
 
     /// How long after a question its answer is listened for.
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         self.pace.timeout
     }
 

@@ -14,7 +14,7 @@ use model::{AttachmentId, Error, Ipv4Net, NetworkName, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::write;
 
-use crate::{Lease, Pace, Shelf, Subject, Terms};
+use crate::{Lease, LeaseStore, Pace, Subject, Terms};
 
 /// What the thread needs, in bytes; only what it uses is taken.
 const STACK: usize = 512 << 10;
@@ -71,15 +71,20 @@ impl Keeper {
     /// # Errors
     /// Where the shelf cannot be read, or no thread can be started.
     pub fn start(
-        shelf: Shelf,
+        lease_store: LeaseStore,
         pace: Pace,
         places: Box<dyn Places>,
-        tell: Box<dyn Fn(News) + Send>,
+        report: Box<dyn Fn(News) + Send>,
     ) -> Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("making an eventfd", cause.into()))?;
         let door = Arc::new(Door { commands: Mutex::default(), wake });
-        let mut run = run::Run::new(Arc::clone(&door), shelf, pace, run::World { places, tell })?;
+        let mut run = run::Run::new(
+            Arc::clone(&door),
+            lease_store,
+            pace,
+            run::Surroundings { places, report },
+        )?;
         let thread = thread::Builder::new()
             .name("dhcp".to_owned())
             .stack_size(STACK)

@@ -1,15 +1,15 @@
 //! Addresses of DHCP servers (RFC 2131): the protocol, its leases on disk, and the one thread that
 //! keeps all of them alive.
 //!
-//! [`packet`] is the wire, [`Client`] the protocol as a machine without I/O, [`Shelf`] the leases on
+//! [`packet`] is the wire, [`Client`] the protocol as a machine without I/O, [`LeaseStore`] the leases on
 //! disk, and [`Keeper`] the thread. A lease is on disk before anybody uses its address, so that a
 //! daemon that is killed goes on where it was.
 
 mod client;
 mod keeper;
+mod lease_store;
 mod link;
 pub mod packet;
-mod shelf;
 mod time;
 
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, Heading, Pace, Step};
 pub use keeper::{Keeper, News, Places};
+pub use lease_store::{Lease, LeaseStore};
 pub use packet::Terms;
-pub use shelf::{Lease, Shelf};
 pub use time::Time;
 
 /// Whose address it is, and what to ask for.

@@ -26,7 +26,7 @@ pub(crate) struct Found {
 
 /// Sockets on a link.
 #[derive(Debug)]
-pub(crate) struct Ear {
+pub(crate) struct Sockets {
     pub(crate) packets: PacketSocket,
     /// Has the port, so that the kernel does not tell servers that nobody has it.
     port: Option<UdpSocket>,
@@ -97,7 +97,7 @@ impl Found {
     }
 
     /// Listens on it, for a client that has `address`, or none yet.
-    pub(crate) fn listen(&self, address: Option<Ipv4Addr>) -> Result<Ear> {
+    pub(crate) fn listen(&self, address: Option<Ipv4Addr>) -> Result<Sockets> {
         self.netns.enter(|| {
             let packets = PacketSocket::open(self.link.index, Kind::Udp(CLIENT))?;
             // Where the container has a client of its own, that has the port.
@@ -105,7 +105,7 @@ impl Found {
             if let Some(port) = &port {
                 let _ = port.set_nonblocking(true);
             }
-            Ok(Ear { packets, port })
+            Ok(Sockets { packets, port })
         })?
     }
 
@@ -140,7 +140,7 @@ impl Found {
     }
 }
 
-impl Ear {
+impl Sockets {
     /// Sends a message of a client's.
     pub(crate) fn send(&self, message: &Message, heading: Heading, on_link: bool) -> Result<()> {
         let bytes = message.encode();

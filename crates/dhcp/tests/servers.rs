@@ -55,7 +55,7 @@ fn a_whole_life() {
     keeper.collect("lan".parse().unwrap(), Box::new(|_| false)).unwrap();
     server.hear("DHCPRELEASE");
     assert_eq!(keeper.leases().unwrap(), []);
-    assert_eq!(bed.shelf(), Vec::<String>::new());
+    assert_eq!(bed.lease_store(), Vec::<String>::new());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_short_lease_is_renewed_and_ends_with_its_server() {
     assert!(bed.routes().contains("default via 10.7.0.1"), "{}", bed.routes());
     assert_eq!(keeper.check(&bed.subject("c1").id).unwrap(), Some(terms));
     keeper.release(&bed.subject("c1").id).unwrap();
-    assert_eq!(bed.shelf(), Vec::<String>::new());
+    assert_eq!(bed.lease_store(), Vec::<String>::new());
 }
 
 /// Who asks again for what was lost is answered as the first time; and what nobody can have any more
@@ -229,7 +229,7 @@ fn a_lost_lease_is_asked_for_anew_or_forgotten_with_its_link() {
     let keeper = bed.hasty();
     let error = keeper.allocate(bed.subject("c1")).unwrap_err();
     assert!(error.to_string().contains("no DHCP server answered within 2 s"), "{error}");
-    assert_eq!(bed.shelf(), Vec::<String>::new());
+    assert_eq!(bed.lease_store(), Vec::<String>::new());
     drop(keeper);
     let server = udhcpd(&bed, 2);
     let keeper = bed.keeper();
@@ -237,9 +237,9 @@ fn a_lost_lease_is_asked_for_anew_or_forgotten_with_its_link() {
     drop(server);
     while !matches!(bed.news(), News::Lost(..)) {}
     // Two files for a moment: the loss is told while the lease is being written anew.
-    bed.wait(|| bed.shelf().len() == 1);
+    bed.wait(|| bed.lease_store().len() == 1);
     bed.in_server("ip link delete srv");
-    bed.wait(|| bed.shelf().is_empty());
+    bed.wait(|| bed.lease_store().is_empty());
 }
 
 /// The server that gave the lease is gone; another one has its leases and another address.

@@ -22,7 +22,7 @@ pub use events::{Events, News};
 #[derive(Clone, Debug)]
 pub struct Api {
     socket: PathBuf,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A network, as an engine lists it.
@@ -86,8 +86,8 @@ pub struct Container {
 impl Api {
     /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
     /// connecting to the answer's last byte.
-    pub fn new(socket: impl Into<PathBuf>, patience: Duration) -> Self {
-        Self { socket: socket.into(), patience }
+    pub fn new(socket: impl Into<PathBuf>, timeout: Duration) -> Self {
+        Self { socket: socket.into(), timeout }
     }
 
     /// Where the engine serves.
@@ -128,7 +128,7 @@ impl Api {
     /// What happens to networks and containers from now on (`GET /events`). An engine that is not
     /// ready to serve has none to tell.
     pub fn events(&self) -> Result<Events> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         Events::open(&self.socket, deadline).map_err(|error| self.failed("/events", error))
     }
 
@@ -138,7 +138,7 @@ impl Api {
     }
 
     fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         let failed = |error| self.failed(path, error);
         let reply = http::get(&self.socket, path, deadline).map_err(failed)?;
         match reply.status {

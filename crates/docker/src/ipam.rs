@@ -5,12 +5,12 @@ mod option;
 
 use std::collections::BTreeMap;
 
-use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetWish};
+use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetSpec};
 use model::{Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, Want};
 
 use crate::wire::{self, Answer, PoolGiven, PoolKey};
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
-use option::PoolWish;
+use option::PoolSpec;
 
 /// The gateway that an IPAM driver tells, so that the engine requests none.
 const GATEWAY: &str = "com.docker.network.gateway";
@@ -23,15 +23,15 @@ pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Res
             call.space.as_str()
         )));
     };
-    let wish = PoolWish::read(&call.options)?;
+    let spec = PoolSpec::read(&call.options)?;
     let request = SubnetRequest {
         space,
-        wish: wished(call),
-        network: wish.network,
+        spec: requested(call),
+        network: spec.network,
         runtime: Runtime::Docker,
-        order: wish.order,
-        sticky: wish.sticky,
-        despite_others: wish.despite_others,
+        order: spec.order,
+        sticky: spec.sticky,
+        despite_others: spec.despite_others,
     };
     let subnet = engine.request_subnet(&request)?;
     let data = match gateway(engine, &subnet)? {
@@ -42,17 +42,17 @@ pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Res
 }
 
 /// Since 29 `0.0.0.0/24` means any subnet of that size.
-fn wished(call: &wire::RequestPool) -> SubnetWish {
+fn requested(call: &wire::RequestPool) -> SubnetSpec {
     match call.pool {
-        None => SubnetWish::Any {
+        None => SubnetSpec::Any {
             family: if call.v6 { Family::V6 } else { Family::V4 },
             prefix_len: None,
         },
-        Some(pool) if pool.addr().is_unspecified() => SubnetWish::Any {
+        Some(pool) if pool.addr().is_unspecified() => SubnetSpec::Any {
             family: Family::of(&pool),
             prefix_len: Some(pool.prefix_len()).filter(|length| *length > 0),
         },
-        Some(net) => SubnetWish::Exactly { net, part: call.sub },
+        Some(net) => SubnetSpec::Exactly { net, part: call.sub },
     }
 }
 

@@ -14,11 +14,11 @@
 mod book;
 mod doubt;
 mod live;
-mod look;
 mod neighbours;
 mod notice;
 mod pass;
 mod peer;
+mod snapshot;
 mod wait;
 mod watch;
 
@@ -40,7 +40,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Looking takes no more than one part in so many of the time.
 const SHARE: u32 = 20;
 /// How long an engine has for one answer, all of it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which engines are asked, and how often.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub fn run(
 
 fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop: BorrowedFd<'_>) {
     let mut pass = Pass::new(settings, book, report);
-    let peer = |socket: &PathBuf| Peer::new(Api::new(socket.clone(), PATIENCE), settings.period);
+    let peer = |socket: &PathBuf| Peer::new(Api::new(socket.clone(), TIMEOUT), settings.period);
     let mut peers: Vec<Peer> = settings.engines.iter().map(peer).collect();
     let mut due = Instant::now();
     loop {

@@ -1,10 +1,10 @@
-//! Back end: remote drivers of libnetwork's, plugins of somebody else that speak the protocol of
+//! Back end: remote drivers of libnetwork's, third-party plugins that speak the protocol of
 //! [`crate::wire`]. Here we are libnetwork (moby `libnetwork/docs/remote.md` and `ipam.md`).
 //!
 //! Whatever a driver did for us is undone by another call. That call is in the ledger before the
 //! first is sent, or as soon as its answer says what it gave, and is struck out once it was carried out:
 //! rolling back, detaching and retrying are all the same. Nothing that fails on the way back fails
-//! for whoever detaches: it stays in the ledger as *owed*, and [`Remote::settle`] tries it again,
+//! for whoever detaches: it stays in the ledger as *owed*, and [`Remote::retry`] tries it again,
 //! in whatever process.
 
 mod activate;
@@ -16,18 +16,18 @@ pub mod discover;
 mod endpoint;
 mod exchange;
 mod ipam;
-mod lead;
-mod ledger;
 mod network;
 mod notes;
 mod notice;
-mod owed;
+pub mod parameters;
+mod pending;
 pub mod plugins;
 mod pool;
+mod program_gateway;
 mod replay;
-pub mod said;
+mod retry;
 mod sandbox;
-mod settle;
+mod undo_log;
 mod verdict;
 
 use std::path::PathBuf;
@@ -40,8 +40,8 @@ use model::{Attachment, AttachmentId, DriverName, Family, IfName, NetworkName, T
 use calls::Calls;
 use discover::Places;
 pub(crate) use endpoint::ON_LINK;
-use ledger::Ledger;
 use plugins::Plugins;
+use undo_log::UndoLog;
 
 /// Where plugins are, where the ledger is, and what time it is.
 #[derive(Clone, Debug)]
@@ -52,9 +52,9 @@ pub struct Settings {
     /// directory `NAME`.
     pub descriptions: Vec<PathBuf>,
     /// How long a plugin has for an answer.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The ledger's directory: durable, our own. It is made when the first call is written down.
-    pub ledger: PathBuf,
+    pub undo_log: PathBuf,
     /// Where drivers are told that sandboxes are: links to these, with names as Docker's. It is made
     /// when the first is needed. Drivers that were written for Docker may refuse any other than
     /// `/var/run/docker/netns`.
@@ -70,7 +70,7 @@ pub struct Settings {
 pub struct Remote {
     calls: Arc<dyn Calls>,
     settings: Settings,
-    ledger: Ledger,
+    undo_log: UndoLog,
     /// Pages of another boot were looked for.
     is_swept: AtomicBool,
 }
@@ -78,10 +78,10 @@ pub struct Remote {
 /// What became of an endpoint that joined its sandbox.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// The kernel's part of the attachment: its link is [`model::LinkKind::Ready`], or none where the
+    /// The kernel's part of the attachment: its link is [`model::LinkKind::ExternalInterface`], or none where the
     /// driver put an interface into the sandbox by itself. It has every default route that the driver
     /// named: the kernel withholds those of families in which it does not lead
-    /// ([`model::Attachment::lead`]).
+    /// ([`model::Attachment::gateway_role`]).
     pub kernel: Attachment,
     /// For [`model::Attached::keeps_in`]: the driver said so.
     pub keeps_in: bool,
@@ -94,9 +94,9 @@ pub struct Joined {
 
 /// A call that a plugin is still owed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Debt {
+pub struct PendingCleanup {
     /// On whose behalf.
-    pub who: Debtor,
+    pub who: CleanupSubject,
     /// Who is to be called; nobody where the ledger cannot be read.
     pub driver: Option<DriverName>,
     /// Which call, for a person to read.
@@ -113,7 +113,7 @@ pub struct Debt {
     /// ([`Remote::write_off`]).
     pub dead_end: Option<DeadEnd>,
     /// Its page in the ledger.
-    pub page: String,
+    pub log_file: String,
 }
 
 /// Why it is of no use to try a call again.
@@ -132,7 +132,7 @@ pub enum DeadEnd {
 
 /// On whose behalf a call is owed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Debtor {
+pub enum CleanupSubject {
     /// A network's.
     Network(NetworkName),
     /// An attachment's.
@@ -150,31 +150,31 @@ pub enum Urgency {
     Now,
 }
 
-/// What [`Remote::settle`] did.
+/// What [`Remote::retry`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct Retried {
     /// Debts that are settled: the plugin was called.
-    pub done: Vec<Debt>,
+    pub done: Vec<PendingCleanup>,
     /// Debts that are none any more although nobody was called for them: they went with another one, or
     /// somebody else has settled them or holds now what they were about.
-    pub moot: Vec<Debt>,
+    pub moot: Vec<PendingCleanup>,
     /// Debts that are left.
-    pub left: Vec<Debt>,
+    pub left: Vec<PendingCleanup>,
 }
 
 impl Remote {
     /// As these settings say. Does no I/O.
     pub fn open(settings: Settings) -> Self {
-        let Settings { sockets, descriptions, patience, .. } = settings.clone();
+        let Settings { sockets, descriptions, timeout, .. } = settings.clone();
         let places = Places { sockets, descriptions };
-        Self::over(Arc::new(Plugins::new(places, patience)), settings)
+        Self::over(Arc::new(Plugins::new(places, timeout)), settings)
     }
 
     /// The same, with plugins that are reached in another way.
     pub fn over(calls: Arc<dyn Calls>, settings: Settings) -> Self {
-        let Settings { ledger, boot, patience, .. } = &settings;
-        let ledger = Ledger::new(ledger.clone(), boot.clone(), *patience);
-        Self { calls, settings, ledger, is_swept: AtomicBool::new(false) }
+        let Settings { undo_log, boot, timeout, .. } = &settings;
+        let undo_log = UndoLog::new(undo_log.clone(), boot.clone(), *timeout);
+        Self { calls, settings, undo_log, is_swept: AtomicBool::new(false) }
     }
 
     fn now(&self) -> Timestamp {

@@ -97,7 +97,7 @@ pub struct Limits {
     /// and for the TLS handshake.
     pub reading: Duration,
     /// How long a call or a connection waits for its turn before it is refused with status 503.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long calls may go on after the server was told to stop.
     pub stopping: Duration,
 }
@@ -111,7 +111,7 @@ impl Default for Limits {
             large_bodies: 4,
             stack: 512 << 10,
             reading: Duration::from_secs(10),
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
             stopping: Duration::from_secs(10),
         }
     }

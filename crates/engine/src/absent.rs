@@ -91,8 +91,8 @@ impl Engine<'_> {
         };
         let opaque = of(&|alias| matches!(live.networks.get(&alias.id), Some(None)));
         let known = of(&|alias| live.networks.contains_key(&alias.id));
-        let (peopled, dead) = (BTreeSet::new(), BTreeSet::new());
-        Ok(Search { runtime, live, before, opaque, known, peopled, dead, found: Vec::new() })
+        let (in_use, dead) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Search { runtime, live, before, opaque, known, in_use, dead, found: Vec::new() })
     }
 
     fn find_attachments(&self, search: &mut Search<'_>) -> Result<()> {
@@ -107,7 +107,7 @@ impl Engine<'_> {
             let is_young = !search.is_old(*runtime, *since) || self.is_being_attached(&read.value);
             let is_known = search.live.networks.contains_key(alias);
             if !is_known && (is_young || self.presence(&read.value) == Presence::Alive) {
-                search.peopled.insert(alias.clone());
+                search.in_use.insert(alias.clone());
             } else if is_young {
                 // It may not have been told yet.
             } else if search.dead.insert(id.clone()) {
@@ -147,8 +147,8 @@ impl Engine<'_> {
     fn find_aliases(&self, search: &mut Search<'_>) -> Result<()> {
         for alias in self.aliases()? {
             let known = search.live.networks.contains_key(&alias.id);
-            let peopled = search.peopled.contains(&alias.id);
-            if !known && !peopled && search.is_old(alias.runtime, alias.since) {
+            let in_use = search.in_use.contains(&alias.id);
+            if !known && !in_use && search.is_old(alias.runtime, alias.since) {
                 search.found.push(Found::Alias(alias.id));
             }
         }
@@ -187,11 +187,11 @@ impl Engine<'_> {
     }
 
     /// Only what was judged: one that was joined since then lives.
-    fn free_absent(&self, judged: &Read<Box<Attachment>>) -> Result<()> {
-        let id = &judged.value.id;
+    fn free_absent(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
+        let id = &classified.value.id;
         let _turn = self.host.turn(id);
-        let now = self.record_of(id, judged.value.layer)?;
-        match now.is_some_and(|now| now.revision == judged.revision) {
+        let now = self.record_of(id, classified.value.layer)?;
+        match now.is_some_and(|now| now.revision == classified.revision) {
             true => self.detach_layers(id),
             false => Ok(()),
         }
@@ -199,17 +199,18 @@ impl Engine<'_> {
 
     /// Only from whom it was judged to be: with its attachment the lease has lost its user. Who has
     /// begun to use it since then keeps it.
-    fn free_requested(&self, subnet: &SubnetId, judged: &Holder) -> Result<()> {
-        let Some(now) = self.holder_of(&judged.lease.space, judged.lease.address.addr())? else {
+    fn free_requested(&self, subnet: &SubnetId, classified: &Holder) -> Result<()> {
+        let Some(now) = self.holder_of(&classified.lease.space, classified.lease.address.addr())?
+        else {
             return Ok(());
         };
         let is_used = match now.value.attachment() {
             Some(user) => self.has_record(user)?,
             None => false,
         };
-        let is_judged =
-            now.value.since == judged.since && is_left(&now.value.tenant, &judged.tenant);
-        match is_judged && !is_used {
+        let is_classified =
+            now.value.since == classified.since && is_left(&now.value.tenant, &classified.tenant);
+        match is_classified && !is_used {
             true => self.free_unused(subnet, &now).map(drop),
             false => Ok(()),
         }
@@ -223,12 +224,12 @@ impl Engine<'_> {
 }
 
 /// Whether the lease is still that which was judged, or has only lost its user since then.
-fn is_left(now: &Tenant, judged: &Tenant) -> bool {
-    match (now, judged) {
-        (Tenant::Request { subnet, user: None }, Tenant::Request { subnet: judged, .. }) => {
-            subnet == judged
+fn is_left(now: &Tenant, classified: &Tenant) -> bool {
+    match (now, classified) {
+        (Tenant::Request { subnet, user: None }, Tenant::Request { subnet: classified, .. }) => {
+            subnet == classified
         }
-        (now, judged) => now == judged,
+        (now, classified) => now == classified,
     }
 }
 
@@ -243,7 +244,7 @@ struct Search<'l> {
     known: BTreeSet<NetworkName>,
     /// Networks that it does not know, with a container on them that is proved to live, or has just
     /// come: no runtime removes such a network, so it must be another one's that was not asked.
-    peopled: BTreeSet<AliasId>,
+    in_use: BTreeSet<AliasId>,
     dead: BTreeSet<AttachmentId>,
     found: Vec<Found>,
 }

@@ -43,7 +43,7 @@ impl Engine<'_> {
         let declared = self.network_under(&key)?;
         if let Some(declared) = &declared {
             self.refuse_stage(&declared.value)?;
-        } else if wanted.is_told() {
+        } else if wanted.is_remote() {
             self.refuse_unmade(wanted)?;
         }
         if let (Some(_), Some(declared)) = (&known, &declared) {

@@ -28,15 +28,15 @@ impl Engine<'_> {
         self.attach_as(request, Role::Alone)
     }
 
-    /// The same for a caller that tells the result by itself, and [`Engine::told`] after that. Where
+    /// The same for a caller that tells the result by itself, and [`Engine::answered`] after that. Where
     /// its process dies before, the same call has the same result again.
     pub fn attach_untold(&self, request: &Request) -> Result<Attachment> {
         self.attach_as(request, Role::Untold)
     }
 
     /// Whoever asked for the layer was told of it: from now on it stands in the way of another call.
-    pub fn told(&self, id: &AttachmentId, layer: Layer) -> Result<()> {
-        self.store.told(&Key::Attachment(id.clone(), layer))
+    pub fn answered(&self, id: &AttachmentId, layer: Layer) -> Result<()> {
+        self.store.mark_answered(&Key::Attachment(id.clone(), layer))
     }
 
     /// The same for one that has a part in something larger.
@@ -48,7 +48,7 @@ impl Engine<'_> {
                 // Detaching is the only way back. If it fails the record stays, and the next
                 // detach, attach or reconcile finds it; if the record is not ours any more,
                 // somebody waits to undo it.
-                let _ = self.detach_record(begun.read, Meaning::Judged);
+                let _ = self.detach_record(begun.read, Meaning::Classified);
                 self.let_go(&request.id(), request.layer);
                 Err(error)
             }
@@ -78,7 +78,7 @@ impl Engine<'_> {
         };
         let mut complete = read.value.clone();
         complete.phase = Phase::Attached(attached);
-        sandbox::lead_where_it_can(&mut complete);
+        sandbox::set_gateway_where_it_can(&mut complete);
         let txn = match complete.teller {
             Some(_) => Txn::new().untold(),
             None => Txn::new(),
@@ -136,40 +136,43 @@ impl Engine<'_> {
     /// Writes down what a source chose by itself. An address of a server's, or of another program's,
     /// is everybody's on this host: the book has it too.
     fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer, giver: Giver) -> Result<()> {
-        let mut told = begun.value.clone();
+        let mut reported = begun.value.clone();
         let mut txn = Txn::new();
-        let is_remote = told.ipam.remote().is_some();
-        if matches!(told.ipam, Ipam::Dhcp(_)) || is_remote || told.wiring.chooses_addresses() {
-            let fresh = self.unknown_of(&told, &offer)?;
-            txn = self.take(&told, &fresh, txn);
-            told.leases.extend(fresh);
+        let is_remote = reported.ipam.remote().is_some();
+        if matches!(reported.ipam, Ipam::Dhcp(_))
+            || is_remote
+            || reported.wiring.chooses_addresses()
+        {
+            let fresh = self.unknown_of(&reported, &offer)?;
+            txn = self.take(&reported, &fresh, txn);
+            reported.leases.extend(fresh);
         }
         // Whoever wanted an address did not know its subnet.
-        for lease in &mut told.leases {
+        for lease in &mut reported.leases {
             let mut given = offer.addresses.iter();
             if let Some(held) = given.find(|held| held.address.addr() == lease.address.addr()) {
                 lease.address = held.address;
                 lease.gateway = lease.gateway.or(held.gateway);
             }
         }
-        told.addresses = offer.addresses;
-        let said = std::mem::replace(&mut told.routes, offer.routes);
+        reported.addresses = offer.addresses;
+        let said = std::mem::replace(&mut reported.routes, offer.routes);
         if is_remote && giver == Giver::Source {
             // Such a source knows of no routes: what the network says holds.
-            told.routes = [said, std::mem::take(&mut told.routes)].concat();
-        } else if told.wiring.chooses_addresses() {
-            add_routes(&mut told.routes, said);
+            reported.routes = [said, std::mem::take(&mut reported.routes)].concat();
+        } else if reported.wiring.chooses_addresses() {
+            add_routes(&mut reported.routes, said);
         }
-        told.wiring.link = offer.link.or(told.wiring.link);
-        told.drop_routed();
-        if told.dns == model::Dns::default() {
-            told.dns = offer.dns;
+        reported.wiring.link = offer.link.or(reported.wiring.link);
+        reported.drop_routed();
+        if reported.dns == model::Dns::default() {
+            reported.dns = offer.dns;
         }
         // Nothing was chosen but what is written down already.
-        if told == begun.value {
+        if reported == begun.value {
             return Ok(());
         }
-        match self.try_replace(begun, told, txn)? {
+        match self.try_replace(begun, reported, txn)? {
             None => Ok(()),
             Some(Key::Lease(space, address)) => match self.holder_of(&space, address)? {
                 Some(read) => Err(held(&read.value)),
@@ -181,31 +184,33 @@ impl Engine<'_> {
 
     /// The leases that an offer is to the book. What was told to the source it must have given;
     /// what a plugin of ours that it called has written down is not written down again.
-    fn unknown_of(&self, told: &Attachment, offer: &Offer) -> Result<Vec<Lease>> {
+    fn unknown_of(&self, reported: &Attachment, offer: &Offer) -> Result<Vec<Lease>> {
         let gives = |lease: &Lease| {
             offer.addresses.iter().any(|given| given.address.addr() == lease.address.addr())
         };
-        if let Some(lease) = told.leases.iter().find(|lease| !gives(lease)) {
+        if let Some(lease) = reported.leases.iter().find(|lease| !gives(lease)) {
             return Err(Error::conflict(format!(
                 "{} was to get the address {}, and its plugins gave another",
-                told.id,
+                reported.id,
                 lease.address.addr()
             )));
         }
         let mut fresh = Vec::new();
-        let space = told.wiring.space(&told.id.network);
+        let space = reported.wiring.space(&reported.id.network);
         for held in &offer.addresses {
             let lease = lease_of(held, space.clone());
             let address = lease.address.addr();
             let holder = self.holder_of(&lease.space, address)?;
             let is_inner =
                 holder.as_ref().and_then(|read| read.value.attachment()).is_some_and(|id| {
-                    told.wiring.chooses_addresses()
-                        && *id != told.id
-                        && (&id.container, &id.ifname) == (&told.id.container, &told.id.ifname)
+                    reported.wiring.chooses_addresses()
+                        && *id != reported.id
+                        && (&id.container, &id.ifname)
+                            == (&reported.id.container, &reported.id.ifname)
                 });
-            let is_told = told.leases.iter().any(|told| told.address.addr() == address);
-            if !is_inner && !is_told {
+            let is_remote =
+                reported.leases.iter().any(|reported| reported.address.addr() == address);
+            if !is_inner && !is_remote {
                 fresh.push(lease);
             }
         }

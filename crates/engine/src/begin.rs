@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, Attachment, AttachmentId, Error, Fact, InterfaceAddress, Ipam, Kind, Layer, Lead, Lease,
-    LinkKind, Origin, Phase, Result, Wanted,
+    Alias, Attachment, AttachmentId, Error, Fact, GatewayRole, InterfaceAddress, Ipam, Kind, Layer,
+    Lease, LinkKind, Origin, Phase, Result, Wanted,
 };
 
 use crate::attach::{RACES, held, lost};
@@ -23,10 +23,10 @@ impl Engine<'_> {
             Role::Alone => {}
             Role::Untold => draft.blank.teller = Some(self.host.me()),
             Role::Of(origin) => draft.blank.be_of(origin),
-            Role::Leading(how) => {
+            Role::GatewayRoute(how) => {
                 how.say(&mut draft.blank);
-                draft.blank.lead = Some(Lead::of(how.priority));
-                draft.blank.wish = Some(draft.blank.wish());
+                draft.blank.gateway_role = Some(GatewayRole::of(how.priority));
+                draft.blank.spec = Some(draft.blank.spec());
                 draft.blank = self.bring_ports(draft.blank)?;
             }
         }
@@ -195,7 +195,7 @@ impl Engine<'_> {
             (Phase::Attached(_), Some(teller)) => {
                 let is_dead = *teller != self.host.me() && !self.host.is_running(teller);
                 let key = Key::Attachment(request.id(), request.layer);
-                Ok(is_dead && !self.store.is_told(&key)?)
+                Ok(is_dead && !self.store.is_answered(&key)?)
             }
             (Phase::Attached(_), None) => Ok(false),
             (Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. }, _) => Ok(true),
@@ -203,7 +203,7 @@ impl Engine<'_> {
     }
 
     fn undo_earlier(&self, read: Read<Box<Attachment>>) -> Result<Inherited> {
-        self.detach_record(read, Meaning::Judged)?;
+        self.detach_record(read, Meaning::Classified)?;
         Ok(Inherited { expect: Expect::Absent, record: None })
     }
 
@@ -264,7 +264,7 @@ impl Engine<'_> {
                 if read.value.phase == Phase::Reserved
                     && read.value.alias.as_ref() == Some(&alias.value.id) =>
             {
-                self.detach_record(read, Meaning::Judged)
+                self.detach_record(read, Meaning::Classified)
             }
             Some(_) | None => Ok(false),
         }
@@ -335,7 +335,7 @@ pub(crate) enum Role<'o> {
     /// Of a call that makes several.
     Of(&'o Origin),
     /// Of a sandbox that Spoke itself connects, in this way.
-    Leading(&'o Connecting),
+    GatewayRoute(&'o Connecting),
 }
 
 /// What is to be committed, as far as it is the same at every try.

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use model::{
     Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Error, Holder, Layer,
-    Network, NetworkName, OwnerName, PoolId, Reservation, Result, Roster, Space, Subnet, SubnetId,
+    Network, NetworkName, OwnerName, PoolId, Reservation, Result, SandboxRecord, Space, Subnet,
+    SubnetId,
 };
 
 use crate::Engine;
@@ -43,7 +44,7 @@ reader!(reservation, Reservation, Reservation);
 reader!(sticky, Sticky, Vec<IpAddr>);
 reader!(subnet, Subnet, Subnet);
 reader!(alias, Alias, Alias);
-reader!(roster, Sandbox, Roster);
+reader!(sandbox_record, Sandbox, SandboxRecord);
 
 impl Engine<'_> {
     fn read<T>(
@@ -127,14 +128,17 @@ impl Engine<'_> {
         self.read_all(prefix, alias)
     }
 
-    pub(crate) fn roster_of(&self, container: &ContainerId) -> Result<Option<Read<Roster>>> {
-        self.read(&Key::Sandbox(container.clone()), roster)
+    pub(crate) fn sandbox_record_of(
+        &self,
+        container: &ContainerId,
+    ) -> Result<Option<Read<SandboxRecord>>> {
+        self.read(&Key::Sandbox(container.clone()), sandbox_record)
     }
 
     /// The attachments of a sandbox that have a record, whatever phase they are in.
-    pub(crate) fn members_of(&self, roster: &Roster) -> Result<Vec<Attachment>> {
-        let mut members = Vec::with_capacity(roster.members.len());
-        for id in &roster.members {
+    pub(crate) fn members_of(&self, sandbox_record: &SandboxRecord) -> Result<Vec<Attachment>> {
+        let mut members = Vec::with_capacity(sandbox_record.members.len());
+        for id in &sandbox_record.members {
             members.extend(self.record_of(id, Layer::Link)?.map(|read| *read.value));
         }
         Ok(members)

@@ -157,7 +157,7 @@ fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
 fn is_own(claim: &Claim, attachment: &Attachment) -> bool {
     let is_other_network = claim.holder.network != attachment.id.network;
     // Where Spoke itself connects a sandbox, its ports are those of all its endpoints.
-    let is_led = attachment.lead.is_some();
+    let is_led = attachment.gateway_role.is_some();
     is_in_sandbox(claim, attachment) && (is_other_network || is_led)
         || is_sibling(claim, attachment)
 }

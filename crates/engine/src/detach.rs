@@ -17,10 +17,10 @@ use crate::{Engine, Request};
 
 /// How long a detach waits for another process that works on the same record, in all. That takes
 /// milliseconds; one that takes this long hangs in a foreign plugin.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// After so long it looks whether that process is done with the record. A daemon does not end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How often a changed record is read again.
 const RACES: usize = 50;
@@ -31,7 +31,7 @@ pub(crate) enum Meaning {
     /// Whatever is attached now: the runtime said so.
     Whatever,
     /// Only what was judged: a successor was not.
-    Judged,
+    Classified,
 }
 
 impl Engine<'_> {
@@ -97,9 +97,9 @@ impl Engine<'_> {
     fn undo(&self, attachment: &Attachment) -> Result<()> {
         let release = || self.ipam.release(attachment);
         // A server is told over the link, while that is there.
-        let told = attachment.ipam.asks_over_link().then(release);
+        let reported = attachment.ipam.asks_over_link().then(release);
         let kernel = self.driver.detach(attachment);
-        let addresses = told.unwrap_or_else(release);
+        let addresses = reported.unwrap_or_else(release);
         kernel.and(addresses).map_err(|error| error.context(format!("detaching {}", attachment.id)))
     }
 
@@ -125,7 +125,7 @@ impl Engine<'_> {
                     (Marked::Changed, _) => {}
                 }
             }
-            if meaning == Meaning::Judged {
+            if meaning == Meaning::Classified {
                 return Ok(None);
             }
             match self.record_of(&id, layer)? {
@@ -161,8 +161,8 @@ impl Engine<'_> {
         process: Process,
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let (id, layer) = (&read.value.id, read.value.layer);
-        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
-            if self.host.wait_for_end(&process, LOOK) {
+        for _ in 0..TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
+            if self.host.wait_for_end(&process, POLL_INTERVAL) {
                 return Ok(None);
             }
             let now = self.record_of(id, layer)?;
@@ -268,7 +268,7 @@ impl Engine<'_> {
             if self.is_gone(&read.value) {
                 freed |= match is_rewindable(&read.value) && read.value.kept {
                     true => self.rewind(read)?.is_some(),
-                    false => self.detach_record(read, Meaning::Judged)?,
+                    false => self.detach_record(read, Meaning::Classified)?,
                 };
             }
         }

@@ -138,7 +138,7 @@ impl Engine<'_> {
             Err(error) => {
                 let id = read.value.id.clone();
                 // If this fails the record stays, and whoever comes next removes it.
-                let _ = self.detach_record(read, Meaning::Judged);
+                let _ = self.detach_record(read, Meaning::Classified);
                 self.let_go(&id, Layer::Link);
                 Err(error)
             }
@@ -213,7 +213,7 @@ impl Engine<'_> {
         begun.phase = Phase::Attaching { by: self.host.me() };
         begun.sandbox = Some(joining.sandbox.clone());
         begun.handoff = joining.handoff;
-        begun.wish = Some(reserved.wish());
+        begun.spec = Some(reserved.spec());
         begun.decide(joining.name.clone(), joining.sysctls.clone());
         begun
     }
@@ -239,7 +239,7 @@ impl Engine<'_> {
             reserved.phase = Phase::Reserved;
             reserved.sandbox = None;
             reserved.handoff = Handoff::Finish;
-            reserved.lead = None;
+            reserved.gateway_role = None;
             reserved.undecide();
             let txn = self.part_from_sandbox(&read.value)?;
             match self.try_replace(&mut read, reserved, txn)? {
@@ -333,8 +333,8 @@ pub(crate) fn is_filled(request: &Request) -> bool {
 /// Whether the record has the addresses, and the hardware address, that are asked for.
 fn is_as_asked(record: &Attachment, request: &Request) -> bool {
     let has: Vec<IpAddr> = record.addresses.iter().map(|held| held.address.addr()).collect();
-    let told = request.ipam.told().iter();
-    let named: Vec<IpAddr> = told.map(|lease| lease.address.addr()).collect();
+    let reported = request.ipam.fixed_addresses().iter();
+    let named: Vec<IpAddr> = reported.map(|lease| lease.address.addr()).collect();
     let given: Vec<IpAddr> = request.addresses.iter().map(|held| held.address.addr()).collect();
     // A cloud adds addresses of subnets where every port has one.
     let adds = request.wiring.chooses_addresses();

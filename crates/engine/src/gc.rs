@@ -84,7 +84,7 @@ impl Engine<'_> {
                 kept.insert(member);
             } else if !valid.contains(&member) {
                 let _turn = self.host.turn(&read.value.id);
-                failures.extend(self.detach_record(read, Meaning::Judged).err());
+                failures.extend(self.detach_record(read, Meaning::Classified).err());
             }
         }
         failures.extend(self.ipam.gc(network, &kept).err());
@@ -114,7 +114,7 @@ impl Engine<'_> {
             let _turn = self.host.turn(id);
             // Whoever had the turn before may have brought it to its end.
             let Some(read) = self.record_of(id, layer)? else { continue };
-            let Some((finding, since)) = self.judge(&read.value) else {
+            let Some((finding, since)) = self.classify(&read.value) else {
                 if mode == Mode::Mend {
                     failures.extend(self.quarantine(&read.value, None).err());
                 }
@@ -125,7 +125,7 @@ impl Engine<'_> {
                 failures.extend(self.mend(read, since).err());
             }
         }
-        self.unsettled(mode, &mut findings, &mut failures)?;
+        self.undetermined(mode, &mut findings, &mut failures)?;
         self.orphaned_leases(mode, &mut findings)?;
         self.orphaned_claims(mode, &mut findings)?;
         let networks = self.half_made(mode, &mut findings, &mut failures)?;
@@ -140,7 +140,7 @@ impl Engine<'_> {
 
     /// What is wrong with a record, if something is, and since when its addresses are in quarantine
     /// if it is only in doubt.
-    fn judge(&self, attachment: &Attachment) -> Option<(Finding, Option<Timestamp>)> {
+    fn classify(&self, attachment: &Attachment) -> Option<(Finding, Option<Timestamp>)> {
         let id = attachment.id.clone();
         let presence = self.presence_if_attached(attachment);
         if self.is_gone_as(attachment, presence) {
@@ -160,7 +160,7 @@ impl Engine<'_> {
         }
         match is_rewindable(&read.value) {
             true => self.rewind(read).map(|_| ()),
-            false => self.detach_record(read, Meaning::Judged).map(|_| ()),
+            false => self.detach_record(read, Meaning::Classified).map(|_| ()),
         }
     }
 

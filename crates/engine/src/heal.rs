@@ -18,7 +18,7 @@ pub enum Healed<'a> {
 }
 
 /// Who decides when something is put back that somebody takes away again and again.
-pub trait Patience {
+pub trait Backoff {
     /// Whether it is looked at now.
     fn is_due(&mut self, what: Healed<'_>) -> bool;
 
@@ -30,7 +30,7 @@ pub trait Patience {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AtOnce;
 
-impl Patience for AtOnce {
+impl Backoff for AtOnce {
     fn is_due(&mut self, _: Healed<'_>) -> bool {
         true
     }
@@ -58,8 +58,8 @@ impl Engine<'_> {
 
     /// Puts the packet filter of every living attachment back where it is time, and tells whether
     /// anything of it was missing. Goes on after an error and reports them all.
-    pub fn restore(&self, patience: &mut dyn Patience) -> Result<bool> {
-        let shares = patience.is_due(Healed::Shared);
+    pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
+        let shares = backoff.is_due(Healed::Shared);
         let (mut missed, mut shared_missed) = (false, false);
         let mut failures = Vec::new();
         let mut note = |id: &AttachmentId, lost: Result<bool>| match lost {
@@ -72,7 +72,7 @@ impl Engine<'_> {
         for listed in self.records(&Prefix::Attachments)? {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             let own = Healed::Own(id, layer);
-            let is_due = patience.is_due(own);
+            let is_due = backoff.is_due(own);
             if !is_due && !shares {
                 continue;
             }
@@ -87,7 +87,7 @@ impl Engine<'_> {
             };
             if is_due {
                 let lost = note(id, self.driver.restore(&made));
-                patience.looked(own, lost);
+                backoff.looked(own, lost);
                 missed |= lost;
             }
             if shares {
@@ -95,7 +95,7 @@ impl Engine<'_> {
             }
         }
         if shares {
-            patience.looked(Healed::Shared, shared_missed);
+            backoff.looked(Healed::Shared, shared_missed);
         }
         all_of(failures).map(|()| missed || shared_missed)
     }

@@ -11,8 +11,8 @@ mod again;
 mod refuse;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, Error, Handoff, IfName, Kind, Layer, Lead, OwnerName,
-    Phase, Reservation, Result, Runtime, Sandbox,
+    Attachment, AttachmentId, ContainerId, Error, GatewayRole, Handoff, IfName, Kind, Layer,
+    OwnerName, Phase, Reservation, Result, Runtime, Sandbox,
 };
 
 pub(crate) use self::refuse::{kept_address, standing};
@@ -23,7 +23,7 @@ use crate::book::Read;
 use crate::detach::Meaning;
 use crate::endpoint::{is_filled, was_reserved};
 use crate::port::{Expect, Key, Presence, Record, Txn};
-use crate::sandbox::{lead_where_it_can, named};
+use crate::sandbox::{named, set_gateway_where_it_can};
 use crate::{Connecting, Engine, Joining, Request};
 
 /// How the owner of an address is called that is an endpoint's. No runtime has a container of such a name.
@@ -90,7 +90,7 @@ impl Engine<'_> {
         self.refuse_if_busy(&read.value)?;
         match was_reserved(&read.value) {
             true => Err(standing(&read.value)),
-            false => self.detach_record(read, Meaning::Judged).map(|_| ()),
+            false => self.detach_record(read, Meaning::Classified).map(|_| ()),
         }
     }
 
@@ -108,7 +108,7 @@ impl Engine<'_> {
             Err(error) => {
                 let id = read.value.id.clone();
                 // If this fails the record stays, and whoever comes next removes it.
-                let _ = self.detach_record(read, Meaning::Judged);
+                let _ = self.detach_record(read, Meaning::Classified);
                 self.let_go(&id, Layer::Link);
                 Err(error)
             }
@@ -125,7 +125,7 @@ impl Engine<'_> {
         let _ = self.driver.namespace(&entering.sandbox);
         let container = &entering.container;
         let _turn = self.turn_of(container)?;
-        let is_first = self.roster_of(container)?.is_none();
+        let is_first = self.sandbox_record_of(container)?.is_none();
         let mut joined = self.step_in(id, entering);
         if let Err(error) = &joined
             && error.kind() == Kind::Conflict
@@ -133,8 +133,8 @@ impl Engine<'_> {
         {
             joined = self.step_in(id, entering);
         }
-        joined.inspect_err(|_| self.leave_unsettled(container))?;
-        match self.settle_in_turn(container, &[], is_first) {
+        joined.inspect_err(|_| self.leave_undetermined(container))?;
+        match self.update_gateway_in_turn(container, &[], is_first) {
             Ok(()) => match self.record_of(id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(id)),
@@ -142,7 +142,7 @@ impl Engine<'_> {
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
                 let _ = self.take_out(id);
-                let _ = self.settle_in_turn(container, &[], false);
+                let _ = self.update_gateway_in_turn(container, &[], false);
                 Err(error)
             }
         }
@@ -166,7 +166,7 @@ impl Engine<'_> {
         let made = self.make_link(&read.value).and_then(|attached| {
             let mut complete = read.value.clone();
             complete.phase = Phase::Attached(attached);
-            lead_where_it_can(&mut complete);
+            set_gateway_where_it_can(&mut complete);
             self.replace(&mut read, complete, Txn::new())
         });
         made.inspect_err(|_| {
@@ -206,7 +206,8 @@ impl Engine<'_> {
     ) -> Result<Box<Attachment>> {
         let mut begun = self.joined(reserved, joining);
         let sandbox = Some(&entering.container).filter(|name| **name != reserved.id.container);
-        begun.lead = Some(Lead { sandbox: sandbox.cloned(), ..Lead::of(entering.priority) });
+        begun.gateway_role =
+            Some(GatewayRole { sandbox: sandbox.cloned(), ..GatewayRole::of(entering.priority) });
         Ok(Box::new(self.bring_ports(*begun)?))
     }
 
@@ -231,9 +232,9 @@ impl Engine<'_> {
     /// cannot make it without its sandbox.
     pub fn leave_endpoint(&self, id: &AttachmentId) -> Result<()> {
         let read = self.endpoint_of(id)?;
-        let sandbox = read.value.lead.as_ref().map(|_| read.value.sandbox_name().clone());
+        let sandbox = read.value.gateway_role.as_ref().map(|_| read.value.sandbox_name().clone());
         let left = self.take_out(id);
-        let settled = sandbox.map_or(Ok(()), |sandbox| self.settle_rest(&sandbox));
+        let settled = sandbox.map_or(Ok(()), |sandbox| self.update_gateway_after_leave(&sandbox));
         left.and(settled)
     }
 
@@ -296,7 +297,7 @@ impl Engine<'_> {
         let mut kept = Box::new(attachment.clone());
         kept.phase = Phase::Reserved;
         kept.sandbox = None;
-        kept.lead = None;
+        kept.gateway_role = None;
         kept.undecide();
         txn.put(Key::Endpoint(kept.id.clone()), Record::Attachment(kept))
     }
@@ -313,7 +314,7 @@ impl Engine<'_> {
     /// Adds to the transaction that begins there that an attachment is in its sandbox no more, and that its
     /// ports lead nowhere.
     pub(crate) fn part_from_sandbox(&self, attachment: &Attachment) -> Result<Txn> {
-        match attachment.lead {
+        match attachment.gateway_role {
             None => Ok(Txn::new()),
             Some(_) => {
                 let txn = self.disclaim_ports(attachment, Txn::new())?;
@@ -347,6 +348,6 @@ fn joining(entering: &Entering, reserved: &Attachment) -> Joining {
         sandbox: entering.sandbox.clone(),
         handoff: Handoff::Finish,
         name: Some(entering.name.clone()),
-        sysctls: reserved.wish().sysctls,
+        sysctls: reserved.spec().sysctls,
     }
 }

@@ -29,15 +29,15 @@ mod overlap;
 mod owner;
 pub mod port;
 mod probe;
+mod provision;
 mod publish;
 mod renamed;
 mod request;
 mod sandbox;
 mod search;
 mod serving;
+mod several;
 mod subnet;
-mod together;
-mod told;
 mod view;
 
 pub use absent::Live;
@@ -45,12 +45,12 @@ pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};
 pub use gc::{Finding, Garbage, Mode, Remedy};
-pub use heal::{AtOnce, Healed, Patience};
+pub use heal::{AtOnce, Backoff, Healed};
 pub use kept::{APART, ENDPOINT, Entering};
 pub use naming::Connecting;
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
 pub use sandbox::GATEWAY_NETWORK;
 pub use subnet::{
-    AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetWish, name_of as subnet_name,
+    AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetSpec, name_of as subnet_name,
 };

@@ -10,7 +10,7 @@ use model::{
 
 use crate::Engine;
 use crate::port::{Key, Near, Note, Prefix};
-use crate::sandbox::is_exit;
+use crate::sandbox::is_gateway_endpoint;
 
 /// How a sandbox is to be on a network, where Spoke itself connects it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Engine<'_> {
             return Ok(());
         }
         for read in self.records(&Prefix::AttachmentsOf(network.clone()))? {
-            if read.value.lead.is_some() && has_names(&read.value) {
+            if read.value.gateway_role.is_some() && has_names(&read.value) {
                 seen.records.insert(read.value.id.clone(), *read.value);
             }
         }
@@ -125,7 +125,7 @@ impl Engine<'_> {
 
 /// What leads a sandbox out that nothing else leads out has no names.
 fn has_names(attachment: &Attachment) -> bool {
-    matches!(attachment.phase, Phase::Attached(_)) && !is_exit(&attachment.id)
+    matches!(attachment.phase, Phase::Attached(_)) && !is_gateway_endpoint(&attachment.id)
 }
 
 /// What was read of networks.

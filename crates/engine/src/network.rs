@@ -8,7 +8,7 @@ use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
 use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
-use crate::told::exists;
+use crate::provision::exists;
 use crate::{Engine, GATEWAY_NETWORK, Request};
 
 impl Engine<'_> {
@@ -16,7 +16,7 @@ impl Engine<'_> {
     /// overlaps that of another network, and with `TryAgain` where a network of its name is being
     /// made or removed.
     ///
-    /// Where somebody else must be told of it ([`Network::is_told`]), that is done before anybody can
+    /// Where somebody else must be told of it ([`Network::is_remote`]), that is done before anybody can
     /// be attached to it; its pools are then as the record says, and not as they were asked for.
     /// After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
@@ -27,8 +27,8 @@ impl Engine<'_> {
         if let Some(other) = self.overlapping(network)? {
             return Err(other);
         }
-        if network.is_told() {
-            return self.tell(network);
+        if network.is_remote() {
+            return self.provision(network);
         }
         let Some(read) = self.intend(network)? else { return Err(exists(&network.name)) };
         // Somebody may have declared an overlapping one meanwhile: then neither stays.
@@ -101,7 +101,7 @@ impl Engine<'_> {
         if network.stage == Stage::Template {
             return self.store.commit(&Txn::new().delete(Key::Network(name.clone()))).map(|_| ());
         }
-        if network.is_told() && self.declared(name)?.is_some() {
+        if network.is_remote() && self.declared(name)?.is_some() {
             return self.unmake(name, detach_all);
         }
         self.refuse_if_unreadable(name)?;
@@ -122,7 +122,7 @@ impl Engine<'_> {
         let mut failures = Vec::new();
         let mut left = BTreeSet::new();
         for read in records {
-            if read.value.lead.is_some() {
+            if read.value.gateway_role.is_some() {
                 left.insert(read.value.sandbox_name().clone());
             }
             let _turn = self.host.turn(&read.value.id);
@@ -131,7 +131,7 @@ impl Engine<'_> {
         let is_steered = !left.is_empty();
         for container in left {
             // Where this fails the sandbox's record says so, and it is tried again.
-            let _ = self.settle(&container);
+            let _ = self.update_gateway(&container);
         }
         if is_steered {
             // The reconciler looks after this too.
@@ -144,7 +144,7 @@ impl Engine<'_> {
     pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
         let name = &network.name;
         self.refuse_if_unreadable(name)?;
-        match network.is_told() {
+        match network.is_remote() {
             // Docker's order, whatever the first of them says.
             true => {
                 let given_back = self.ipam.remove(network);

@@ -23,7 +23,7 @@ impl Engine<'_> {
         others.sort_by(|one, other| one.name.cmp(&other.name));
         let others = others.iter().filter(|other| other.name != network.name);
         let clash = { others }.find_map(|other| clash(network, other));
-        clash.map_or_else(|| handed_out(network, &near.subnets), |clash| Ok(Some(clash)))
+        clash.map_or_else(|| allocated(network, &near.subnets), |clash| Ok(Some(clash)))
     }
 
     /// A configuration may share a subnet with another, as it could with the reference plugins, but
@@ -38,7 +38,7 @@ impl Engine<'_> {
         }
         match others.iter().find_map(|other| clash(network, other)) {
             Some(clash) => Err(clash),
-            None => handed_out(network, &subnets)?.map_or(Ok(()), Err),
+            None => allocated(network, &subnets)?.map_or(Ok(()), Err),
         }
     }
 
@@ -64,7 +64,7 @@ impl Engine<'_> {
 }
 
 /// Subnets that were handed out for networks that are yet to be made are not free either.
-fn handed_out(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
+fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
     let others = subnets.iter().map(|read| &read.value);
     let ours = spans(network);
     for other in others.filter(|other| other.network != network.name) {

@@ -8,7 +8,7 @@ mod outline;
 mod store;
 
 pub use cloud::{
-    AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+    AddressSpec, AddressUse, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus,
     Records, SubnetPlan,
 };
 pub use driver::{Driver, Near, Note, Presence, Stray};

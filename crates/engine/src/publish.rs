@@ -106,11 +106,11 @@ impl Engine<'_> {
 
     /// Tells the driver of an attachment's link that it leads its sandbox out in these families and in
     /// no others, where its runtime decides on that. One that is not joined leads nobody.
-    pub fn lead_out(&self, id: &AttachmentId, families: &[Family]) -> Result<()> {
+    pub fn set_gateway_of_link(&self, id: &AttachmentId, families: &[Family]) -> Result<()> {
         let _turn = self.host.turn(id);
         match self.record_of(id, Layer::Link)? {
             Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
-                self.driver.lead(&read.value, families)
+                self.driver.set_gateway(&read.value, families)
             }
             Some(_) | None => Ok(()),
         }
@@ -271,7 +271,7 @@ impl Engine<'_> {
     fn take_back(&self, plan: &Plan, mut read: Read<Box<Attachment>>) -> Result<()> {
         let old = plan.old.as_ref().filter(|old| matches!(old.value.phase, Phase::Attached(_)));
         let Some(old) = old else {
-            return self.detach_record(read, Meaning::Judged).map(|_| ());
+            return self.detach_record(read, Meaning::Classified).map(|_| ());
         };
         let added = without(&plan.maps, plan.before());
         if !added.is_empty() {

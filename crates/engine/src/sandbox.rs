@@ -5,11 +5,11 @@
 //! they are, and whether it is led out as was chosen.
 
 mod choice;
-mod exit;
+mod default_gateway;
+mod gateway_network;
 mod ports;
-mod steer;
 
-use model::{Attachment, AttachmentId, Error, Family, Layer, PortMap, Result, Steering};
+use model::{Attachment, AttachmentId, Error, Family, GatewayState, Layer, PortMap, Result};
 
 use self::choice::Candidate;
 
@@ -19,8 +19,8 @@ use crate::book::{passable, unchanged};
 use crate::port::{Key, Record, Txn};
 use crate::{Connecting, Engine, Request};
 
-pub use exit::GATEWAY_NETWORK;
-pub(crate) use exit::is_exit;
+pub use gateway_network::GATEWAY_NETWORK;
+pub(crate) use gateway_network::is_gateway_endpoint;
 pub(crate) use ports::named;
 
 impl Engine<'_> {
@@ -41,10 +41,10 @@ impl Engine<'_> {
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
         // From here on what leads it out may change: no other thread of ours is at that.
         let _turn = self.turn_of(&request.container)?;
-        let before = self.roster_of(&request.container)?.map(|read| read.value);
-        let attached = self.attach_as(request, Role::Leading(&how));
-        let id = attached.inspect_err(|_| self.leave_unsettled(&request.container))?.id;
-        match self.settle_in_turn(&id.container, &[], before.is_none()) {
+        let before = self.sandbox_record_of(&request.container)?.map(|read| read.value);
+        let attached = self.attach_as(request, Role::GatewayRoute(&how));
+        let id = attached.inspect_err(|_| self.leave_undetermined(&request.container))?.id;
+        match self.update_gateway_in_turn(&id.container, &[], before.is_none()) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(&id)),
@@ -52,10 +52,10 @@ impl Engine<'_> {
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
                 let _ = self.remove(&id);
-                let had = before.map(|roster| roster.ports).unwrap_or_default();
+                let had = before.map(|sandbox_record| sandbox_record.ports).unwrap_or_default();
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
-                let _ = self.settle_in_turn(&id.container, &named, false);
+                let _ = self.update_gateway_in_turn(&id.container, &named, false);
                 Err(error)
             }
         }
@@ -69,18 +69,18 @@ impl Engine<'_> {
         let read = passable(self.record_of(id, Layer::Link)).ok().flatten().flatten();
         let sandbox = read.map(|read| read.value.sandbox_name().clone());
         let removed = self.remove(id);
-        let settled = self.settle_rest(sandbox.as_ref().unwrap_or(&id.container));
+        let settled = self.update_gateway_after_leave(sandbox.as_ref().unwrap_or(&id.container));
         removed.and(settled)
     }
 
     /// Whether the namespace of an attachment of ours is proved to be no more, although its path and its
     /// link prove nothing.
     pub(crate) fn is_ended(&self, attachment: &Attachment) -> bool {
-        let (Some(_), Some(sandbox)) = (&attachment.lead, &attachment.sandbox) else {
+        let (Some(_), Some(sandbox)) = (&attachment.gateway_role, &attachment.sandbox) else {
             return false;
         };
-        let roster = self.roster_of(attachment.sandbox_name()).ok().flatten();
-        let known = roster.and_then(|read| read.value.namespace);
+        let sandbox_record = self.sandbox_record_of(attachment.sandbox_name()).ok().flatten();
+        let known = sandbox_record.and_then(|read| read.value.namespace);
         let its = known.filter(|namespace| namespace.inode == sandbox.inode);
         its.is_some_and(|namespace| self.driver.is_ended(&namespace))
     }
@@ -91,19 +91,23 @@ impl Engine<'_> {
     /// The first one leads it out at once, where its driver can: nobody else could be chosen. That changes
     /// what leads it out, and says so.
     pub(crate) fn enlist(&self, attachment: &mut Attachment, txn: Txn) -> Result<Txn> {
-        if attachment.lead.is_none() {
+        if attachment.gateway_role.is_none() {
             return Ok(txn);
         }
-        let read = self.roster_of(attachment.sandbox_name())?;
-        let mut roster = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
-        roster.members.insert(attachment.id.clone());
-        let leads_at_once = read.is_none() && self.driver.leads_at_once(attachment);
-        if let Some(lead) = attachment.lead.as_mut().filter(|_| leads_at_once) {
-            lead.families = vec![Family::V4, Family::V6];
-            roster.steering = Steering::By(self.host.me());
+        let read = self.sandbox_record_of(attachment.sandbox_name())?;
+        let mut sandbox_record = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+        sandbox_record.members.insert(attachment.id.clone());
+        let sets_gateway_at_once = read.is_none() && self.driver.sets_gateway_at_once(attachment);
+        if let Some(gateway_role) =
+            attachment.gateway_role.as_mut().filter(|_| sets_gateway_at_once)
+        {
+            gateway_role.families = vec![Family::V4, Family::V6];
+            sandbox_record.gateway_state = GatewayState::By(self.host.me());
         }
         let key = Key::Sandbox(attachment.sandbox_name().clone());
-        Ok(txn.expect(key.clone(), unchanged(read.as_ref())).put(key, Record::Sandbox(roster)))
+        Ok(txn
+            .expect(key.clone(), unchanged(read.as_ref()))
+            .put(key, Record::Sandbox(sandbox_record)))
     }
 
     /// Adds to the transaction that the attachment is none of its sandbox any more, and that these ports are
@@ -114,31 +118,31 @@ impl Engine<'_> {
         withdrawn: &[PortMap],
         txn: Txn,
     ) -> Result<Txn> {
-        if attachment.lead.is_none() {
+        if attachment.gateway_role.is_none() {
             return Ok(txn);
         }
         let container = attachment.sandbox_name();
-        let Some(read) = self.roster_of(container)? else { return Ok(txn) };
+        let Some(read) = self.sandbox_record_of(container)? else { return Ok(txn) };
         let expect = unchanged(Some(&read));
-        let mut roster = read.value;
-        if !roster.members.remove(&attachment.id) {
+        let mut sandbox_record = read.value;
+        if !sandbox_record.members.remove(&attachment.id) {
             return Ok(txn);
         }
-        roster.ports.retain(|map| !withdrawn.contains(map));
+        sandbox_record.ports.retain(|map| !withdrawn.contains(map));
         let key = Key::Sandbox(container.clone());
         let txn = txn.expect(key.clone(), expect);
-        Ok(match roster.members.is_empty() {
+        Ok(match sandbox_record.members.is_empty() {
             true => txn.delete(key),
-            false => txn.put(key, Record::Sandbox(roster)),
+            false => txn.put(key, Record::Sandbox(sandbox_record)),
         })
     }
 }
 
 /// Of the families in which it led out at once, those of which it has a way out.
-pub(crate) fn lead_where_it_can(complete: &mut Attachment) {
+pub(crate) fn set_gateway_where_it_can(complete: &mut Attachment) {
     let Some(candidate) = Candidate::of(complete) else { return };
-    if let Some(lead) = &mut complete.lead {
-        lead.families.retain(|family| candidate.ways.contains(family));
+    if let Some(gateway_role) = &mut complete.gateway_role {
+        gateway_role.families.retain(|family| candidate.ways.contains(family));
     }
 }
 

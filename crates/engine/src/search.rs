@@ -14,7 +14,7 @@ use crate::book::passable;
 use crate::port::Prefix;
 
 /// After so many proposals in a row that were held, all leases of the space are listed once.
-const PATIENCE: usize = 16;
+const TIMEOUT: usize = 16;
 
 /// Addresses that a search must pass over although the book does not list them as held.
 pub(crate) type Avoid = BTreeSet<IpAddr>;
@@ -111,7 +111,7 @@ impl Engine<'_> {
         for Stretch { first, last, from } in search.stretches(cursor) {
             let mut candidate = Some(first);
             while let Some(address) = candidate {
-                if tried == PATIENCE {
+                if tried == TIMEOUT {
                     listed = Some(self.held_in(&search.pool.space)?);
                 }
                 tried += 1;

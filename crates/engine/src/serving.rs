@@ -135,17 +135,17 @@ impl Engine<'_> {
 /// of which the first serve, as with the reference plugin.
 fn shareable(attachment: &Attachment) -> Option<&Publish> {
     let publish = attachment.wiring.publish.as_ref()?;
-    let is_ours = publish.backend == Backend::Nftables && attachment.lead.is_none();
+    let is_ours = publish.backend == Backend::Nftables && attachment.gateway_role.is_none();
     (is_ours && attachment.sandbox.is_some() && !publish.ports.is_empty()).then_some(publish)
 }
 
 /// The families in which a port on `host` leads to the attachment.
 fn families(attachment: &Attachment, host: Option<IpAddr>) -> Vec<Family> {
-    let leads = |family: &Family| {
+    let is_gateway = |family: &Family| {
         attachment.first(*family).is_some()
             && host.is_none_or(|host| Family::of(&model::host_net(host)) == *family)
     };
-    [Family::V4, Family::V6].into_iter().filter(leads).collect()
+    [Family::V4, Family::V6].into_iter().filter(is_gateway).collect()
 }
 
 /// The one address of the host that is meant, if one is.

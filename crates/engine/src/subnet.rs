@@ -2,13 +2,13 @@
 //! container for them (libnetwork's IPAM driver).
 
 mod address;
+mod allocation;
 mod auxiliary;
 mod files;
-mod handout;
 mod place;
 mod room;
 
-pub use handout::name_of;
+pub use allocation::name_of;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ pub const AUXILIARY: &str = "@auxiliary";
 
 /// Which subnet a runtime wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SubnetWish {
+pub enum SubnetSpec {
     /// This one; addresses are chosen from `part` of it where that is given.
     Exactly {
         /// The subnet.
@@ -54,7 +54,7 @@ pub struct SubnetRequest {
     /// Where the subnet must overlap no other.
     pub space: Space,
     /// Which.
-    pub wish: SubnetWish,
+    pub spec: SubnetSpec,
     /// The network that it is for: where there is one of this name its subnet is shared, otherwise
     /// one will be made under this name. Named after the subnet where none is given.
     pub network: Option<NetworkName>,

@@ -36,7 +36,8 @@ impl Engine<'_> {
 
     /// The attachments of a container that Spoke itself connects to networks, whatever phase they are in.
     pub fn connected(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
-        self.roster_of(container)?.map_or(Ok(Vec::new()), |read| self.members_of(&read.value))
+        self.sandbox_record_of(container)?
+            .map_or(Ok(Vec::new()), |read| self.members_of(&read.value))
     }
 
     /// Every held address.
@@ -133,14 +134,14 @@ impl Engine<'_> {
             let mut steered = None;
             for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
                 if read.value.id == *id {
-                    let lead = read.value.lead.as_ref();
-                    steered = steered.or(lead.map(|_| read.value.sandbox_name().clone()));
-                    self.detach_record(read, Meaning::Judged)?;
+                    let gateway_role = read.value.gateway_role.as_ref();
+                    steered = steered.or(gateway_role.map(|_| read.value.sandbox_name().clone()));
+                    self.detach_record(read, Meaning::Classified)?;
                 }
             }
             drop(turn);
             if let Some(sandbox) = steered {
-                self.settle(&sandbox)?;
+                self.update_gateway(&sandbox)?;
                 // The reconciler looks after this too.
                 let _ = self.name_sandboxes();
             }
@@ -157,11 +158,11 @@ impl Engine<'_> {
 }
 
 /// A requested address outlives the attachment that uses it.
-fn is_same(now: &Tenant, judged: &Tenant) -> bool {
-    match (now, judged) {
+fn is_same(now: &Tenant, classified: &Tenant) -> bool {
+    match (now, classified) {
         (Tenant::Request { subnet: now, user: None }, Tenant::Request { subnet, .. }) => {
             now == subnet
         }
-        (now, judged) => now == judged,
+        (now, classified) => now == classified,
     }
 }

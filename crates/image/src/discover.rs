@@ -50,8 +50,9 @@ pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<Vec<Plac
 
 /// What a page says about an image.
 pub fn places(page: &[u8], name: &AppName) -> Vec<Place> {
-    let told = page::discoveries(&String::from_utf8_lossy(page));
-    told.into_iter()
+    let reported = page::discoveries(&String::from_utf8_lossy(page));
+    reported
+        .into_iter()
         .filter(|(prefix, _)| is_prefix(prefix, name.name()))
         .filter_map(|(_, template)| place(&template, name))
         .take(MOST)

@@ -18,7 +18,7 @@ use model::{Error, Kind, Result};
 
 use key::Key;
 use packet::{Packet, Tag};
-use said::{Said, Type};
+use said::{SignaturePacket, Type};
 
 /// The longest file of keys, and the longest signature, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -98,7 +98,8 @@ impl Ring {
         for block in armor::blocks(signatures, "PGP SIGNATURE")? {
             for packet in packet::packets(&block) {
                 let Packet { tag: Tag::Signature, body } = packet? else { continue };
-                match Said::parse(body).and_then(|said| self.check(&said, message, now)) {
+                match SignaturePacket::parse(body).and_then(|said| self.check(&said, message, now))
+                {
                     Ok(fingerprint) => return Ok(fingerprint),
                     Err(error) => why = Some(error),
                 }
@@ -107,7 +108,7 @@ impl Ring {
         Err(why.unwrap_or_else(|| denied("its signature file holds no signature")))
     }
 
-    fn check(&self, said: &Said, message: &mut Vec<u8>, now: u64) -> Result<String> {
+    fn check(&self, said: &SignaturePacket, message: &mut Vec<u8>, now: u64) -> Result<String> {
         if said.kind != Type::Binary {
             return Err(denied("its signature is not one of a binary file"));
         }

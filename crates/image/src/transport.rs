@@ -3,9 +3,9 @@
 //! Servers are believed nothing: what they send is bounded in length and time, they cannot send a
 //! caller from TLS to plain HTTP or to this host's own services, and no other host is told who asks.
 
-mod patience;
 mod redirect;
 mod reply;
+mod retries;
 mod tls;
 
 use std::fs::File;
@@ -18,10 +18,10 @@ use ureq::http::{Request, Response, header};
 use ureq::{Agent, Body, ProxyProtocol};
 
 use crate::Url;
-use patience::Patience;
 use redirect::Hop;
 pub(crate) use redirect::name;
 pub(crate) use reply::Reply;
+use retries::Retries;
 
 /// How long a server is waited for until it accepts, at most.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -159,14 +159,14 @@ impl Transport {
 
     fn patiently(&self, call: &Call<'_>, hop: &Hop) -> Result<Reply> {
         let agent = self.agent(hop.url())?;
-        let mut patience = Patience::default();
+        let mut retries = Retries::default();
         loop {
             let outcome = send(&agent, call, hop);
             let asked = match &outcome {
                 Ok(reply) => reply.is_busy().then(|| reply.retry_after()),
                 Err(error) => reply::is_passing(error).then_some(None),
             };
-            match asked.and_then(|asked| patience.pause(asked)) {
+            match asked.and_then(|asked| retries.pause(asked)) {
                 Some(pause) => std::thread::sleep(pause),
                 None => {
                     let proxy = agent.config().proxy();

@@ -3,11 +3,11 @@
 mod deprovision;
 mod provision;
 mod record;
-mod shelf;
+mod record_store;
 
 use model::{Error, Result};
 
-pub use deprovision::{Abandoned, Owed};
+pub use deprovision::{Abandoned, PendingDel};
 pub use record::{Attachment, Record, Stage, State};
 
 use crate::PodId;
@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::config::PodNetworks;
 use crate::plugin::NetworkingPod;
 use crate::volume::{INSIDE, Volume};
-use shelf::Shelf;
+use record_store::RecordStore;
 
 /// The pods of a host.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +35,10 @@ impl<'a> Pods<'a> {
     /// # Errors
     /// Where a record cannot be read.
     pub fn list(&self) -> Result<Vec<Record>> {
-        let shelf = self.shelf();
+        let record_store = self.record_store();
         let mut records = Vec::new();
-        for pod in shelf.pods()? {
-            records.extend(shelf.read(&pod)?);
+        for pod in record_store.pods()? {
+            records.extend(record_store.read(&pod)?);
         }
         Ok(records)
     }
@@ -49,11 +49,11 @@ impl<'a> Pods<'a> {
     /// [`model::Kind::NotFound`] where nothing was done for it.
     pub fn get(&self, pod: &PodId) -> Result<Record> {
         let none = || Error::not_found(format!("pod {pod} is not provisioned"));
-        self.shelf().read(pod)?.ok_or_else(none)
+        self.record_store().read(pod)?.ok_or_else(none)
     }
 
-    fn shelf(&self) -> Shelf {
-        Shelf::new(self.plugins.directories.pods())
+    fn record_store(&self) -> RecordStore {
+        RecordStore::new(self.plugins.directories.pods())
     }
 
     fn volume(&self) -> Volume<'a> {

@@ -17,9 +17,9 @@ use crate::{Name, PodId};
 /// How long a plugin that cannot be started rests, at first and at most.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// How often it is looked whether something is owed.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a pod's plugins rest that have failed to undo it, at first and at most.
-const OWE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
 
 /// Something that whoever watches may want to know.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub enum Event {
         pod: PodId,
     },
     /// A pod cannot be undone; it is tried again.
-    Owed {
+    PendingDel {
         /// Which.
         pod: PodId,
         /// Why.
@@ -68,13 +68,13 @@ pub fn supervise(
     plugins: &NetworkingPod,
     networks: &PodNetworks,
     stop: BorrowedFd<'_>,
-    tell: &(dyn Fn(Event) + Sync),
+    report: &(dyn Fn(Event) + Sync),
 ) -> Result<()> {
     thread::scope(|scope| {
         for network in networks.networks() {
-            scope.spawn(move || watch(plugins, network, stop, tell));
+            scope.spawn(move || watch(plugins, network, stop, report));
         }
-        settle(&Pods::new(plugins, networks), stop, tell)
+        settle(&Pods::new(plugins, networks), stop, report)
     })
 }
 
@@ -83,7 +83,7 @@ fn watch(
     plugins: &NetworkingPod,
     network: &NetworkConfig,
     stop: BorrowedFd<'_>,
-    tell: &(dyn Fn(Event) + Sync),
+    report: &(dyn Fn(Event) + Sync),
 ) {
     let name = || network.name.clone();
     let mut rest = REST.0;
@@ -91,7 +91,7 @@ fn watch(
         let pause = match plugins.watch(network) {
             Ok(Watched::Runs(running)) => {
                 rest = REST.0;
-                tell(Event::Started { network: name(), pid: running.process().pid });
+                report(Event::Started { network: name(), pid: running.process().pid });
                 match wait(stop, Some(running.pidfd()), None) {
                     Ok(Woken::Other) => {}
                     _ => return,
@@ -99,14 +99,14 @@ fn watch(
                 let process = running.process();
                 drop(running);
                 let why = plugins.why(network, process);
-                tell(Event::Ended { network: name(), why });
+                report(Event::Ended { network: name(), why });
                 Duration::ZERO
             }
             // Whoever stopped it on purpose, or needs it, is not disturbed.
-            Ok(Watched::Stopped) => LOOK,
+            Ok(Watched::Stopped) => POLL_INTERVAL,
             Ok(Watched::After(pause)) => pause,
             Err(error) => {
-                tell(Event::Failed { network: name(), error });
+                report(Event::Failed { network: name(), error });
                 let pause = rest;
                 rest = (rest * 2).min(REST.1);
                 pause
@@ -119,12 +119,12 @@ fn watch(
 }
 
 /// Undoes what pods still owe.
-fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, tell: &(dyn Fn(Event) + Sync)) -> Result<()> {
+fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, report: &(dyn Fn(Event) + Sync)) -> Result<()> {
     let mut resting: BTreeMap<PodId, (Instant, Duration)> = BTreeMap::new();
     loop {
         let now = Instant::now();
         for pod in pods.unsettled().unwrap_or_default() {
-            let (due, rest) = resting.get(&pod).copied().unwrap_or((now, OWE.0));
+            let (due, rest) = resting.get(&pod).copied().unwrap_or((now, RETRY_INTERVAL.0));
             if due > now {
                 continue;
             }
@@ -132,15 +132,18 @@ fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, tell: &(dyn Fn(Event) + Sync)) 
                 Ok(None) => {}
                 Ok(Some(())) => {
                     resting.remove(&pod);
-                    tell(Event::Settled { pod });
+                    report(Event::Settled { pod });
                 }
                 Err(error) => {
-                    resting.insert(pod.clone(), (Instant::now() + rest, (rest * 2).min(OWE.1)));
-                    tell(Event::Owed { pod, error });
+                    resting.insert(
+                        pod.clone(),
+                        (Instant::now() + rest, (rest * 2).min(RETRY_INTERVAL.1)),
+                    );
+                    report(Event::PendingDel { pod, error });
                 }
             }
         }
-        match wait(stop, None, Some(LOOK))? {
+        match wait(stop, None, Some(POLL_INTERVAL))? {
             Woken::Time => {}
             Woken::Stop | Woken::Other => return Ok(()),
         }

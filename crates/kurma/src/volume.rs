@@ -126,7 +126,7 @@ impl<'a> Volume<'a> {
         Netns::unmake(&self.directory.join(pod.as_str()))
     }
 
-    /// Shows a namespace of somebody else's under `name`, which is one part of a path.
+    /// Shows a third party's namespace under `name`, which is one part of a path.
     ///
     /// # Errors
     /// [`model::Kind::Denied`] without CAP_SYS_ADMIN; the kernel's refusal.

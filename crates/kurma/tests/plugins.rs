@@ -35,7 +35,7 @@ fn a1_a12_d1_d5_a_pod_comes_and_goes() {
         let spy = Spy::new(&json!([one, {"name": "ok2", "containerInterface": "eth{{num}}"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
         let reply = r#"{"name":"x","ip4":{"ip":"10.1.2.3/24","gateway":"10.1.2.1"}}"#;
-        spy.tell("add", &format!("echo chatter >&2; echo '{reply}'"));
+        spy.report("add", &format!("echo chatter >&2; echo '{reply}'"));
         let record = pods.provision(&pod(), &names(&["ok2", "ok1"])).unwrap();
         assert_eq!(record.stage, Stage::Ready);
         assert_eq!(
@@ -73,7 +73,7 @@ fn a7_a14_a15_failures_are_undone_or_skipped() {
         let spy = Spy::new(&json!([{"name": "ok1"}, {"name": "bad"},
             {"name": "may", "on_error": "skip"}, {"name": "ok2", "containerInterface": "e{{num}}"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
-        spy.tell("add", "[ $name = bad -o $name = may ] && { echo out text; exit 3; }; echo {}");
+        spy.report("add", "[ $name = bad -o $name = may ] && { echo out text; exit 3; }; echo {}");
         let error = pods.provision(&pod(), &names(&["ok1", "bad", "ok2"])).unwrap_err();
         assert_eq!(error.to_string(), "network \"bad\": exited 3: out text");
         assert_eq!(spy.order(), ["add ok1", "add bad", "del bad", "del ok1"]);
@@ -94,7 +94,7 @@ fn a16_a_hanging_add_is_ended() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "slow", "limit": 1}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
-        spy.tell("add", "sleep 100 & sleep 100");
+        spy.report("add", "sleep 100 & sleep 100");
         let began = Instant::now();
         let error = pods.provision(&pod(), &names(&["slow"])).unwrap_err();
         assert_eq!(error.to_string(), "network \"slow\": took longer than 1 s and was ended");
@@ -109,12 +109,12 @@ fn d3_what_fails_is_owed() {
         let spy = Spy::new(&json!([{"name": "a"}, {"name": "b"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
         let record = pods.provision(&pod(), &names(&["a", "b"])).unwrap();
-        spy.tell("del", "[ $name = b ] && { echo not now >&2; exit 4; }; true");
+        spy.report("del", "[ $name = b ] && { echo not now >&2; exit 4; }; true");
         let error = pods.deprovision(&pod()).unwrap_err();
         assert!(error.to_string().contains("network \"b\": exited 4: not now"), "{error}");
         assert!(!record.netns.exists());
         let left = pods.list().unwrap();
-        assert_eq!(left[0].owed(), [&"b".parse::<Name>().unwrap()]);
+        assert_eq!(left[0].pending(), [&"b".parse::<Name>().unwrap()]);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
         spy.untell("del");
@@ -153,9 +153,9 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
         spy.pod.limits.wait = Duration::from_secs(1);
-        spy.tell("main", "echo no uplink >&2; exit 7");
+        spy.report("main", "echo no uplink >&2; exit 7");
         // A call that begins before the end does not end by itself.
-        spy.tell("add", "sleep 100000");
+        spy.report("add", "sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
@@ -178,16 +178,16 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
 fn n4_a_call_says_why_its_plugin_died() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
-        spy.tell(
+        spy.report(
             "main",
             "while [ ! -e /spy/die ]; do sleep 0.01; done; echo lost its lease; exit 3",
         );
-        spy.tell("add", "echo >/spy/die; sleep 100000");
+        spy.report("add", "echo >/spy/die; sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         let why = "its main executable exited 3: lost its lease";
-        let told = format!("network \"a\": ended with its container: {why}");
-        assert!(error.to_string().starts_with(&told), "{error}");
+        let reported = format!("network \"a\": ended with its container: {why}");
+        assert!(error.to_string().starts_with(&reported), "{error}");
         assert_eq!(spy.order().iter().filter(|call| *call == "add a").count(), 1);
         for verb in ["main", "add"] {
             spy.untell(verb);
@@ -225,7 +225,7 @@ fn a_network_says_what_runs_its_plugin() {
 fn p9_setup_instead_of_a_main_executable() {
     in_a_world(|| {
         let spy = Spy::without_main(&json!([{"name": "a"}]));
-        spy.tell("setup", "echo no >&2; exit 1");
+        spy.report("setup", "echo no >&2; exit 1");
         let error = spy.pod.up(spy.network("a")).unwrap_err();
         assert_eq!(error.to_string(), "plugin of a: its setup: exited 1: no");
         let word = spy.status("a").standing.word();
@@ -265,8 +265,8 @@ fn the_daemon_watches() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
         let stop = Stop::new().unwrap();
-        let (told, first) = (Mutex::new(Vec::new()), Mutex::new(None));
-        let tell = |event: Event| {
+        let (reported, first) = (Mutex::new(Vec::new()), Mutex::new(None));
+        let report = |event: Event| {
             let word = match &event {
                 Event::Started { pid, .. } => {
                     let mut first = first.lock().unwrap();
@@ -285,10 +285,10 @@ fn the_daemon_watches() {
                 }
                 other => panic!("{other:?}"),
             };
-            told.lock().unwrap().push(word);
+            reported.lock().unwrap().push(word);
         };
-        supervise(&spy.pod, &spy.networks, stop.as_fd(), &tell).unwrap();
-        assert_eq!(*told.lock().unwrap(), ["started", "ended", "started"]);
+        supervise(&spy.pod, &spy.networks, stop.as_fd(), &report).unwrap();
+        assert_eq!(*reported.lock().unwrap(), ["started", "ended", "started"]);
         assert!(spy.pid("a").is_some(), "it outlives who watched");
     });
 }

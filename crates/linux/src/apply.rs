@@ -280,15 +280,15 @@ fn busy(failure: &netlink::Failure) -> Error {
 /// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults
 /// are meant.
 fn wire(route: &model::Route, link: Option<u32>) -> netlink::Route {
-    let mut told = netlink::Route::new(route.dst, route.via, link);
-    told.priority = route.priority;
-    told.mtu = route.mtu;
-    told.advmss = route.advmss;
+    let mut reported = netlink::Route::new(route.dst, route.via, link);
+    reported.priority = route.priority;
+    reported.mtu = route.mtu;
+    reported.advmss = route.advmss;
     if let Some(table) = route.table {
-        told.table = table;
+        reported.table = table;
     }
     if let Some(scope) = route.scope {
-        told.scope = scope;
+        reported.scope = scope;
     }
-    told
+    reported
 }

@@ -162,16 +162,16 @@ fn former(link: &Link, attachment: &Attachment) -> Option<IfName> {
 /// namespace gave back at its end has only to be renamed.
 pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(sandbox) = sandbox else { return rename_returned(attachment) };
-    let home = Netns::current()?;
+    let origin_alias = Netns::current()?;
     let left = sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let there = socket.link(At::Name(plan::device(attachment)))?;
         let known = there.and_then(|link| Some((link.index, former(&link, attachment)?)));
         if let Some((index, former)) = &known {
             // The kernel moves first and names then: it would be left in the host under another name.
-            refuse_taken(former, &home)?;
+            refuse_taken(former, &origin_alias)?;
             let mut batch = Batch::new();
-            batch.move_link(*index, home.as_fd(), former);
+            batch.move_link(*index, origin_alias.as_fd(), former);
             socket.send(&mut batch)?.into_result()?;
         }
         Ok::<_, Error>(known.map(|(_, former)| former))
@@ -183,8 +183,8 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
 }
 
 /// A device whose name somebody else has in the host stays where it is.
-fn refuse_taken(former: &IfName, home: &Netns) -> Result<()> {
-    match home.enter(|| Socket::route()?.link(At::Name(former)))?? {
+fn refuse_taken(former: &IfName, origin_alias: &Netns) -> Result<()> {
+    match origin_alias.enter(|| Socket::route()?.link(At::Name(former)))?? {
         None => Ok(()),
         Some(_) => Err(Error::conflict(format!(
             "the host has another interface {former}: rename it, then the device can be taken back"

@@ -18,7 +18,7 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
-    device, lead, parts, plan, presence, probe, ready, shared, tuning, verify, vlan_gateway,
+    device, external, gateway, parts, plan, presence, probe, shared, tuning, verify, vlan_gateway,
 };
 
 /// How long the process lives that works on the kernel.
@@ -114,7 +114,7 @@ impl Driver for Linux {
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
         let sandbox = left(attachment);
-        let attachment = &ready::as_inside(attachment, sandbox.as_ref());
+        let attachment = &external::as_inside(attachment, sandbox.as_ref());
         let tuned = match &attachment.wiring.tuning {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
             None => Ok(()),
@@ -128,14 +128,14 @@ impl Driver for Linux {
         let delete = |links: &[IfName]| self.reap(&[&devices, links].concat());
         let unlinked = link::remove(attachment, sandbox.as_ref(), &delete);
         if let Some(moved) = Moved::by_going(attachment) {
-            moved.tell(self.life != Life::Long);
+            moved.report(self.life != Life::Long);
         }
         filtered.and(tuned).and(undone).and(found).and(unlinked)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
         let sandbox = entered(attachment)?;
-        let attachment = &ready::as_attached(attachment, attached);
+        let attachment = &external::as_attached(attachment, attached);
         // What both ends of a pair lack is missed in the container.
         if let Some(sandbox) = &sandbox
             && attachment.wiring.link.is_some()
@@ -183,7 +183,7 @@ impl Driver for Linux {
         }
     }
 
-    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+    fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let Some(sandbox) = entered(attachment)? else {
             return Err(Error::unsupported(format!(
                 "{}: it has no sandbox that is ours to lead out",
@@ -191,8 +191,8 @@ impl Driver for Linux {
             )));
         };
         // A port must not lead where answers have no way out.
-        lead::turn(attachment, families, &sandbox)?;
-        self.policy.lead(attachment, families)
+        gateway::turn(attachment, families, &sandbox)?;
+        self.policy.set_gateway(attachment, families)
     }
 
     fn up(&self, network: &Network) -> Result<()> {
@@ -281,7 +281,7 @@ impl Linux {
             (None, _, _) => unlinked(attachment),
         };
         self.policy.install(attachment)?;
-        let named = ready::as_attached(attachment, &attached);
+        let named = external::as_attached(attachment, &attached);
         if let (Some(tuning), Some(sandbox)) = (&named.wiring.tuning, &sandbox) {
             tuning::tune(tuning, plan::device(&named), sandbox)?;
         }
@@ -293,16 +293,16 @@ impl Linux {
     /// Neighbours may remember who had the address before: whoever made an interface for us chose
     /// its hardware address.
     fn announce(&self, attachment: &Attachment, attached: &Attached) {
-        match (ready::announcement(attachment, attached), self.life) {
+        match (external::announcement(attachment, attached), self.life) {
             (Some(announcement), Life::Short | Life::Childless) => {
                 self.announced.borrow_mut().push(announcement)
             }
-            (Some(announcement), Life::Long) => announcement.tell_from_thread(),
+            (Some(announcement), Life::Long) => announcement.announce_from_thread(),
             (None, _) => {}
         }
         let addresses = attached.addresses.iter().map(|held| held.address.addr()).collect();
         if let Some(moved) = Moved::by_coming(attachment, addresses) {
-            moved.tell(self.life != Life::Long);
+            moved.report(self.life != Life::Long);
         }
     }
 
@@ -348,8 +348,8 @@ impl Drop for Linux {
             return;
         }
         match self.life == Life::Short && process::orphans_are_reaped() {
-            true => announced.iter().for_each(Announcement::tell_from_child),
-            false => announced.iter().for_each(Announcement::tell_once),
+            true => announced.iter().for_each(Announcement::announce_from_child),
+            false => announced.iter().for_each(Announcement::announce_once),
         }
     }
 }
@@ -372,7 +372,7 @@ fn raise(network: &Network, kind: &LinkKind) -> Result<()> {
     hands.apply(&steps)
 }
 
-/// Takes the addresses back that [`Driver::up`] gave to a bridge of somebody else.
+/// Takes the addresses back that [`Driver::up`] gave to a third party's bridge.
 fn drop_gateways(
     network: &Network,
     bridge: &Bridge,

@@ -66,7 +66,7 @@ pub(crate) fn of_network(
         | LinkKind::Neutron(_)
         | LinkKind::Plug(_)
         | LinkKind::Remote(_)
-        | LinkKind::Ready(_) => {}
+        | LinkKind::ExternalInterface(_) => {}
     }
     Ok(known)
 }

@@ -206,8 +206,9 @@ impl Memory {
 
     /// One that cannot be read is none: then nothing can be turned on.
     fn read() -> Self {
-        let told = sysctl::read(Self::PARAMETER).ok().and_then(|told| told.parse::<u32>().ok());
-        let number = told.unwrap_or_default();
+        let reported =
+            sysctl::read(Self::PARAMETER).ok().and_then(|reported| reported.parse::<u32>().ok());
+        let number = reported.unwrap_or_default();
         Self { last: number >> Self::BITS, begun: number & ((1 << Self::BITS) - 1) }
     }
 

@@ -15,7 +15,7 @@ pub const GROUP: u32 = 0x7370_6f6b;
 /// to a container.
 pub const VLAN_GATEWAY: u32 = 0x7370_6f67;
 
-/// Marks every address that Spoke gives to a bridge of somebody else (`IFA_PROTO`): "s".
+/// Marks every address that Spoke gives to a third party's bridge (`IFA_PROTO`): "s".
 pub const PROTOCOL: u8 = 0x73;
 
 /// How the name of a container's end begins that waits in the host's namespace.
@@ -66,7 +66,7 @@ impl Identity {
         format!("{}/{}", self.hex(32), layer.name())
     }
 
-    /// Says whose a host's end is that has a name of somebody else's choice (`IFLA_IFALIAS`).
+    /// Says whose a host's end is that has a third party's name choice (`IFLA_IFALIAS`).
     pub fn alias(&self) -> String {
         self.mark(Layer::Link)
     }
@@ -76,13 +76,13 @@ impl Identity {
         format!("{}/{HIDDEN}", self.hex(32))
     }
 
-    /// Begins the alias of an interface of somebody else's as long as this attachment has it.
-    pub fn ready_mark(&self) -> String {
+    /// Begins the alias of a third party's interface as long as this attachment has it.
+    pub fn external_mark(&self) -> String {
         format!("{}/{READY}", self.hex(32))
     }
 
-    /// Whether an alias begins like [`Identity::ready_mark`], of whichever attachment.
-    pub fn is_ready_mark(alias: &str) -> bool {
+    /// Whether an alias begins like [`Identity::external_mark`], of whichever attachment.
+    pub fn is_external_mark(alias: &str) -> bool {
         let mark = alias.split(' ').next().unwrap_or_default();
         let is_digits = |digits: &str| {
             digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())

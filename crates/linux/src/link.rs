@@ -9,7 +9,7 @@ use crate::device;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
-use crate::{ready, shared};
+use crate::{external, shared};
 
 /// What there may be of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) fn make(
     sandbox: Option<&Netns>,
     before: Before,
 ) -> Result<Attached> {
-    if let Some(ready) = ready::of(attachment) {
-        return ready::make(attachment, ready, sandbox);
+    if let Some(external) = external::of(attachment) {
+        return external::make(attachment, external, sandbox);
     }
     match carry_out(attachment, sandbox, before, plan::attach) {
         Err(error) if error.kind() == Kind::Conflict && before == Before::Nothing => {
@@ -75,7 +75,7 @@ fn alone(
     let plan = planning(attachment, &facts)?;
     apply(&plan, below.as_ref(), sandbox, &mut socket)?;
     match below.filter(|below| link.kind.bridge().is_some() && below.group != GROUP) {
-        Some(bridge) => tell_mac(plan.attached, &bridge, &mut socket),
+        Some(bridge) => report_mac(plan.attached, &bridge, &mut socket),
         None => Ok(plan.attached),
     }
 }
@@ -103,8 +103,8 @@ pub(crate) fn apply(
     hands.apply(&plan.after)
 }
 
-/// A bridge of somebody else may take the hardware address of a new port.
-fn tell_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Result<Attached> {
+/// A third party's bridge may take the hardware address of a new port.
+fn report_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Result<Attached> {
     let now = socket.link(At::Index(bridge.index))?;
     let named = attached.interfaces.iter_mut().find(|known| known.name == bridge.name);
     if let (Some(interface), Some(now)) = (named, now) {
@@ -181,7 +181,9 @@ pub(crate) fn remove(
         | LinkKind::Dummy
         | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
         LinkKind::Device(_) => device::take_back(attachment, sandbox),
-        LinkKind::Ready(there) => ready::put_back(attachment, there, sandbox).and(delete(&[])),
+        LinkKind::ExternalInterface(there) => {
+            external::put_back(attachment, there, sandbox).and(delete(&[]))
+        }
         LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) => delete(&[]),
     }
 }
@@ -245,7 +247,7 @@ fn driver(kind: &LinkKind) -> Option<&'static str> {
         | LinkKind::Chain(_)
         | LinkKind::Neutron(_)
         | LinkKind::Remote(_)
-        | LinkKind::Ready(_) => None,
+        | LinkKind::ExternalInterface(_) => None,
     }
 }
 

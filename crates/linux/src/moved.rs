@@ -40,16 +40,16 @@ impl Moved {
     }
 
     /// Tells them. Nobody waits for it where `alone`. Who is not told finds out later.
-    pub(crate) fn tell(self, alone: bool) {
+    pub(crate) fn report(self, alone: bool) {
         match alone {
-            true => drop(self.told()),
-            false => {
-                drop(thread::Builder::new().name("moved".into()).spawn(move || drop(self.told())))
-            }
+            true => drop(self.reported()),
+            false => drop(
+                thread::Builder::new().name("moved".into()).spawn(move || drop(self.reported())),
+            ),
         }
     }
 
-    fn told(&self) -> Result<()> {
+    fn reported(&self) -> Result<()> {
         let mut socket = Socket::route()?;
         let Some(bridge) = socket.link_index(&self.bridge)? else { return Ok(()) };
         let mut batch = Batch::new();

@@ -47,8 +47,8 @@ const OURS: u32 = 0o1755;
 const STICKY: u32 = 0o1000;
 
 /// How often it is asked whose turn it is, and how many times.
-const LOOK: Duration = Duration::from_millis(5);
-const LOOKS: u32 = 4000;
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLLS: u32 = 4000;
 
 /// The files of this host's named namespaces.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Names {
             return Ok(Vec::new());
         }
         let records = records()?;
-        let connected = records.iter().filter(|record| record.lead.is_some());
+        let connected = records.iter().filter(|record| record.gateway_role.is_some());
         let wanted: BTreeSet<&str> = connected.filter_map(|record| self.named(record)).collect();
         there.retain(|name| !wanted.contains(name.as_str()));
         Ok(there.into_iter().map(|name| (Stray::Names(name), Presence::Gone)).collect())
@@ -143,7 +143,9 @@ impl Names {
             }
         }
         for members in groups.values_mut() {
-            let priority = |member: &Attachment| member.lead.as_ref().map(|lead| lead.priority);
+            let priority = |member: &Attachment| {
+                member.gateway_role.as_ref().map(|gateway_role| gateway_role.priority)
+            };
             members.sort_by_key(|member| (Reverse(priority(member)), &member.id));
             let path = members.first().and_then(|member| member.sandbox.as_ref());
             let now = path.and_then(|sandbox| fs::metadata(&sandbox.path).ok());
@@ -265,10 +267,10 @@ impl Names {
         }
         let lock = File::options().create(true).append(true).open(&path);
         let lock = lock.map_err(|cause| failed("opening", &path, cause))?;
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
                 Err(TryLockError::Error(cause)) => {
                     return Err(failed("locking", &path, cause));
                 }

@@ -15,7 +15,7 @@ pub(crate) fn make(
     let wiring = &attachment.wiring;
     // A sandbox that Spoke itself connects has no runtime that would do it. It stays up when the
     // attachment goes, as in libnetwork: processes may use it.
-    if let (Some(_), Some(sandbox)) = (&attachment.lead, sandbox) {
+    if let (Some(_), Some(sandbox)) = (&attachment.gateway_role, sandbox) {
         link::loopback_up(sandbox)?;
     }
     if let Some(wanted) = &wiring.vrf {

@@ -4,19 +4,19 @@
 mod bridge;
 mod device;
 mod dummy;
+pub(crate) mod external;
 mod facts;
+pub(crate) mod gateway;
 mod ipvlan;
-pub(crate) mod lead;
 mod link_local;
 mod loopback;
 mod macvlan;
 pub(crate) mod parent;
+mod peer_placement;
 mod plug;
 pub(crate) mod port;
 mod ptp;
-pub(crate) mod ready;
 mod route;
-mod seat;
 mod single;
 mod step;
 mod vlan;
@@ -28,9 +28,11 @@ use model::{
 
 use crate::identity::{Identity, mac_of};
 
-pub use facts::{BridgeFacts, Connected, DeviceFacts, Facts, ParentFacts, ReadyFacts, ReadyLink};
+pub use facts::{
+    BridgeFacts, Connected, DeviceFacts, ExternalFacts, ExternalLink, Facts, ParentFacts,
+};
+pub(crate) use peer_placement::PeerPlacement;
 pub use port::{Port, VlanGateway};
-pub(crate) use seat::Seat;
 pub use single::Single;
 pub use step::{Step, Tap, Veth};
 
@@ -52,7 +54,7 @@ pub struct Plan {
 pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     let mut plan = make(attachment, facts)?;
     link_local::add(attachment, &mut plan)?;
-    lead::withhold(attachment, &mut plan.sandbox);
+    gateway::withhold(attachment, &mut plan.sandbox);
     Ok(plan)
 }
 
@@ -69,12 +71,11 @@ fn make(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
         | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
             single::plan(attachment, link, facts)
         }
-        (LinkKind::Ready(ready), _) => ready::plan(attachment, link, ready, facts),
+        (LinkKind::ExternalInterface(external), _) => {
+            external::plan(attachment, link, external, facts)
+        }
         (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_), _) => {
-            Err(Error::unsupported(format!(
-                "{}: plugins of somebody else make its link",
-                attachment.id
-            )))
+            Err(Error::unsupported(format!("{}: third-party plugins make its link", attachment.id)))
         }
         (
             LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
@@ -96,9 +97,9 @@ pub fn connect(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     bare.routes.clear();
     bare.link_local.clear();
     let mut plan = attach(&bare, facts)?;
-    let seat = Seat::of(attachment)?;
-    if seat.place == Place::Host {
-        plan.host.push(Step::Up(seat.name));
+    let peer_placement = PeerPlacement::of(attachment)?;
+    if peer_placement.place == Place::Host {
+        plan.host.push(Step::Up(peer_placement.name));
     }
     Ok(plan)
 }
@@ -128,8 +129,8 @@ pub(crate) fn gateways(ipam: &Ipam) -> Vec<IpNet> {
     let ranges = ipam.pools().iter().flat_map(|pool| &pool.ranges);
     let ours =
         ranges.map(|range| (range.gateway.or(model::first_host(&range.subnet)), range.subnet));
-    let told = ipam.told().iter().map(|lease| (lease.gateway, lease.address));
-    let all = ours.chain(told);
+    let reported = ipam.fixed_addresses().iter().map(|lease| (lease.gateway, lease.address));
+    let all = ours.chain(reported);
     all.filter_map(|(gateway, net)| IpNet::new(gateway?, net.prefix_len()).ok()).collect()
 }
 
@@ -170,18 +171,24 @@ pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
         | LinkKind::Dummy
         | LinkKind::Tap(_)
         | LinkKind::Plug(_) => Some(container_mac(attachment, link)),
-        LinkKind::Vlan(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) | LinkKind::Ready(_) => {
-            link.mac
-        }
+        LinkKind::Vlan(_)
+        | LinkKind::Neutron(_)
+        | LinkKind::Remote(_)
+        | LinkKind::ExternalInterface(_) => link.mac,
         LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
     }
 }
 
 /// Makes a pair, unless that was done before.
-fn pair(veth: Veth, seat: &Seat, attachment: &Attachment, facts: &Facts) -> Result<Option<Step>> {
+fn pair(
+    veth: Veth,
+    peer_placement: &PeerPlacement,
+    attachment: &Attachment,
+    facts: &Facts,
+) -> Result<Option<Step>> {
     match &facts.connected {
         None => Ok(Some(Step::Veth(veth))),
-        Some(there) => seat.bring(there, attachment),
+        Some(there) => peer_placement.bring(there, attachment),
     }
 }
 

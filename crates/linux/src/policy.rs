@@ -2,7 +2,7 @@
 
 mod flows;
 mod forward;
-mod lead;
+mod gateway;
 mod own_table;
 mod transit;
 mod wanted;
@@ -20,7 +20,7 @@ use netlink::{At, Change, Socket, nft};
 use self::flows::Stale;
 use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
-use self::wanted::{Wanted, behind, is_told, owner};
+use self::wanted::{Wanted, behind, names_interface, owner};
 use crate::filter::{self, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
@@ -88,7 +88,7 @@ impl Policy {
             self.prepare_ports(attachment, publish)?;
         }
         isolate(attachment)?;
-        transit::tell(attachment)?;
+        transit::report(attachment)?;
         Iptables::new(Variant::Host).install(attachment)
     }
 
@@ -150,7 +150,7 @@ impl Policy {
     /// reference plugins would have made for it. Everything is tried; the first failure is told.
     pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
         // Whatever the record says of who leads, more may be published.
-        let attachment = &wanted::leading(attachment, &[Family::V4, Family::V6]);
+        let attachment = &wanted::gateway_route(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
             _ => Iptables::new(Variant::Host).remove(attachment),
@@ -228,7 +228,7 @@ impl Policy {
         };
         // Without a record the addresses may be unknown, and the host's routes may have changed
         // since: then what bears the mark is removed.
-        let wanted = match attachment.runtime != Runtime::Reference && is_told(attachment) {
+        let wanted = match attachment.runtime != Runtime::Reference && names_interface(attachment) {
             true => Wanted::of(attachment)?,
             false => None,
         };

@@ -1,11 +1,11 @@
 //! Whether what a record describes is still there.
 
 use engine::port::Presence;
-use model::{Attachment, Handoff, LinkKind, Phase, Ready, Result, Sandbox};
+use model::{Attachment, ExternalInterface, Handoff, LinkKind, Phase, Result, Sandbox};
 use netlink::{At, Link, Links, Netns, Socket};
 
 use crate::identity::{GROUP, Identity};
-use crate::{device, facts, plan, ready};
+use crate::{device, external, facts, plan};
 
 /// Whether the container still has what the record describes. Of a pair the kernel removes both
 /// ends together with the namespace of either; another link proves life only inside its namespace.
@@ -19,7 +19,7 @@ pub(crate) fn of(attachment: &Attachment) -> Presence {
             of_sandbox(attachment)
         }
         Some(LinkKind::Device(_)) if is_hidden(attachment) => of_sandbox(attachment),
-        Some(LinkKind::Ready(ready)) => of_ready(attachment, ready),
+        Some(LinkKind::ExternalInterface(external)) => of_external(attachment, external),
         Some(_) => of_single(attachment),
     }
 }
@@ -82,17 +82,17 @@ fn of_single(attachment: &Attachment) -> Presence {
     }
 }
 
-/// Of an interface of somebody else, which ends with its namespace, or comes back to the host. One
+/// Of a third party's interface, which ends with its namespace, or comes back to the host. One
 /// that its runtime moves bears no mark of ours.
-fn of_ready(attachment: &Attachment, ready: &Ready) -> Presence {
+fn of_external(attachment: &Attachment, external: &ExternalInterface) -> Presence {
     let sandbox = attachment.sandbox.as_ref().map(at_path);
-    let is_home = || ready::is_home(ready).unwrap_or(true);
+    let is_in_host = || external::is_in_host(external).unwrap_or(true);
     match (sandbox, attachment.handoff) {
         (Some(AtPath::Other), _) => Presence::Gone,
-        (_, Handoff::Caller) if is_home() => Presence::Doubtful,
+        (_, Handoff::Caller) if is_in_host() => Presence::Doubtful,
         (Some(AtPath::Same(_)), Handoff::Caller) => Presence::Alive,
         (Some(AtPath::Same(sandbox)), Handoff::Finish) => {
-            match sandbox.enter(|| ready::is_inside(attachment)) {
+            match sandbox.enter(|| external::is_inside(attachment)) {
                 Ok(Ok(true)) => Presence::Alive,
                 Ok(Ok(false) | Err(_)) | Err(_) => Presence::Doubtful,
             }

@@ -4,26 +4,26 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{Attachment, Error, Place, Result};
-use netlink::packet::arp::{self, Patience};
+use netlink::packet::arp::{self, Retries};
 use netlink::{At, Netns, Socket};
 
-use crate::plan::Seat;
+use crate::plan::PeerPlacement;
 
 /// On a wire an answer takes less than a millisecond; a host that saves power takes longer.
-const PATIENCE: Patience = Patience { probes: 3, interval: Duration::from_millis(80) };
+const TIMEOUT: Retries = Retries { probes: 3, interval: Duration::from_millis(80) };
 
 /// The attachment's addresses that somebody answers for, over its link which is up. In IPv6 nobody is
 /// asked: who has an address there defends it by itself.
 pub(crate) fn answers(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<Vec<IpAddr>> {
-    let seat = Seat::of(attachment)?;
-    match (seat.place, sandbox) {
-        (Place::Sandbox, Some(sandbox)) => sandbox.enter(|| ask(attachment, &seat))?,
-        (Place::Sandbox | Place::Host, _) => ask(attachment, &seat),
+    let peer_placement = PeerPlacement::of(attachment)?;
+    match (peer_placement.place, sandbox) {
+        (Place::Sandbox, Some(sandbox)) => sandbox.enter(|| ask(attachment, &peer_placement))?,
+        (Place::Sandbox | Place::Host, _) => ask(attachment, &peer_placement),
     }
 }
 
-fn ask(attachment: &Attachment, seat: &Seat) -> Result<Vec<IpAddr>> {
-    let name = &seat.name;
+fn ask(attachment: &Attachment, peer_placement: &PeerPlacement) -> Result<Vec<IpAddr>> {
+    let name = &peer_placement.name;
     let there = Socket::route()?.link(At::Name(name))?;
     let link = there.and_then(|link| Some((link.index, link.mac?)));
     let Some((index, mac)) = link else {
@@ -32,7 +32,7 @@ fn ask(attachment: &Attachment, seat: &Seat) -> Result<Vec<IpAddr>> {
     let mut taken = Vec::new();
     for held in &attachment.addresses {
         if let IpAddr::V4(address) = held.address.addr()
-            && arp::probe(index, mac, address, PATIENCE)?.is_some()
+            && arp::probe(index, mac, address, TIMEOUT)?.is_some()
         {
             taken.push(held.address.addr());
         }

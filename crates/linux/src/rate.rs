@@ -157,7 +157,7 @@ impl Limits {
         socket.send(&mut batch)?.into_result()
     }
 
-    /// Redirects what the link receives, unless that is done; a filter of somebody else would see
+    /// Redirects what the link receives, unless that is done; a third party's filter would see
     /// only what ours leaves. One that leads to a device that is gone is nobody's.
     fn redirect(&self, socket: &mut Socket, device: &Link, ifb: u32) -> Result<()> {
         let there = socket.redirections(device.index)?;

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use model::{Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Result, SourceRouting};
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{At, Errno, Existing, Netns, PATIENCE, Route, Rule, Socket, Turn};
+use netlink::{At, Errno, Existing, Netns, Route, Rule, Socket, TIMEOUT, Turn};
 
 use crate::plan;
 
@@ -29,7 +29,7 @@ pub(crate) fn install(
 ) -> Result<()> {
     let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
     let device = plan::device(attachment);
-    let _turn = Turn::take(sandbox, PATIENCE)?;
+    let _turn = Turn::take(sandbox, TIMEOUT)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let there = View::look(&mut socket, device, addresses)?;
@@ -126,7 +126,7 @@ impl View {
         for (address, own_gateway) in &self.addresses {
             let table = wanted.table.unwrap_or_else(|| self.table_for(*address, &mut taken));
             let rule = Rule::from(*address, table);
-            if !self.rules.iter().any(|there| leads(there, &rule)) {
+            if !self.rules.iter().any(|there| is_gateway(there, &rule)) {
                 plan.rules.push(rule);
             }
             let gateway = gateway(wanted, *address, *own_gateway);
@@ -204,7 +204,7 @@ impl View {
             let table = match wanted.table {
                 Some(table) => Some(table).filter(|table| {
                     let rule = Rule::from(*address, *table);
-                    self.rules.iter().any(|there| leads(there, &rule))
+                    self.rules.iter().any(|there| is_gateway(there, &rule))
                 }),
                 None => self.table_of(*address),
             };
@@ -301,7 +301,7 @@ fn address_of(rule: &Rule) -> Option<IpAddr> {
     (source.prefix_len() == source.max_prefix_len()).then(|| source.addr())
 }
 
-fn leads(there: &Rule, wanted: &Rule) -> bool {
+fn is_gateway(there: &Rule, wanted: &Rule) -> bool {
     (there.source, there.table) == (wanted.source, wanted.table)
 }
 

@@ -44,8 +44,8 @@ pub fn occupied() -> Result<Vec<Occupied>> {
             found.entry(route.dst.trunc()).or_insert_with(by);
         }
     }
-    let told = found.into_iter().filter(|(net, _)| !is_link_local(net));
-    Ok(told.map(|(net, by)| Occupied { net, by }).collect())
+    let reported = found.into_iter().filter(|(net, _)| !is_link_local(net));
+    Ok(reported.map(|(net, by)| Occupied { net, by }).collect())
 }
 
 /// What the kernel says of links, their addresses' subnets, and routes that are not default ones.

@@ -52,13 +52,14 @@ fn labelled<T>(context: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
             "SELinux context {context:?}: this host has no SELinux"
         )));
     }
-    let home =
+    let origin_alias =
         fs::read(CONTEXT).map_err(|error| Error::os("reading the own SELinux context", error))?;
     let enter = |context: &[u8]| fs::write(CONTEXT, context);
     enter(context.as_bytes())
         .map_err(|error| Error::os(format!("taking SELinux context {context:?}"), error))?;
     let worked = work();
-    enter(&home).map_err(|error| Error::os("taking the own SELinux context back", error))?;
+    enter(&origin_alias)
+        .map_err(|error| Error::os("taking the own SELinux context back", error))?;
     worked
 }
 

@@ -11,9 +11,9 @@ use netlink::route::Routes;
 use netlink::{At, Link, Netns, Socket};
 
 use crate::identity::{Identity, is_guest_link};
-use crate::plan::lead::leads;
+use crate::plan::gateway::is_gateway;
 use crate::plan::port::gateway_device;
-use crate::{plan, ready};
+use crate::{external, plan};
 
 /// The host's side: the interfaces that the result names there.
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
@@ -21,7 +21,7 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     let mut links = Vec::new();
     // Where the container's end went, nobody can say whose runtime moves and names it.
-    let is_handed = ready::of(attachment).is_some();
+    let is_handed = external::of(attachment).is_some();
     let stays = |known: &&Interface| {
         known.place == Place::Host && !is_guest_link(&known.name) && !is_handed
     };
@@ -79,15 +79,15 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         }
         let device = plan::device(attachment);
         // What begins with a prefix has a name that only the result tells.
-        let is_ready = ready::of(attachment).is_some();
+        let is_external = external::of(attachment).is_some();
         let is_own = |known: &&Interface| {
-            known.place == Place::Sandbox && (is_ready || known.name == *device)
+            known.place == Place::Sandbox && (is_external || known.name == *device)
         };
         let Some(interface) = attached.interfaces.iter().find(is_own) else {
             return Err(differs(format!("the result lacks interface {device}")));
         };
         let link = there(&mut socket, &interface.name)?;
-        if is_ready && !ready::is_of(&link, &Identity::of(&attachment.id)) {
+        if is_external && !external::is_of(&link, &Identity::of(&attachment.id)) {
             return Err(differs(format!("interface {} is another one by now", link.name)));
         }
         single::check(attachment, &link, parent)?;
@@ -102,7 +102,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
 /// A default route is there where the attachment leads its sandbox out.
 fn expected(attachment: &Attachment, routes: &[Route]) -> Vec<Route> {
     let is_there =
-        |route: &&Route| !route.is_default() || leads(attachment, Family::of(&route.dst));
+        |route: &&Route| !route.is_default() || is_gateway(attachment, Family::of(&route.dst));
     routes.iter().filter(is_there).cloned().collect()
 }
 
@@ -180,8 +180,8 @@ fn routes(socket: &mut Socket, wanted: &[Route], is_ours: bool) -> Result<()> {
         }
         let there = socket.routes(Routes { family, table: None, link: None })?;
         for route in ours {
-            let leads = |is: &&netlink::Route| route_leads(is, route);
-            let mut there = there.iter().filter(leads).peekable();
+            let is_gateway = |is: &&netlink::Route| route_leads(is, route);
+            let mut there = there.iter().filter(is_gateway).peekable();
             if there.peek().is_none() {
                 return Err(differs(format!("the route to {} is missing", route.dst))
                     .about(Fact::NoRoute(route.clone())));

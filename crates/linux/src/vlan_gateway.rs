@@ -23,7 +23,7 @@ pub(crate) fn remove_all(bridge: &Link, socket: &mut Socket) -> Result<()> {
     socket.send(&mut batch)?.except(Errno::NODEV).into_result()
 }
 
-/// Removes the gateway of a network's VLAN from a bridge of somebody else, once nobody of ours is
+/// Removes the gateway of a network's VLAN from a third party's bridge, once nobody of ours is
 /// behind that.
 pub(crate) fn remove_own(wanted: &Bridge, bridge: &Link, socket: &mut Socket) -> Result<()> {
     if vlan_of_gateway(wanted).is_none() {

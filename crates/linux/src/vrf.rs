@@ -7,7 +7,7 @@ use model::{Error, Family, IfName, IpNet, Kind, Result, Vrf};
 use netlink::address::Address;
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{At, Errno, Existing, Link, Links, Netns, NewAddress, PATIENCE, Route, Socket, Turn};
+use netlink::{At, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket, TIMEOUT, Turn};
 
 /// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: nobody's.
 const RESERVED: std::ops::RangeInclusive<u32> = 253..=255;
@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 8;
 
 /// Puts the interface into the VRF, which is made if it is missing, with its addresses and routes.
 pub(crate) fn join(wanted: &Vrf, device: &IfName, sandbox: &Netns) -> Result<()> {
-    let _turn = Turn::take(sandbox, PATIENCE)?;
+    let _turn = Turn::take(sandbox, TIMEOUT)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let link = existing(&mut socket, device)?;

@@ -38,16 +38,16 @@ struct Container {
 
 impl Container {
     fn new() -> Self {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             unshare();
             let id = rustix::thread::gettid().as_raw_nonzero();
             let path = PathBuf::from(format!("/proc/{}/task/{id}/ns/net", std::process::id()));
-            tell.send(Sandbox { path, inode: Netns::current().unwrap().inode() }).unwrap();
+            report.send(Sandbox { path, inode: Netns::current().unwrap().inode() }).unwrap();
             let _ = ended.recv();
         });
-        Self { sandbox: told.recv().unwrap(), end: Some(end), thread: Some(thread) }
+        Self { sandbox: reported.recv().unwrap(), end: Some(end), thread: Some(thread) }
     }
 
     fn run(&self, program: &str, args: &[&str]) -> String {

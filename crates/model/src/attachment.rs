@@ -8,8 +8,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, HostName, IfName,
-    InterfaceAddress, Ipam, Labels, Lead, Lease, Link, LinkKind, LinkLocal, Masquerade,
+    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, GatewayRole, HostName,
+    IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind, LinkLocal, Masquerade,
     NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
@@ -111,7 +111,7 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Whether a Docker plugin of somebody else makes the link.
+    /// Whether a third-party Docker plugin makes the link.
     pub fn is_remote(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
     }
@@ -259,7 +259,8 @@ pub struct Attachment {
     pub alias: Option<AliasId>,
     /// What its reservation asked for, where a join has put something else into the wiring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wish: Option<Wish>,
+    #[serde(alias = "wish")]
+    pub spec: Option<Spec>,
     /// Whose call made it, where that named other networks than its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -270,7 +271,8 @@ pub struct Attachment {
     /// Its part in leading a sandbox of ours out, where Spoke itself decides on that among all
     /// interfaces there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lead: Option<Lead>,
+    #[serde(alias = "lead")]
+    pub gateway_role: Option<GatewayRole>,
     /// What it is called on its network besides the container's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<HostName>,
@@ -301,7 +303,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Whether a Docker plugin of somebody else maps the published ports: it does where it named a
+    /// Whether a third-party Docker plugin maps the published ports: it does where it named a
     /// way out, as in libnetwork.
     pub fn is_published_by_plugin(&self) -> bool {
         match &self.phase {
@@ -337,10 +339,10 @@ impl Attachment {
             sandbox: None,
             handoff: Handoff::default(),
             alias: None,
-            wish: None,
+            spec: None,
             origin: None,
             teller: None,
-            lead: None,
+            gateway_role: None,
             names: Vec::new(),
             link_local: Vec::new(),
             labels: Labels::default(),
@@ -387,8 +389,8 @@ impl Attachment {
     }
 
     /// What its reservation asked for.
-    pub fn wish(&self) -> Wish {
-        self.wish.clone().unwrap_or_else(|| Wish {
+    pub fn spec(&self) -> Spec {
+        self.spec.clone().unwrap_or_else(|| Spec {
             name: self.wiring.link.as_ref().and_then(|link| link.name.clone()),
             sysctls: self.wiring.tuning.as_ref().map(|t| t.sysctls.clone()).unwrap_or_default(),
             publish: self.wiring.publish.clone(),
@@ -397,15 +399,16 @@ impl Attachment {
 
     /// Puts back what its reservation asked for.
     pub fn undecide(&mut self) {
-        let Some(wish) = self.wish.take() else { return };
-        self.decide(wish.name, wish.sysctls);
-        self.wiring.publish = wish.publish;
+        let Some(spec) = self.spec.take() else { return };
+        self.decide(spec.name, spec.sysctls);
+        self.wiring.publish = spec.publish;
     }
 
     /// What the sandbox is called in which it is, or is to be. That of several endpoints is called as whoever
     /// joined them says.
     pub fn sandbox_name(&self) -> &ContainerId {
-        let said = self.lead.as_ref().and_then(|lead| lead.sandbox.as_ref());
+        let said =
+            self.gateway_role.as_ref().and_then(|gateway_role| gateway_role.sandbox.as_ref());
         said.unwrap_or(&self.id.container)
     }
 
@@ -447,7 +450,7 @@ impl Origin {
 
 /// What a reservation asks for and a join decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct Spec {
     /// What the interface is to be called in the sandbox; any name where none is given.
     pub name: Option<IfName>,
     /// Kernel parameters to set there, before the interface's name is known.

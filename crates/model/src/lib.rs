@@ -19,7 +19,7 @@ mod network;
 mod policy;
 mod pool;
 mod port;
-mod roster;
+mod sandbox_record;
 pub mod text;
 
 pub use address::{
@@ -28,7 +28,7 @@ pub use address::{
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
-    Timestamp, Wiring, Wish,
+    Spec, Timestamp, Wiring,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
@@ -37,11 +37,11 @@ pub use fact::{Fact, Wanted};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
-    AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice, Gateway, Ipvlan,
-    IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu, NEUTRON_KEYS, NEUTRON_PREFIX, Nesting,
-    NeutronLink, NeutronSaid, Parent, Plug, PluginChain, PortWish, Ptp, Ready, RemoteLink,
-    ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Tenure, Vif, Vlan, VlanId, VlanRange,
-    Vlans, bridge_name,
+    AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
+    ExternalInterface, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu,
+    NEUTRON_KEYS, NEUTRON_PREFIX, Nesting, NeutronLink, NeutronOptions, Ownership, Parent, Plug,
+    PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
+    Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
 };
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
@@ -57,4 +57,4 @@ pub use pool::{
     RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
-pub use roster::{Lead, Namespace, Roster, Steering};
+pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};

@@ -17,12 +17,12 @@ use crate::{Error, IfName, Mac, NetworkName, Result};
 pub use bridge::{Bridge, BridgePort, Gateway, VlanId, VlanRange, Vlans};
 pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
 pub use neutron::{
-    AddressPair, Binding, Nesting, NeutronLink, Plug, PortWish, ResourceId, ResourceName,
-    ResourceRef, ScriptName, Tenure, Vif,
+    AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, ResourceId,
+    ResourceName, ResourceRef, ScriptName, Vif,
 };
-pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronSaid};
+pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronOptions};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
-pub use remote::{Ready, RemoteLink};
+pub use remote::{ExternalInterface, RemoteLink};
 
 /// A device's maximum transmission unit in bytes, at least 68 (RFC 791 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,16 +82,17 @@ pub enum LinkKind {
     Dummy,
     /// A program in the container, such as a hypervisor.
     Tap(Tap),
-    /// Whatever plugins of somebody else connect it to.
+    /// Whatever third-party plugins connect it to.
     Chain(PluginChain),
     /// A network of OpenStack Neutron.
     Neutron(Box<NeutronLink>),
     /// Whatever somebody else connects the host's end to.
     Plug(Plug),
-    /// A network of a Docker network plugin of somebody else.
+    /// A network of a Docker network third-party plugin.
     Remote(Box<RemoteLink>),
     /// Whatever the interface that is moved into the container is connected to.
-    Ready(Ready),
+    #[serde(alias = "ready")]
+    ExternalInterface(ExternalInterface),
 }
 
 impl LinkKind {
@@ -118,7 +119,7 @@ impl LinkKind {
             | LinkKind::Neutron(_)
             | LinkKind::Plug(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => None,
+            | LinkKind::ExternalInterface(_) => None,
         }
     }
 
@@ -138,7 +139,7 @@ impl LinkKind {
             | LinkKind::Neutron(_)
             | LinkKind::Plug(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => None,
+            | LinkKind::ExternalInterface(_) => None,
         }
     }
 
@@ -163,7 +164,7 @@ impl LinkKind {
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => false,
+            | LinkKind::ExternalInterface(_) => false,
         }
     }
 }

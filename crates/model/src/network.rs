@@ -39,7 +39,7 @@ pub struct Network {
 impl Network {
     /// Whether somebody else must be told of it before its first attachment comes, and once more
     /// after its last one has left: a Docker plugin makes its links, or hands out its addresses.
-    pub fn is_told(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         let kind = self.wiring.link.as_ref().map(|link| &link.kind);
         self.ipam.remote().is_some() || matches!(kind, Some(LinkKind::Remote(_)))
     }
@@ -81,7 +81,8 @@ pub enum Stage {
     },
     /// Half made or half taken down, and nobody works on it: somebody else failed on the way. What
     /// is left of it is anybody's to take down.
-    Left,
+    #[serde(alias = "left")]
+    Failed,
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
     /// networks).
     Template,

@@ -147,7 +147,7 @@ pub struct IptablesPublish {
     pub conditions_v6: Vec<String>,
     /// The bit of the packet mark that asks for masquerading; 13 where none is given.
     pub mark_bit: Option<u8>,
-    /// A chain of somebody else that sets the mark.
+    /// A third party's chain that sets the mark.
     pub set_mark_chain: Option<String>,
 }
 

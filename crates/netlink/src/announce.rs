@@ -48,19 +48,19 @@ impl Announcement {
     /// Tells it from a child, and returns at once. Only for processes with one thread that live
     /// shortly: the child, in a session of its own and without any file of ours, ends by itself
     /// after two seconds. Where there are too many processes nothing is told.
-    pub fn tell_from_child(&self) {
+    pub fn announce_from_child(&self) {
         if let Ok(Side::Child) = sys::fork() {
             let _end = reap::End;
             // It fails only for the leader of a group, which a child is not.
             let _ = setsid();
             sys::close_all_but(&mut []);
-            self.tell();
+            self.report();
             sys::exit()
         }
     }
 
     /// Tells it once, as soon as a bridge forwards it, for processes that leave no child behind.
-    pub fn tell_once(&self) {
+    pub fn announce_once(&self) {
         if self.wait().is_ok() {
             self.rounds(1);
         }
@@ -70,7 +70,7 @@ impl Announcement {
     /// interface came up (`arp_notify`, `ndisc_notify`). The calling thread is in the host's
     /// namespace. Where there are too many threads nothing is told, and neither where the process
     /// ends within a second: it would have to wait for the kernel to close the thread's sockets.
-    pub fn tell_from_thread(self) {
+    pub fn announce_from_thread(self) {
         let thread = thread::Builder::new().name("announce".into()).stack_size(STACK);
         let _ = thread.spawn(move || {
             thread::sleep(INTERVAL);
@@ -79,7 +79,7 @@ impl Announcement {
     }
 
     /// The interface may be gone, and its namespace: then nobody needs to be told.
-    fn tell(&self) {
+    fn report(&self) {
         if self.wait().is_ok() {
             self.rounds(ROUNDS);
         }

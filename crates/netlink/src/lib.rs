@@ -45,7 +45,7 @@ pub use removal::{remove_tree, remove_tree_at};
 pub use route::{Existing, Route, Routes};
 pub use rule::Rule;
 pub use rustix::io::Errno;
-pub use socket::{PATIENCE, Socket};
+pub use socket::{Socket, TIMEOUT};
 pub use sys::close_all_but;
 pub use turn::{Turn, in_turn};
 pub use vrf::Vrf;

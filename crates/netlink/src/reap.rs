@@ -22,7 +22,7 @@ use rustix::process::setsid;
 
 use crate::link::{At, DELETE, NEW};
 use crate::outcome::refused;
-use crate::socket::{PATIENCE, ROUTE, Socket};
+use crate::socket::{ROUTE, Socket, TIMEOUT};
 use crate::sys::{self, Side};
 use crate::wire::{Batch, Message, array};
 
@@ -48,7 +48,7 @@ const REPORT: usize = 8;
 /// long-lived process has a [`Reaper`].
 ///
 /// # Errors
-/// [`model::Kind::TryAgain`] if a link is still there after [`PATIENCE`]; the kernel's refusal
+/// [`model::Kind::TryAgain`] if a link is still there after [`TIMEOUT`]; the kernel's refusal
 /// to delete one.
 pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
     if links.is_empty() {
@@ -68,7 +68,7 @@ pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
         Ok(Side::Child) => bury(&doomed, route, &writer, hold.as_ref()),
         Ok(Side::Parent) => {
             drop((route, writer, hold));
-            Vigil::new(&doomed, monitor, reader).keep()
+            ReapWait::new(&doomed, monitor, reader).keep()
         }
         // Too many processes: slower, but as well.
         Err(_) => doomed.iter().try_for_each(delete),
@@ -199,7 +199,7 @@ impl Report {
 }
 
 /// The caller's wait for the end of its links.
-struct Vigil<'a> {
+struct ReapWait<'a> {
     /// By their place in the child's list.
     waiting: BTreeMap<u32, &'a Doomed>,
     monitor: Socket,
@@ -208,13 +208,13 @@ struct Vigil<'a> {
     deaf: bool,
 }
 
-impl<'a> Vigil<'a> {
+impl<'a> ReapWait<'a> {
     fn new(links: &'a [Doomed], monitor: Socket, reader: OwnedFd) -> Self {
         Self { waiting: (0..).zip(links).collect(), monitor, reader, deaf: false }
     }
 
     fn keep(mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.waiting.is_empty() {
             let Some((notified, reported)) = self.wait(deadline)? else { return self.ask() };
             if notified {

@@ -2,7 +2,7 @@
 //!
 //! The kernel works a batch off inside the `send` call, so its answers are in the queue when that
 //! returns: they are fetched without waiting, and only an empty queue is waited for, never longer
-//! than [`PATIENCE`].
+//! than [`TIMEOUT`].
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ mod talk;
 use talk::{End, Talk, Until};
 
 /// The longest wait for an answer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// What the kernel sizes the datagrams of a dump by (`netlink_dump`), and fits everything else. Each
 /// page more is a page fault in a process that lives three milliseconds.
 const BUFFER: usize = 8 * 1024;
@@ -207,7 +207,7 @@ impl Socket {
         each: &mut dyn FnMut(&Message<'_>),
     ) -> Result<End> {
         let first = self.transmit(batch)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut talk = Talk::new(first, until);
         loop {
             match self.receive() {
@@ -309,7 +309,7 @@ fn lost(batch: &Batch) -> Error {
 }
 
 fn silent(batch: &Batch) -> Error {
-    let seconds = PATIENCE.as_secs();
+    let seconds = TIMEOUT.as_secs();
     Error::try_again(format!("{}: the kernel did not answer for {seconds} s", batch.about(0)))
 }
 

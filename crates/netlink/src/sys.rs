@@ -96,10 +96,10 @@ pub(crate) fn ethtool(
     command: u32,
     value: u32,
 ) -> Result<u32, Errno> {
-    let mut told = [command, value];
+    let mut reported = [command, value];
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: told.as_mut_ptr().cast() },
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: reported.as_mut_ptr().cast() },
     };
     // A name is shorter than its room, which ends with a zero therefore.
     for (to, from) in request.ifr_name.iter_mut().zip(link.as_str().bytes()) {
@@ -111,7 +111,7 @@ pub(crate) fn ethtool(
     let result = unsafe {
         libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
     };
-    if result < 0 { Err(last()) } else { Ok(told[1]) }
+    if result < 0 { Err(last()) } else { Ok(reported[1]) }
 }
 
 /// Moves the calling thread, and no other, into a new network namespace.

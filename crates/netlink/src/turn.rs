@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::outcome::refused;
-use crate::{Netns, PATIENCE};
+use crate::{Netns, TIMEOUT};
 
 /// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -52,7 +52,7 @@ impl<'a> Turn<'a> {
 /// As [`Turn::take`], and those of the work.
 pub fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let here = Netns::current()?;
-    let _turn = Turn::take(&here, PATIENCE)?;
+    let _turn = Turn::take(&here, TIMEOUT)?;
     work()
 }
 

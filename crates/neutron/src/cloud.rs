@@ -26,7 +26,7 @@ mod template;
 use std::net::IpAddr;
 
 use engine::port::{
-    AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolWish, PortStatus,
+    AddressSpec, AddressUse, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus,
     Records,
 };
 use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
@@ -42,19 +42,19 @@ pub(crate) use mark::{PortPurpose, network_use, pool_made_at, use_of_auxiliary};
 pub(crate) use memory::Memory;
 
 impl Cloud for Neutron {
-    fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
-        self.hand_out_pool(wish)
+    fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
+        self.hand_out_pool(spec)
     }
 
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()> {
         self.take_pool_back(pool, records)
     }
 
-    fn request_address(&self, wish: &AddressWish) -> Result<IpNet> {
-        match wish.purpose {
-            AddressUse::Gateway => self.gateway_address(wish),
-            AddressUse::Auxiliary => self.auxiliary_address(wish),
-            AddressUse::Container => self.container_address(wish),
+    fn request_address(&self, spec: &AddressSpec) -> Result<IpNet> {
+        match spec.purpose {
+            AddressUse::Gateway => self.gateway_address(spec),
+            AddressUse::Auxiliary => self.auxiliary_address(spec),
+            AddressUse::Container => self.container_address(spec),
         }
     }
 

@@ -13,7 +13,7 @@ use model::{IfName, Nesting, Result};
 use crate::contract::{self, HostId};
 pub use crate::http::Proxies;
 pub use kuryr::{KuryrConf, Plugin};
-pub use source::{Said, Sources};
+pub use source::{Sources, SourcesRead};
 
 /// Nobody waits longer for a port to be ACTIVE, in seconds.
 pub const LONGEST_WAIT: u64 = 300;
@@ -189,7 +189,7 @@ pub struct Plugging {
     /// How long an attachment waits for its port to be ACTIVE; not at all where absent.
     pub wait: Option<Duration>,
     /// How long Open vSwitch may take to look at a port: ten seconds at most.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// What is made of Docker's requests (kuryr.conf's names in parentheses).
@@ -240,13 +240,13 @@ impl Plugging {
     pub const OVSDB: &str = "unix:/run/openvswitch/db.sock";
 
     /// How long Open vSwitch may take to look at a port, where nobody says.
-    pub const PATIENCE: Duration = Duration::from_secs(10);
+    pub const TIMEOUT: Duration = Duration::from_secs(10);
 
     /// As on most hosts; nothing is executed and nobody waits.
     pub fn usual() -> Result<Self> {
         let (bridge, ovsdb) = (Self::BRIDGE.parse()?, Self::OVSDB.to_owned());
-        let patience = Self::PATIENCE;
-        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None, patience })
+        let timeout = Self::TIMEOUT;
+        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None, timeout })
     }
 }
 

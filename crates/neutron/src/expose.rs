@@ -211,7 +211,7 @@ mod tests {
             port(Protocol::Tcp, 80),
             port(Protocol::Sctp, 9),
         ];
-        let told: Vec<String> = passages(&ports, &["IPv4", "IPv6"])
+        let reported: Vec<String> = passages(&ports, &["IPv4", "IPv6"])
             .iter()
             .map(|p| format!("{} {} {}-{}", p.ethertype, p.protocol, p.first, p.last))
             .collect();
@@ -219,6 +219,6 @@ mod tests {
             ["sctp 9-9", "tcp 80-82", "tcp 65535-65535", "udp 81-81"]
                 .map(|rule| format!("{family} {rule}"))
         };
-        assert_eq!(told, [of("IPv4"), of("IPv6")].concat());
+        assert_eq!(reported, [of("IPv4"), of("IPv6")].concat());
     }
 }

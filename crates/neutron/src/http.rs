@@ -2,9 +2,9 @@
 
 mod gate;
 mod page;
-mod patience;
 mod proxy;
 mod refusal;
+mod retries;
 mod url;
 mod wire;
 
@@ -20,8 +20,8 @@ use crate::api::{Request, Transport, Verb};
 use crate::auth::{Auth, Session};
 use crate::config::Access;
 use crate::deadline;
-use patience::Patience;
 pub use proxy::Proxies;
+use retries::Retries;
 pub(crate) use url::base;
 pub(crate) use wire::{Answer, Exchange, Wire, refused};
 
@@ -86,7 +86,7 @@ impl Http {
     /// Makes something. A server that is busy says so before or after it did it: what it made is looked
     /// for, and only where there is nothing it is asked again.
     fn post(&self, request: &Request<'_>, body: Option<&[u8]>) -> Result<Value> {
-        let mut patience = Patience::new(deadline::left(request.until, self.timeout));
+        let mut retries = Retries::new(deadline::left(request.until, self.timeout));
         loop {
             let (session, answer) = self.ask(request, body, "")?;
             if answer.status != BUSY {
@@ -98,7 +98,7 @@ impl Http {
                 Some(Err(_)) => false,
                 None => answer.retry_after.is_some(),
             };
-            match patience.pause(answer.retry_after).filter(|_| may_repeat) {
+            match retries.pause(answer.retry_after).filter(|_| may_repeat) {
                 Some(pause) => thread::sleep(pause),
                 None => return Self::read(&session, request, answer),
             }

@@ -1,5 +1,6 @@
 //! OpenStack Neutron behind the engine's ports: containers are ports of its networks.
 
+mod allocated;
 pub mod api;
 mod auth;
 mod cloud;
@@ -9,15 +10,14 @@ mod deadline;
 mod expose;
 mod extension;
 mod files;
-mod handed;
 mod http;
-pub mod naming;
 mod nested;
 mod neutron;
 pub mod ovsdb;
 mod pause;
 pub mod plug;
 pub mod port;
+pub mod port_update;
 pub mod reconcile;
 pub mod stock;
 pub mod watch;

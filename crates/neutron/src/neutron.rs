@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Result;
 
+use crate::allocated::Allocated;
 use crate::api::{Api, Transport};
 use crate::cloud::Memory;
 use crate::config::Settings;
 use crate::deadline::Deadlines;
 use crate::extension::Extensions;
-use crate::handed::Handed;
 use crate::http::Http;
 use crate::port::{Known, Statuses};
 use crate::watch::{Watched, Watcher};
@@ -24,7 +24,7 @@ pub struct Neutron {
     pub(crate) directory: PathBuf,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) extensions: Extensions,
-    pub(crate) handed: Handed,
+    pub(crate) allocated: Allocated,
     pub(crate) memory: Memory,
     pub(crate) known: Known,
     pub(crate) statuses: Statuses,
@@ -56,7 +56,7 @@ impl Neutron {
             directory,
             deadlines,
             extensions: Extensions::default(),
-            handed: Handed::default(),
+            allocated: Allocated::default(),
             memory: Memory::default(),
             known: Known::default(),
             statuses: Statuses::default(),

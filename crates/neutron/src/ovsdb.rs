@@ -167,9 +167,9 @@ impl Ovsdb {
                 value::rows(&results, 1).first().and_then(|row| value::uuid(row.get("_uuid")?));
             let (Some(interface), Some(row)) = (interface, row) else { return Ok(false) };
             let ids = interface.get("external_ids").cloned().unwrap_or_default();
-            let told = value::map(&ids);
-            let is_anothers = told.get("vm-uuid").is_some_and(|other| other != device);
-            if is_anothers || told.get("iface-id").map(String::as_str) != Some(port.as_str()) {
+            let reported = value::map(&ids);
+            let is_anothers = reported.get("vm-uuid").is_some_and(|other| other != device);
+            if is_anothers || reported.get("iface-id").map(String::as_str) != Some(port.as_str()) {
                 return Ok(false);
             }
             let removed = self.session.transact(&deletion(end, &ids, row))?;

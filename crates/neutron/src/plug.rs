@@ -32,7 +32,7 @@ const INSTALLING: Duration = Duration::from_secs(1);
 
 /// A port that is to be connected, or is.
 #[derive(Clone, Copy, Debug)]
-pub struct Lead<'a> {
+pub struct SwitchPort<'a> {
     /// How.
     pub vif: &'a Vif,
     /// The port.
@@ -51,9 +51,9 @@ pub struct Lead<'a> {
 ///
 /// # Errors
 /// What the kernel refuses; [`model::Kind::NotFound`] where there is no such function.
-pub fn prepare(lead: &Lead<'_>) -> Result<()> {
-    match lead.vif {
-        Vif::Function { slot, vlan } => function::give(slot, lead.mac, *vlan),
+pub fn prepare(switch_port: &SwitchPort<'_>) -> Result<()> {
+    match switch_port.vif {
+        Vif::Function { slot, vlan } => function::give(slot, switch_port.mac, *vlan),
         _ => Ok(()),
     }
 }
@@ -64,16 +64,16 @@ pub fn prepare(lead: &Lead<'_>) -> Result<()> {
 /// [`model::Kind::Conflict`] where another port has the end's name on the switch;
 /// [`model::Kind::NotFound`] where the switch or the script is missing; [`model::Kind::TryAgain`] where
 /// the switch does not answer, or does not take the port; what the kernel refuses.
-pub fn plug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
-    let end = end_of(lead.port)?;
-    match lead.vif {
-        Vif::Ovs { bridge, .. } => join(lead, &end, bridge, plugging),
+pub fn plug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(switch_port.port)?;
+    match switch_port.vif {
+        Vif::Ovs { bridge, .. } => join(switch_port, &end, bridge, plugging),
         Vif::OvsHybrid { bridge, .. } => {
-            let there = hybrid::make(lead.port, &end)?;
-            join(lead, &there, bridge, plugging)
+            let there = hybrid::make(switch_port.port, &end)?;
+            join(switch_port, &there, bridge, plugging)
         }
         Vif::Bridge { bridge } => bridge::join(bridge, &end),
-        Vif::Script { name, details } => script::bind(lead, &end, (name, details), plugging),
+        Vif::Script { name, details } => script::bind(switch_port, &end, (name, details), plugging),
         Vif::Tap
         | Vif::Macvlan { .. }
         | Vif::Ipvlan { .. }
@@ -87,13 +87,14 @@ pub fn plug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
 /// # Errors
 /// [`model::Kind::NotFound`] where something of it is missing; [`model::Kind::TryAgain`] where the
 /// switch does not answer.
-pub fn check(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
-    let end = end_of(lead.port)?;
-    let holds = match lead.vif {
-        Vif::Ovs { bridge, .. } => holds(lead, &end, bridge, plugging)?,
+pub fn check(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(switch_port.port)?;
+    let holds = match switch_port.vif {
+        Vif::Ovs { bridge, .. } => holds(switch_port, &end, bridge, plugging)?,
         Vif::OvsHybrid { bridge, .. } => {
-            let there = hybrid::switch_end(lead.port)?;
-            hybrid::connects(lead.port, &end)? && holds(lead, &there, bridge, plugging)?
+            let there = hybrid::switch_end(switch_port.port)?;
+            hybrid::connects(switch_port.port, &end)?
+                && holds(switch_port, &there, bridge, plugging)?
         }
         Vif::Bridge { bridge } => bridge::has(bridge, &end)?,
         // What connects these tells nobody.
@@ -108,7 +109,7 @@ pub fn check(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
         true => Ok(()),
         false => Err(Error::not_found(format!(
             "{end} of port {} is not connected to its bridge any more",
-            lead.port
+            switch_port.port
         ))),
     }
 }
@@ -118,16 +119,18 @@ pub fn check(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
 ///
 /// # Errors
 /// As [`plug`].
-pub fn unplug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
-    let end = end_of(lead.port)?;
-    match lead.vif {
-        Vif::Ovs { .. } => leave(lead, &end, plugging),
+pub fn unplug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
+    let end = end_of(switch_port.port)?;
+    match switch_port.vif {
+        Vif::Ovs { .. } => leave(switch_port, &end, plugging),
         Vif::OvsHybrid { .. } => {
-            let left = leave(lead, &hybrid::switch_end(lead.port)?, plugging);
-            left.and(hybrid::remove(lead.port))
+            let left = leave(switch_port, &hybrid::switch_end(switch_port.port)?, plugging);
+            left.and(hybrid::remove(switch_port.port))
         }
         Vif::Bridge { bridge } => bridge::leave(bridge, &end),
-        Vif::Script { name, details } => script::unbind(lead, &end, (name, details), plugging),
+        Vif::Script { name, details } => {
+            script::unbind(switch_port, &end, (name, details), plugging)
+        }
         Vif::Tap
         | Vif::Macvlan { .. }
         | Vif::Ipvlan { .. }
@@ -140,8 +143,8 @@ pub fn unplug(lead: &Lead<'_>, plugging: &Plugging) -> Result<()> {
 ///
 /// # Errors
 /// What the kernel refuses.
-pub fn release(lead: &Lead<'_>) -> Result<()> {
-    match lead.vif {
+pub fn release(switch_port: &SwitchPort<'_>) -> Result<()> {
+    match switch_port.vif {
         Vif::Function { slot, .. } => function::take_back(slot),
         _ => Ok(()),
     }
@@ -187,18 +190,34 @@ fn named(prefix: &str, port: &ResourceId) -> Result<IfName> {
     name.parse().map_err(|_: Error| Error::bug(format!("{name} is no interface's name")))
 }
 
-fn join(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<()> {
-    let new = NewPort { bridge, end, port: lead.port, mac: lead.mac, device: lead.device };
-    let mut database = Ovsdb::connect(&plugging.ovsdb)?.within(plugging.patience);
+fn join(
+    switch_port: &SwitchPort<'_>,
+    end: &IfName,
+    bridge: &IfName,
+    plugging: &Plugging,
+) -> Result<()> {
+    let new = NewPort {
+        bridge,
+        end,
+        port: switch_port.port,
+        mac: switch_port.mac,
+        device: switch_port.device,
+    };
+    let mut database = Ovsdb::connect(&plugging.ovsdb)?.within(plugging.timeout);
     database.plug(&new)?;
     // Whoever waits for Neutron's word has an error where the flows do not come.
     database.is_installed(end, INSTALLING).map(drop)
 }
 
-fn holds(lead: &Lead<'_>, end: &IfName, bridge: &IfName, plugging: &Plugging) -> Result<bool> {
-    Ovsdb::connect(&plugging.ovsdb)?.holds(bridge, end, lead.port)
+fn holds(
+    switch_port: &SwitchPort<'_>,
+    end: &IfName,
+    bridge: &IfName,
+    plugging: &Plugging,
+) -> Result<bool> {
+    Ovsdb::connect(&plugging.ovsdb)?.holds(bridge, end, switch_port.port)
 }
 
-fn leave(lead: &Lead<'_>, end: &IfName, plugging: &Plugging) -> Result<()> {
-    Ovsdb::connect(&plugging.ovsdb)?.unplug(end, lead.port, lead.device).map(drop)
+fn leave(switch_port: &SwitchPort<'_>, end: &IfName, plugging: &Plugging) -> Result<()> {
+    Ovsdb::connect(&plugging.ovsdb)?.unplug(end, switch_port.port, switch_port.device).map(drop)
 }

@@ -8,28 +8,28 @@ mod claim;
 mod end;
 mod floating;
 mod known;
+mod offer;
+mod spec;
 mod standing;
 mod status;
-mod told;
-mod wish;
 
 use engine::port::Offer;
 use model::{
-    Attachment, Binding, Error, Link, LinkKind, Mac, Nesting, Network, NeutronLink, ResourceRef,
-    Result, Tenure, Vif,
+    Attachment, Binding, Error, Link, LinkKind, Mac, Nesting, Network, NeutronLink, Ownership,
+    ResourceRef, Result, Vif,
 };
 
 use crate::Neutron;
 use crate::api::{NewPort, PortResource};
 use crate::contract;
-use crate::naming::Naming;
-use crate::plug::{self, Lead};
+use crate::plug::{self, SwitchPort};
+use crate::port_update::PortUpdate;
 use crate::stock::{Place, StockKey};
 use claim::Claimed;
 pub(crate) use end::gone_is_done;
 pub(crate) use known::{Known, KnownNetwork};
+pub(crate) use spec::{link_of, tags_of};
 pub(crate) use status::{Statuses, bound_port};
-pub(crate) use wish::{link_of, tags_of};
 
 /// The attachment as the kernel's dataplane makes it: what stands for Neutron's port there is a link
 /// of its own kind. `None`: the port is not known yet, so nothing was made.
@@ -56,20 +56,20 @@ impl Neutron {
     pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         let link = link_of(attachment)?;
         let known = self.known_network(&link.network)?;
-        let Claimed { port, tenure } = self.port_for(attachment, link, &known)?;
+        let Claimed { port, ownership } = self.port_for(attachment, link, &known)?;
         self.note_status(&port);
         let vif = self.vif(attachment, link, &port)?;
-        if let Some(network) = &link.wish.floating_ip {
+        if let Some(network) = &link.spec.floating_ip {
             self.float(&port.id, network)?;
         }
-        let binding = Binding { port: port.id.clone(), tenure, vif };
-        let told = told::offer(attachment, link, &known, &port, binding.clone())?;
-        if let Some(offer) = told {
+        let binding = Binding { port: port.id.clone(), ownership, vif };
+        let reported = offer::offer(attachment, link, &known, &port, binding.clone())?;
+        if let Some(offer) = reported {
             return Ok(offer);
         }
         // The subnet is younger than what is known of the network.
         let known = self.fresh_network(&link.network)?;
-        told::offer(attachment, link, &known, &port, binding)?.ok_or_else(|| {
+        offer::offer(attachment, link, &known, &port, binding)?.ok_or_else(|| {
             Error::try_again(format!(
                 "port {} has addresses of subnets that are not there",
                 port.id
@@ -83,7 +83,7 @@ impl Neutron {
         link: &NeutronLink,
         known: &KnownNetwork,
     ) -> Result<Claimed> {
-        if let Some(id) = &link.wish.port {
+        if let Some(id) = &link.spec.port {
             return self.borrow(attachment, known, id);
         }
         match self.claim(attachment, known)? {
@@ -122,10 +122,11 @@ impl Neutron {
         port: PortResource,
         device_id: Option<String>,
     ) -> Result<Claimed> {
-        let (tags, tenure) = (Some(tags_of(&attachment.id)), Tenure::Own);
-        let naming = Naming { port, of: attachment.id.clone(), tenure, device_id, tags };
-        self.owe(&naming)?;
-        Ok(Claimed { port: naming.port, tenure })
+        let (tags, ownership) = (Some(tags_of(&attachment.id)), Ownership::Own);
+        let port_update =
+            PortUpdate { port, of: attachment.id.clone(), ownership, device_id, tags };
+        self.enqueue(&port_update)?;
+        Ok(Claimed { port: port_update.port, ownership })
     }
 
     /// One request; another one where nobody knows what became of the first.
@@ -169,7 +170,7 @@ impl Neutron {
 
     /// How the network's containers are connected, where this host is an instance of the cloud.
     pub(crate) fn nesting<'a>(&'a self, link: &'a NeutronLink) -> Option<&'a Nesting> {
-        link.wish.nesting.as_ref().or(self.settings.plugging.nesting.as_ref())
+        link.spec.nesting.as_ref().or(self.settings.plugging.nesting.as_ref())
     }
 
     fn vif(&self, attachment: &Attachment, link: &NeutronLink, port: &PortResource) -> Result<Vif> {
@@ -225,7 +226,7 @@ impl Neutron {
     /// # Errors
     /// What the kernel refuses.
     pub fn prepare(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, plug::prepare)
+        self.with_switch_port(attachment, plug::prepare)
     }
 
     /// Connects the link that was made, and waits until it passes traffic where that is configured.
@@ -233,7 +234,9 @@ impl Neutron {
     /// # Errors
     /// What the switch or the kernel refuses.
     pub fn plug(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, |lead| plug::plug(lead, &self.settings.plugging))?;
+        self.with_switch_port(attachment, |switch_port| {
+            plug::plug(switch_port, &self.settings.plugging)
+        })?;
         self.wait_until_active(attachment)
     }
 
@@ -242,7 +245,9 @@ impl Neutron {
     /// # Errors
     /// What the switch or the kernel refuses.
     pub fn unplug(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, |lead| plug::unplug(lead, &self.settings.plugging))
+        self.with_switch_port(attachment, |switch_port| {
+            plug::unplug(switch_port, &self.settings.plugging)
+        })
     }
 
     /// What is left to do on this host once the link is gone.
@@ -250,7 +255,7 @@ impl Neutron {
     /// # Errors
     /// What the kernel refuses.
     pub fn release(&self, attachment: &Attachment) -> Result<()> {
-        self.with_lead(attachment, plug::release)
+        self.with_switch_port(attachment, plug::release)
     }
 
     /// Removes the host's end of a link that another program of the same contract made for the port;
@@ -265,10 +270,10 @@ impl Neutron {
         }
     }
 
-    fn with_lead(
+    fn with_switch_port(
         &self,
         attachment: &Attachment,
-        work: impl FnOnce(&Lead<'_>) -> Result<()>,
+        work: impl FnOnce(&SwitchPort<'_>) -> Result<()>,
     ) -> Result<()> {
         let link = link_of(attachment)?;
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
@@ -277,7 +282,7 @@ impl Neutron {
         let ResourceRef::Id(network) = &link.network else { return Ok(()) };
         let device = contract::device_id(&attachment.id);
         let project = self.project_of(&binding.vif, link);
-        let lead = Lead {
+        let switch_port = SwitchPort {
             vif: &binding.vif,
             port: &binding.port,
             network,
@@ -285,7 +290,7 @@ impl Neutron {
             device: &device,
             project: &project,
         };
-        work(&lead)
+        work(&switch_port)
     }
 
     /// Only scripts are told.

@@ -6,7 +6,7 @@
 //! apart and unchanged between, and is still so when it goes. An answer that fails or is not complete
 //! is none.
 
-mod judge;
+mod classify;
 mod remove;
 mod sweep;
 mod switch;
@@ -20,13 +20,13 @@ use model::{Alias, Attachment, LinkKind, ResourceId, ResourceRef, Result};
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::contract;
-use judge::{Judge, Verdict};
+use classify::{Classifier, Verdict};
 pub use remove::Removed;
 pub use sweep::{GRACE, Sweep};
 
 /// So long an address that was handed out may wait for its container: a host that is to run it may
 /// have to fetch its image first.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What is known on this host, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Facts {
             let link = attachment.wiring.link.as_ref().map(|link| &link.kind);
             if let Some(LinkKind::Neutron(link)) = link {
                 facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
-                facts.ports.extend(link.wish.port.clone());
+                facts.ports.extend(link.spec.port.clone());
                 if let ResourceRef::Id(network) = &link.network {
                     facts.networks.insert(network.clone());
                 }
@@ -181,12 +181,12 @@ impl Neutron {
             Breadth::Everything => self.plugged_by_us(),
         };
         let facts = facts()?;
-        let judge = self.judge(&facts)?;
+        let classify = self.classify(&facts)?;
         let ids = ports.keys().cloned().collect();
         let mut findings = Findings { ports: ids, ..Findings::default() };
         let mut known = BTreeSet::new();
         for port in ports.values() {
-            match judge.port(port) {
+            match classify.port(port) {
                 Verdict::Orphan(why, fate) => {
                     findings.orphans.push(Orphan::port(port, why, fate));
                 }
@@ -195,22 +195,22 @@ impl Neutron {
                 Verdict::Foreign => {}
             }
         }
-        findings.orphans.extend(groups.iter().filter_map(|group| judge.group(group, &known)));
-        findings.orphans.extend(floating.iter().filter_map(|ip| judge.floating_ip(ip, &known)));
+        findings.orphans.extend(groups.iter().filter_map(|group| classify.group(group, &known)));
+        findings.orphans.extend(floating.iter().filter_map(|ip| classify.floating_ip(ip, &known)));
         let left = plugged.iter().filter(|of| !ports.contains_key(&of.port));
         findings.orphans.extend(left.filter_map(|of| switch::orphan(of, &facts)));
         Ok(findings)
     }
 
-    fn judge<'a>(&'a self, facts: &'a Facts) -> Result<Judge<'a>> {
-        let shelf = self.shelf();
+    fn classify<'a>(&'a self, facts: &'a Facts) -> Result<Classifier<'a>> {
+        let stock_files = self.stock_files();
         let mut shelved: BTreeSet<ResourceId> = BTreeSet::new();
         // In the order in which a port goes round, and the first place again: so none is missed that
         // moves meanwhile.
         let ready = || -> Result<Vec<ResourceId>> {
             let mut all = Vec::new();
-            for digest in shelf.kinds()? {
-                all.extend(shelf.ready_ports(&digest)?);
+            for digest in stock_files.kinds()? {
+                all.extend(stock_files.ready_ports(&digest)?);
             }
             Ok(all)
         };
@@ -218,17 +218,17 @@ impl Neutron {
         if is_kept {
             shelved.extend(ready()?);
         }
-        let lent = shelf.lent_ports()?.into_iter();
-        let lent = lent.map(|id| (id.clone(), shelf.lent_since(&id))).collect();
+        let lent = stock_files.lent_ports()?.into_iter();
+        let lent = lent.map(|id| (id.clone(), stock_files.lent_since(&id))).collect();
         if is_kept {
-            shelved.extend(shelf.returned_ports()?);
+            shelved.extend(stock_files.returned_ports()?);
             shelved.extend(ready()?);
         }
         // Neutron was not told yet whose these are.
-        shelved.extend(self.namings().owing()?);
-        let handed = self.handed.recent(PATIENCE);
+        shelved.extend(self.port_updates().owing()?);
+        let allocated = self.allocated.recent(TIMEOUT);
         let host = &self.settings.host;
-        Ok(Judge { host, facts, is_kept, shelved, lent, handed, now: SystemTime::now() })
+        Ok(Classifier { host, facts, is_kept, shelved, lent, allocated, now: SystemTime::now() })
     }
 
     /// The ports that are bound to this host, and those that it made and that are not bound.
@@ -238,7 +238,7 @@ impl Neutron {
         let mut found = self.api().ports(&[("binding:host_id", host)])?;
         found.extend(self.api().ports(&[owner(), ("binding:host_id", String::new())])?);
         if self.settings.plugging.nesting.is_some() {
-            found.extend(self.api().ports(&[("device_owner", judge::SUBPORT.to_owned())])?);
+            found.extend(self.api().ports(&[("device_owner", classify::SUBPORT.to_owned())])?);
         }
         Ok(found.into_iter().map(|port| (port.id.clone(), port)).collect())
     }

@@ -3,14 +3,14 @@
 //! A ready port is a file, and whoever moves the file has the port: threads of the daemon as well as
 //! plugins. Only the daemon makes ports, and makes those like new that come back.
 
-mod bell;
 mod drain;
 mod fill;
 mod key;
 mod make;
+mod notifier;
 mod recover;
-mod shelf;
 mod show;
+mod stock_files;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +22,12 @@ use crate::Neutron;
 use crate::api::PortResource;
 use crate::config::Identity;
 use crate::contract::{self, Mark};
-pub use bell::{Bell, Woken};
 pub use fill::{Filler, Round};
 pub(crate) use key::KeyDigest;
 pub use key::{Place, StockKey};
-pub(crate) use shelf::{Shelf, Stored, Wanted};
+pub use notifier::{Notifier, Woken};
 pub use show::StockKind;
+pub(crate) use stock_files::{StockFiles, Stored, Wanted};
 
 impl Neutron {
     /// What ports of the network are like that are made without any wish. Subnets, security groups
@@ -54,17 +54,17 @@ impl Neutron {
         if self.settings.stock.is_none() {
             return Ok(None);
         }
-        let shelf = self.shelf();
-        let port = shelf.claim(&key.digest()?)?;
+        let stock_files = self.stock_files();
+        let port = stock_files.claim(&key.digest()?)?;
         // Only the next one would miss it.
-        let _ = shelf.want(key);
+        let _ = stock_files.want(key);
         Ok(port)
     }
 
     /// Takes this very port, where it is one that is ready: somebody asked for its address.
     pub fn take_port_from_stock(&self, port: &ResourceId) -> Result<Option<PortResource>> {
         match self.settings.stock {
-            Some(_) => self.shelf().claim_port(port),
+            Some(_) => self.stock_files().claim_port(port),
             None => Ok(None),
         }
     }
@@ -81,7 +81,7 @@ impl Neutron {
         port.description = key.mark(&self.settings.host).to_string();
         port.tags = vec![contract::OWNER.to_owned()];
         port.device_id.clear();
-        self.shelf().lend(&Stored { key, port })
+        self.stock_files().lend(&Stored { key, port })
     }
 
     /// Gives a port back that was taken or lent. `false` where it is not of the stock, or nobody
@@ -92,23 +92,23 @@ impl Neutron {
             return Ok(false);
         }
         // What is begun is waited for by who makes the port like new.
-        self.namings().desist(port)?;
-        self.shelf().give_back(port)
+        self.port_updates().desist(port)?;
+        self.stock_files().give_back(port)
     }
 
     /// Whether a port would come back to the stock, and somebody would look after it.
     pub(crate) fn is_for_stock(&self, port: &ResourceId) -> bool {
-        let shelf = self.shelf();
-        self.settings.stock.is_some() && shelf.is_lent(port) && shelf.is_filled()
+        let stock_files = self.stock_files();
+        self.settings.stock.is_some() && stock_files.is_lent(port) && stock_files.is_filled()
     }
 
     /// How many ports of each network are ready, of those networks that somebody wants ports of.
     pub fn stock_levels(&self) -> Result<BTreeMap<ResourceId, usize>> {
-        let shelf = self.shelf();
+        let stock_files = self.stock_files();
         let mut levels = BTreeMap::new();
-        for wanted in shelf.wanted()? {
+        for wanted in stock_files.wanted()? {
             *levels.entry(wanted.key.network).or_default() +=
-                shelf.ready_ports(&wanted.digest)?.len();
+                stock_files.ready_ports(&wanted.digest)?.len();
         }
         Ok(levels)
     }
@@ -119,8 +119,8 @@ impl Neutron {
         mark.is_some_and(|mark| KeyDigest::of_mark(&mark).is_some())
     }
 
-    pub(crate) fn shelf(&self) -> Shelf {
-        Shelf::at(&self.directory)
+    pub(crate) fn stock_files(&self) -> StockFiles {
+        StockFiles::at(&self.directory)
     }
 }
 

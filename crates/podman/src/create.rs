@@ -8,7 +8,7 @@ use model::{
 use serde_json::{Value, json};
 
 use crate::describe::gateway_of;
-use crate::option::{NewNetwork, Shape, Source, Wish};
+use crate::option::{NewNetwork, Shape, Source, Spec};
 use crate::verb::Context;
 use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
@@ -17,8 +17,8 @@ use crate::{DRIVER, describe, join};
 pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value> {
     note_labels(&mut document);
     let config = &NetworkConfig::read(&document)?;
-    let network = match Wish::read(config)? {
-        Wish::Join(name) => {
+    let network = match Spec::read(config)? {
+        Spec::Join(name) => {
             if config.internal {
                 return Err(Error::invalid(format!(
                     "-o network={name} joins that network as it was made; leave out --internal"
@@ -31,12 +31,12 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
             }
             network
         }
-        Wish::New(wish) => {
+        Spec::New(spec) => {
             refuse_known(&config.name, context)?;
-            document["subnets"] = subnets(config, &wish, context)?;
-            let network = describe::network(&NetworkConfig::read(&document)?, &wish, context)?;
+            document["subnets"] = subnets(config, &spec, context)?;
+            let network = describe::network(&NetworkConfig::read(&document)?, &spec, context)?;
             refuse_shared_bridge(&network, context)?;
-            if matches!(wish.shape, Shape::Neutron(_)) {
+            if matches!(spec.shape, Shape::Neutron(_)) {
                 context.engine.status(&network)?;
             }
             network
@@ -121,7 +121,7 @@ fn subnets_of(network: &Network) -> Value {
     ranges.map(subnet).chain(of_plugin).collect()
 }
 
-/// A network of somebody else's is joined by asking for it, and not by accident. One that Podman
+/// A third party's network is joined by asking for it, and not by accident. One that Podman
 /// had under this name, and that nobody is on, is forgotten.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
     let Some(known) = context.engine.named(name)? else { return Ok(()) };
@@ -149,13 +149,13 @@ fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> 
 }
 
 /// The subnets that were asked for, if they are free, or free ones.
-fn subnets(config: &NetworkConfig, wish: &NewNetwork, context: &Context<'_>) -> Result<Value> {
-    match wish.source {
+fn subnets(config: &NetworkConfig, spec: &NewNetwork, context: &Context<'_>) -> Result<Value> {
+    match spec.source {
         Source::Book => {}
         Source::Dhcp | Source::Nothing => return Ok(json!([])),
-        Source::Cloud => return config.subnets().iter().map(told).collect(),
+        Source::Cloud => return config.subnets().iter().map(reported).collect(),
     }
-    let on_parent = !matches!(wish.shape, Shape::Bridge { .. });
+    let on_parent = !matches!(spec.shape, Shape::Bridge { .. });
     let occupancy = context.engine.occupancy()?;
     let mut subnets: Vec<SubnetConfig> = Vec::new();
     for of in config.subnets() {
@@ -236,7 +236,7 @@ fn chosen(family: Family, all: &Occupancy, own: &[SubnetConfig]) -> Result<Subne
 
 /// So that Podman knows which addresses may be asked for. It names a gateway afterwards by itself,
 /// which nobody has.
-fn told(of: &SubnetConfig) -> Result<Value> {
+fn reported(of: &SubnetConfig) -> Result<Value> {
     match of.gateway {
         None => Ok(json!({"subnet": of.subnet})),
         Some(gateway) => Err(Error::invalid(format!(

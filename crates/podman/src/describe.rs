@@ -22,55 +22,55 @@ const MOST_SUBNETS: usize = 64;
 /// The network as it is the same for all its containers.
 pub(crate) fn network(
     config: &NetworkConfig,
-    wish: &NewNetwork,
+    spec: &NewNetwork,
     context: &Context<'_>,
 ) -> Result<Network> {
     Ok(Network {
         name: config.name.clone(),
         runtime: Runtime::Podman,
         since: context.now,
-        wiring: wiring(config, wish, context.backend)?,
-        ipam: ipam(config, wish)?,
-        routes: routes(config, wish)?,
+        wiring: wiring(config, spec, context.backend)?,
+        ipam: ipam(config, spec)?,
+        routes: routes(config, spec)?,
         dns: Dns {
             nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
             ..Dns::default()
         },
-        sticky: wish.sticky,
-        labels: wish.labels.clone(),
+        sticky: spec.sticky,
+        labels: spec.labels.clone(),
         stage: model::Stage::Made,
     })
 }
 
-fn wiring(config: &NetworkConfig, wish: &NewNetwork, backend: Backend) -> Result<Wiring> {
-    let kind = kind(config, wish)?;
+fn wiring(config: &NetworkConfig, spec: &NewNetwork, backend: Backend) -> Result<Wiring> {
+    let kind = kind(config, spec)?;
     let bridge = kind.bridge().map(|bridge| bridge.name.clone());
     let is_managed = kind.bridge().is_some_and(|bridge| bridge.gateway != Gateway::None);
-    let masquerades = is_managed && !config.internal && wish.masquerade.unwrap_or(true);
+    let masquerades = is_managed && !config.internal && spec.masquerade.unwrap_or(true);
     let firewall = bridge.map(|bridge| Firewall {
         backend,
-        ingress: wish.ingress,
+        ingress: spec.ingress,
         egress: if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
         bridge: Some(bridge),
         admin_chain: None,
         zone: None,
-        passage: Passage::trusting(wish.trusted.clone()),
+        passage: Passage::trusting(spec.trusted.clone()),
     });
-    let publish = Publish { reach: wish.reach, ..Publish::new(backend) };
+    let publish = Publish { reach: spec.reach, ..Publish::new(backend) };
     Ok(Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu: wish.mtu }),
-        masquerade: masquerades.then_some(Masquerade { backend, sources: wish.sources }),
+        link: Some(Link { kind, name: None, mac: None, mtu: spec.mtu }),
+        masquerade: masquerades.then_some(Masquerade { backend, sources: spec.sources }),
         publish: Some(publish).filter(|publish| publish.reach != Reach::default()),
         firewall,
         ..Wiring::default()
     })
 }
 
-fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
-    Ok(match &wish.shape {
+fn kind(config: &NetworkConfig, spec: &NewNetwork) -> Result<LinkKind> {
+    Ok(match &spec.shape {
         Shape::Bridge { name, vlan, hairpin, direct, unmanaged } => LinkKind::Bridge(Bridge {
             name: name.clone().map_or_else(|| model::bridge_name(&config.name), Ok)?,
-            gateway: match (*unmanaged || wish.source != Source::Book, wish.default_route) {
+            gateway: match (*unmanaged || spec.source != Source::Book, spec.default_route) {
                 (true, _) => Gateway::None,
                 (false, true) => Gateway::Default,
                 (false, false) => Gateway::Address,
@@ -98,15 +98,15 @@ fn kind(config: &NetworkConfig, wish: &NewNetwork) -> Result<LinkKind> {
     })
 }
 
-fn ipam(config: &NetworkConfig, wish: &NewNetwork) -> Result<Ipam> {
-    match wish.source {
+fn ipam(config: &NetworkConfig, spec: &NewNetwork) -> Result<Ipam> {
+    match spec.source {
         Source::Nothing | Source::Cloud => Ok(Ipam::None),
         Source::Dhcp => Ok(Ipam::Dhcp(Dhcp {
             socket: PathBuf::from(DHCP_SOCKET),
             request: Vec::new(),
             skip: Vec::new(),
             provide: Vec::new(),
-            priority: wish.metric,
+            priority: spec.metric,
         })),
         Source::Book if config.subnets().is_empty() => Err(Error::invalid(format!(
             "network {} has no subnet; make it again with `podman network create`",
@@ -163,18 +163,18 @@ pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
     }
 }
 
-fn routes(config: &NetworkConfig, wish: &NewNetwork) -> Result<Vec<Route>> {
+fn routes(config: &NetworkConfig, spec: &NewNetwork) -> Result<Vec<Route>> {
     let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
-    let by_bridge = matches!(wish.shape, Shape::Bridge { .. }) && wish.metric.is_none();
+    let by_bridge = matches!(spec.shape, Shape::Bridge { .. }) && spec.metric.is_none();
     // A cloud's are told with the addresses.
-    let by_cloud = wish.source == Source::Cloud && wish.metric.is_some();
-    if wish.default_route && ((wish.source == Source::Book && !by_bridge) || by_cloud) {
+    let by_cloud = spec.source == Source::Cloud && spec.metric.is_some();
+    if spec.default_route && ((spec.source == Source::Book && !by_bridge) || by_cloud) {
         for family in [Family::V4, Family::V6] {
             let all = family.everything();
             let is_served =
                 by_cloud || config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
             if is_served && routes.iter().all(|route| route.dst != all) {
-                routes.push(Route { priority: wish.metric, ..Route::new(all, None) });
+                routes.push(Route { priority: spec.metric, ..Route::new(all, None) });
             }
         }
     }

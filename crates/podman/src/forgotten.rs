@@ -12,12 +12,12 @@ use crate::Declared;
 /// `known` are those that it knows. Returns those that are gone, or would be.
 pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<Vec<NetworkName>> {
     let attachments = engine.attachments()?;
-    let peopled: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
+    let in_use: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
     let known: BTreeSet<&NetworkName> = known.iter().map(|known| &known.name).collect();
     let mut gone = Vec::new();
     for network in engine.networks()? {
         let name = &network.name;
-        let is_known = known.contains(name) || peopled.contains(name);
+        let is_known = known.contains(name) || in_use.contains(name);
         if network.runtime != Runtime::Podman || is_known {
             continue;
         }

@@ -90,7 +90,7 @@ const OF_MACVLANS: [&str; 2] = [HOST_ACCESS, PROBE];
 
 /// What a network's options ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Spec {
     /// To be one that is there already.
     Join(NetworkName),
     /// To be a new one.
@@ -177,7 +177,7 @@ const MODES: [(&str, Mode); 9] = [
     ("l3s", Mode::Ipvlan(IpvlanMode::L3s)),
 ];
 
-impl Wish {
+impl Spec {
     /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(config: &NetworkConfig) -> Result<Self> {
         let none = BTreeMap::new();
@@ -191,7 +191,7 @@ impl Wish {
                 None if !labels.is_empty() => Err(Error::invalid(format!(
                     "-o {NETWORK}={network} joins that network as it was made; leave out -o label.…"
                 ))),
-                None => Ok(Wish::Join(network)),
+                None => Ok(Spec::Join(network)),
                 Some(key) => Err(Error::invalid(format!(
                     "-o {NETWORK}={network} joins that network as it was made; leave out -o {key}"
                 ))),
@@ -199,10 +199,10 @@ impl Wish {
         }
         if neutron::is_meant(&texts)? {
             let network = neutron::network(config, &texts, options)?;
-            return Ok(Wish::New(NewNetwork { labels: labels.clone(), ..network }));
+            return Ok(Spec::New(NewNetwork { labels: labels.clone(), ..network }));
         }
         let network = new_network(config, &texts)?;
-        Ok(Wish::New(NewNetwork { labels: labels.clone(), ..network }))
+        Ok(Spec::New(NewNetwork { labels: labels.clone(), ..network }))
     }
 }
 

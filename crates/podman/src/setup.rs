@@ -10,7 +10,7 @@ use model::{
 };
 use netlink::Netns;
 
-use crate::option::Wish;
+use crate::option::Spec;
 use crate::verb::Context;
 use crate::wire::{Exec, StatusBlock};
 use crate::{client, describe, join, way_out};
@@ -55,9 +55,9 @@ pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Resu
 
 fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
     let config = &exec.network;
-    match Wish::read(config)? {
-        Wish::New(wish) => describe::network(config, &wish, context),
-        Wish::Join(name) => {
+    match Spec::read(config)? {
+        Spec::New(spec) => describe::network(config, &spec, context),
+        Spec::Join(name) => {
             let joined = join::network(config, &name, context)?;
             Ok(Network { runtime: Runtime::Podman, ..joined })
         }

@@ -49,7 +49,7 @@ fn number_of(name: &IfName) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use model::{Link, LinkKind, NeutronLink, PortWish, ResourceRef};
+    use model::{Link, LinkKind, NeutronLink, PortSpec, ResourceRef};
 
     use super::*;
 
@@ -80,7 +80,7 @@ mod tests {
         let link = NeutronLink {
             network: ResourceRef::Name(network),
             subnets: Vec::new(),
-            wish: PortWish::default(),
+            spec: PortSpec::default(),
             binding: None,
         };
         let kind = LinkKind::Neutron(Box::new(link));

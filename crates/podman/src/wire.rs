@@ -214,8 +214,8 @@ impl StatusBlock {
         let inside = |(_, one): &(usize, &model::Interface)| one.place == Place::Sandbox;
         for (index, one) in self.attached.interfaces.iter().enumerate().filter(inside) {
             let mac = one.mac.map(|mac| mac.to_string()).unwrap_or_default();
-            let told = json!({"mac_address": mac, "subnets": self.addresses(index)});
-            interfaces.insert(one.name.to_string(), told);
+            let reported = json!({"mac_address": mac, "subnets": self.addresses(index)});
+            interfaces.insert(one.name.to_string(), reported);
         }
         json!({
             "dns_search_domains": self.attached.dns.search,

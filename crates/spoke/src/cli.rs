@@ -20,7 +20,7 @@ mod mapped;
 mod network;
 mod orphans;
 mod output;
-mod owed;
+mod pending;
 mod plugin;
 mod podman;
 mod ports;
@@ -55,11 +55,11 @@ use crate::serve::neutron::Listed;
 use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
-pub(crate) use owed::who as debtor;
+pub(crate) use pending::who as debtor;
 pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands look at or change.
-pub(crate) struct World<'a> {
+pub(crate) struct HostContext<'a> {
     /// Opens the book; called only by commands that need it.
     pub(crate) engine: &'a dyn Fn() -> Result<Engine<'a>>,
     /// What the kernel says of this host's links, routes and packet filter.
@@ -87,7 +87,7 @@ pub(crate) struct World<'a> {
     /// The ids of the networks that the Docker Engines of this host list; `None` where not all of them
     /// answer, or none is asked.
     pub(crate) listed: &'a dyn Fn() -> Option<Listed>,
-    /// The Docker plugins of somebody else.
+    /// The third-party Docker plugins.
     pub(crate) foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
     /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
@@ -96,11 +96,11 @@ pub(crate) struct World<'a> {
     /// Runs the daemon until it is told to stop.
     pub(crate) serve: &'a dyn Fn() -> Result<()>,
     /// Tells the service manager of this host something; `None` where there is none.
-    pub(crate) systemctl: Option<&'a Tell<'a>>,
+    pub(crate) systemctl: Option<&'a Report<'a>>,
 }
 
 /// Tells another program something.
-pub(crate) type Tell<'a> = dyn Fn(&[&str]) -> Result<()> + 'a;
+pub(crate) type Report<'a> = dyn Fn(&[&str]) -> Result<()> + 'a;
 
 /// What a command has to say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -125,7 +125,7 @@ const FOUND: u8 = 1;
 /// Runs the command that `args` names (its own name first) and returns the exit code.
 pub(crate) fn run(
     args: Vec<OsString>,
-    world: &World,
+    host_context: &HostContext,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
@@ -133,7 +133,7 @@ pub(crate) fn run(
         Ok(cli) => cli,
         Err(usage) => return explain(&usage, out, err),
     };
-    match dispatch(&cli, world, out) {
+    match dispatch(&cli, host_context, out) {
         Ok(answer) => {
             for note in &answer.notes {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
@@ -149,7 +149,7 @@ pub(crate) fn run(
     }
 }
 
-/// What an error quotes of somebody else must not steer the terminal.
+/// What an error third party's quotes must not steer the terminal.
 pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
@@ -180,26 +180,28 @@ fn bounded(usage: &clap::Error, text: String) -> String {
     })
 }
 
-fn dispatch(cli: &Cli, world: &World, out: &mut dyn Write) -> Result<Answer> {
+fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
     match &cli.command {
-        Command::Serve => (world.serve)().map(|()| Answer::default()),
-        Command::Dhcp(command) => dhcp::run(command, cli.output, world),
-        Command::Docker(command) => docker::run(command, cli.output, world),
-        Command::Kurma(command) => kurma::run(command, cli.output, world),
-        Command::Kuryr(command) => kuryr::run(command, cli.output, world),
-        Command::Neutron(command) => stock::run(command, cli.output, world),
-        Command::Plugin(command) => plugin::run(command, cli.output, world),
-        Command::Podman(command) => podman::run(command, cli.output, world),
-        Command::Events(wanted) if wanted.follow => events::follow(wanted, cli.output, world, out),
-        Command::Events(wanted) => events::show(wanted, cli.output, world),
-        Command::Ports(wanted) => ports::run(wanted, cli.output, world),
-        Command::Endpoint(command) => endpoint::run(command, cli.output, world),
-        Command::Network(command) => network::run(command, cli.output, world),
-        Command::Ps(wanted) => ps::run(wanted, cli.output, world),
-        Command::Ipam(command) => ipam::run(command, cli.output, world),
-        Command::Gc(gc) => findings::collect(gc, cli.output, world),
-        Command::Doctor => doctor::run(cli.output, world),
-        Command::Cni(command) => install::run(command, cli.output, world),
+        Command::Serve => (host_context.serve)().map(|()| Answer::default()),
+        Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),
+        Command::Docker(command) => docker::run(command, cli.output, host_context),
+        Command::Kurma(command) => kurma::run(command, cli.output, host_context),
+        Command::Kuryr(command) => kuryr::run(command, cli.output, host_context),
+        Command::Neutron(command) => stock::run(command, cli.output, host_context),
+        Command::Plugin(command) => plugin::run(command, cli.output, host_context),
+        Command::Podman(command) => podman::run(command, cli.output, host_context),
+        Command::Events(wanted) if wanted.follow => {
+            events::follow(wanted, cli.output, host_context, out)
+        }
+        Command::Events(wanted) => events::show(wanted, cli.output, host_context),
+        Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
+        Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
+        Command::Network(command) => network::run(command, cli.output, host_context),
+        Command::Ps(wanted) => ps::run(wanted, cli.output, host_context),
+        Command::Ipam(command) => ipam::run(command, cli.output, host_context),
+        Command::Gc(gc) => findings::collect(gc, cli.output, host_context),
+        Command::Doctor => doctor::run(cli.output, host_context),
+        Command::Cni(command) => install::run(command, cli.output, host_context),
         Command::Version => shell::version(cli.output),
         Command::Completion { shell } => shell::completion(*shell),
         Command::Man { directory } => shell::man(directory),

@@ -1,4 +1,4 @@
-//! Who makes an attachment's parts: plugins of somebody else its link, where its network is theirs,
+//! Who makes an attachment's parts: third-party plugins its link, where its network is theirs,
 //! Neutron its port, where its network is Neutron's, Docker plugins what they do, and the kernel's
 //! dataplane everything else.
 
@@ -53,7 +53,7 @@ impl Dataplane {
     pub(crate) fn new(config: &Arc<Config>, opened: Opened) -> Self {
         Self {
             linux: Linux::new(opened.life),
-            chain: Chain::new(&config.store.runtime, waiting, tell),
+            chain: Chain::new(&config.store.runtime, waiting, report),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),
             names: Names::new("/", &config.store.runtime),
@@ -71,7 +71,7 @@ fn waiting(id: &AttachmentId) -> Result<IfName> {
     Identity::of(id).guest_link()
 }
 
-fn tell(what: &str) {
+fn report(what: &str) {
     let _ = writeln!(std::io::stderr(), "spoke: {what}");
 }
 
@@ -257,15 +257,15 @@ impl Driver for Dataplane {
         self.remote.pause();
     }
 
-    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+    fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         matches!(Maker::of(attachment), Maker::Remote)
     }
 
-    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+    fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         match Maker::of(attachment) {
-            Maker::Kernel | Maker::Plugins => self.linux.lead(&plain(attachment), families),
-            Maker::Cloud => self.linux.lead(&cloud::on_host(attachment)?, families),
-            Maker::Remote => self.remote.lead(&self.linux, attachment, families),
+            Maker::Kernel | Maker::Plugins => self.linux.set_gateway(&plain(attachment), families),
+            Maker::Cloud => self.linux.set_gateway(&cloud::on_host(attachment)?, families),
+            Maker::Remote => self.remote.set_gateway(&self.linux, attachment, families),
         }
     }
 

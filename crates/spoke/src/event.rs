@@ -58,9 +58,11 @@ pub(crate) enum What {
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,
     /// A plugin is owed a call that did not get through.
-    Owed,
+    #[serde(alias = "owed")]
+    CleanupPending,
     /// It was made.
-    Settled,
+    #[serde(alias = "settled")]
+    CleanupDone,
     /// A plugin was started: Docker's, or one out of an image.
     PluginCame,
     /// A plugin was taken away, or has ended.
@@ -84,7 +86,7 @@ impl What {
             | What::Healed
             | What::Contested
             | What::LeaseLost
-            | What::Owed => Level::Warn,
+            | What::CleanupPending => Level::Warn,
             What::Started
             | What::Stopped
             | What::NetworkCreated
@@ -97,7 +99,7 @@ impl What {
             | What::ContestOver
             | What::PortFree
             | What::LeaseRegained
-            | What::Settled
+            | What::CleanupDone
             | What::PluginCame
             | What::PluginGone
             | What::Other => Level::Info,

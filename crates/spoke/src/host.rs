@@ -8,7 +8,7 @@ use model::{AttachmentId, Backend, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
-use crate::worlds::Shared;
+use crate::context_pool::Shared;
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {

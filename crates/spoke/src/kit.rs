@@ -1,4 +1,4 @@
-//! The conformance kit: drives a plugin of somebody else through its protocol, as its engines do,
+//! The conformance kit: drives a third-party plugin through its protocol, as its engines do,
 //! and says what it violates; stands between an engine and a plugin, and writes down what they say.
 //!
 //! What is checked is data: the scripts in `kit/cases`, whose words [`script`] explains. The kit
@@ -17,8 +17,8 @@ mod sandbox;
 mod script;
 mod words;
 
-pub(crate) use cni::{CniWish, test_cni};
-pub(crate) use docker::{PluginWish, test_plugin};
+pub(crate) use cni::{CniTestSpec, test_cni};
+pub(crate) use docker::{PluginTestSpec, test_plugin};
 pub(crate) use record::Recorder;
 pub(crate) use replay::{against, serve};
 pub(crate) use report::{Report, Row, Verdict, list_cni, list_plugin};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::{fs, process, thread};
 
 use cni::dhcp::{Given, Server, Service, client_id};
-use dhcp::{Keeper, News, Places, Shelf, Terms};
+use dhcp::{Keeper, LeaseStore, News, Places, Terms};
 use engine::Members;
 use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
 use netlink::Stop;
@@ -34,7 +34,7 @@ pub(crate) struct Leases {
 
 /// Where the leases of the daemon at `socket` are kept: whichever process listens there, it goes on
 /// with them.
-pub(crate) fn shelf_of(config: &Config, socket: &Path) -> PathBuf {
+pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
     let name = socket.to_string_lossy().trim_matches('/').replace('/', "-");
     config.store.runtime.join("dhcp").join(name)
 }
@@ -140,8 +140,8 @@ fn serve(flags: &Flags) -> Result<()> {
     let socket = PathBuf::from(format!("{}{}", flags.prefix, flags.socket.display()));
     let (listener, _made) = listen(&socket)?;
     let _pid = flags.pidfile.as_deref().map(PidFile::write).transpose()?;
-    let shelf = Shelf::open(&shelf_of(&config, &socket), store::boot_id()?)?;
-    let keeper = Keeper::start(shelf, flags.pace, Box::new(Nowhere), Box::new(log))?;
+    let lease_store = LeaseStore::open(&lease_store_of(&config, &socket), store::boot_id()?)?;
+    let keeper = Keeper::start(lease_store, flags.pace, Box::new(Nowhere), Box::new(log))?;
     let stop = Arc::new(Stop::new()?);
     wait_for(signals, Arc::clone(&stop))?;
     let service = Leases { keeper, prefix: flags.prefix.clone() };

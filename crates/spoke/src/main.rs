@@ -4,10 +4,12 @@
 
 mod cli;
 mod config;
+mod context_pool;
 mod dataplane;
 mod event;
 mod facts;
 mod host;
+mod host_context;
 mod kit;
 mod kurma;
 mod lease;
@@ -17,8 +19,6 @@ mod plugin;
 mod sandbox;
 mod serve;
 mod sources;
-mod world;
-mod worlds;
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
@@ -35,7 +35,7 @@ use neutron::Neutron;
 
 use crate::config::{Config, DockerConfig};
 use crate::dataplane::Opened;
-use crate::world::World;
+use crate::host_context::HostContext;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -86,11 +86,11 @@ fn command(args: Vec<OsString>) -> u8 {
         }
     };
     let (opened, asked) = (OnceCell::new(), Opened::new(Life::Short));
-    let engine = || match opened.get_or_init(|| World::asking(&config, &asked)) {
-        Ok(world) => Ok(world.engine()),
+    let engine = || match opened.get_or_init(|| HostContext::asking(&config, &asked)) {
+        Ok(host_context) => Ok(host_context.engine()),
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
-    let shown = cli::World {
+    let shown = cli::HostContext {
         engine: &engine,
         facts: &facts::gather,
         taken: &linux::taken,
@@ -101,7 +101,7 @@ fn command(args: Vec<OsString>) -> u8 {
         now: host::now(),
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
-        listed: &|| serve::neutron::listed(&config.docker, PATIENCE),
+        listed: &|| serve::neutron::listed(&config.docker, TIMEOUT),
         kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
@@ -120,11 +120,11 @@ fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
 }
 
 /// How long a Docker Engine has for its answer to somebody who waits at a terminal.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
     let asked = config.api.iter().filter(|_| config.enabled);
-    asked.map(|socket| Api::new(socket.clone(), PATIENCE).containers()).collect()
+    asked.map(|socket| Api::new(socket.clone(), TIMEOUT).containers()).collect()
 }
 
 /// There where systemd is the service manager (sd_booted(3)).

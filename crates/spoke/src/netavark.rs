@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 use crate::config::Config;
 use crate::host;
-use crate::world::World;
+use crate::host_context::HostContext;
 
 /// Where Podman keeps its networks: as root, and where its storage says so (containers.conf(5),
 /// `network_config_dir`).
@@ -30,7 +30,7 @@ pub(crate) fn called(name: Option<&OsStr>, args: &[OsString]) -> Option<Verb> {
 /// Answers the document on standard input; returns the exit code.
 pub(crate) fn run(verb: &Verb) -> u8 {
     let output = match podman::introduce(verb) {
-        Some(told) => told,
+        Some(reported) => reported,
         None => answer(verb).unwrap_or_else(|error| Output::error(&error)),
     };
     match std::io::stdout().write_all(output.stdout.as_bytes()) {
@@ -51,8 +51,8 @@ fn answer(verb: &Verb) -> Result<Output> {
         Err(_) if matches!(verb, Verb::Teardown(_)) => Config::default(),
         read => read?,
     };
-    let world = World::open(&config)?;
-    let engine = world.engine();
+    let host_context = HostContext::open(&config)?;
+    let engine = host_context.engine();
     let networks = match verb {
         Verb::Create => known(Path::new("/")),
         Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Vec::new(),

@@ -9,7 +9,7 @@ use model::Result;
 
 use crate::config::Config;
 use crate::host;
-use crate::world::World;
+use crate::host_context::HostContext;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
 const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
@@ -46,17 +46,17 @@ fn deliver(
     plugin: Plugin,
     environment: &Environment,
     input: &mut dyn Read,
-    tell: &mut dyn FnMut(&Output) -> bool,
+    report: &mut dyn FnMut(&Output) -> bool,
 ) -> Output {
     if let Some(output) = cni::introduce(plugin, environment, input) {
-        tell(&output);
+        report(&output);
         return output;
     }
-    answer(plugin, environment, input, tell).unwrap_or_else(|error| {
+    answer(plugin, environment, input, report).unwrap_or_else(|error| {
         let command = Command::parse(&environment.command).unwrap_or(Command::Add);
         let failure = Failure::of(&error, command).render(Version::LATEST);
         let output = Output { stdout: format!("{failure}\n"), code: 1, ..Output::default() };
-        tell(&output);
+        report(&output);
         output
     })
 }
@@ -65,7 +65,7 @@ fn answer(
     plugin: Plugin,
     environment: &Environment,
     input: &mut dyn Read,
-    tell: &mut dyn FnMut(&Output) -> bool,
+    report: &mut dyn FnMut(&Output) -> bool,
 ) -> Result<Output> {
     let (config, note) = match Config::of_this_host() {
         // A mistake in it is no reason to keep a container's network alive.
@@ -74,8 +74,8 @@ fn answer(
         }
         read => (read?, String::new()),
     };
-    let world = World::open(&config)?;
-    let engine = world.engine();
+    let host_context = HostContext::open(&config)?;
+    let engine = host_context.engine();
     let context = Context {
         engine: &engine,
         backend: config.firewall.backend,
@@ -85,11 +85,11 @@ fn answer(
     };
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
-    if tell(&output)
+    if report(&output)
         && let Some((id, layer)) = &output.untold
     {
         // Where it cannot be noted, the worst is that a second ADD is not refused.
-        let _ = engine.told(id, *layer);
+        let _ = engine.answered(id, *layer);
     }
     Ok(output)
 }

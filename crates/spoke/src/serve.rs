@@ -7,6 +7,7 @@
 mod backstage;
 mod book;
 mod dhcp;
+mod event_log;
 mod guard;
 mod http;
 mod journal;
@@ -24,7 +25,6 @@ mod remote;
 pub(crate) mod rivals;
 pub(crate) mod sockets;
 mod spec;
-mod story;
 mod trusted;
 
 use std::collections::BTreeSet;
@@ -42,13 +42,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::config::{Config, Level, Listen, Scope};
+use crate::context_pool::ContextPool;
 use crate::event::{Event, What};
-use crate::world::World;
-use crate::worlds::Worlds;
+use crate::host_context::HostContext;
 use crate::{cli, host};
 use backstage::Stage;
-use guard::Ears;
-use http::Door;
+use guard::Subscriptions;
+use http::MetricsListener;
 use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
@@ -68,7 +68,7 @@ const PARAMETERS: &str = "/proc/sys";
 
 /// What all threads of the daemon share.
 pub(crate) struct Daemon {
-    worlds: Worlds,
+    context_pool: ContextPool,
     journal: Arc<Journal>,
     stop: netlink::Stop,
     stopped: (Mutex<bool>, Condvar),
@@ -77,17 +77,17 @@ pub(crate) struct Daemon {
 /// Why the daemon ends.
 enum End {
     /// It was told to.
-    Told,
+    Reported,
     /// Docker's server ended by itself.
     Server(Result<()>),
 }
 
 /// What is listened at, and what goes with the daemon's end.
-struct Doors {
+struct Listeners {
     docker: Vec<Listener>,
     kuryr: Vec<Listener>,
     dhcp: Option<UnixListener>,
-    metrics: Option<Door>,
+    metrics: Option<MetricsListener>,
     _made: Vec<Made>,
     specs: Vec<Spec>,
 }
@@ -110,19 +110,19 @@ pub(crate) fn run(mut config: Config) -> Result<()> {
         unlock_parameters()?;
     }
     let _only = Only::daemon(&config.store.runtime)?;
-    let mut doors = Doors::open(&config)?;
+    let mut doors = Listeners::open(&config)?;
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|cause| Error::os("listening to signals", cause))?;
     let daemon = Arc::new(Daemon::new(config)?);
-    doors.open_dhcp(daemon.worlds.config(), &daemon.journal);
-    let ears = Ears::open()?;
+    doors.open_dhcp(daemon.context_pool.config(), &daemon.journal);
+    let subscriptions = Subscriptions::open()?;
     daemon.raise();
-    let result = daemon.serve(doors, ears, signals);
+    let result = daemon.serve(doors, subscriptions, signals);
     daemon.end();
     result
 }
 
-impl Doors {
+impl Listeners {
     fn open(config: &Config) -> Result<Self> {
         let mut inherited = Inherited::take()?;
         let mut doors = Self {
@@ -139,8 +139,8 @@ impl Doors {
         }
         if config.metrics.enabled {
             doors.metrics = Some(match &config.metrics.listen {
-                Listen::Unix(path) => Door::Unix(doors.bind(path)?),
-                Listen::Tcp(address) => Door::Tcp(sockets::bind_tcp(*address)?),
+                Listen::Unix(path) => MetricsListener::Unix(doors.bind(path)?),
+                Listen::Tcp(address) => MetricsListener::Tcp(sockets::bind_tcp(*address)?),
             });
         }
         Ok(doors)
@@ -196,7 +196,7 @@ impl Daemon {
     fn new(config: Config) -> Result<Self> {
         Ok(Self {
             journal: Arc::new(Journal::new(&config)),
-            worlds: Worlds::new(config),
+            context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
         })
@@ -205,25 +205,32 @@ impl Daemon {
     /// Makes what a reboot or a flush took, before the first call is answered. Whatever cannot be
     /// made must not keep the rest from working.
     fn raise(&self) {
-        if let Err(error) = self.worlds.with(|world| world.engine().raise_networks()) {
+        if let Err(error) =
+            self.context_pool.with(|host_context| host_context.engine().raise_networks())
+        {
             self.journal.failed("making the networks of this host", &error);
         }
-        if let Err(error) = self.worlds.with(World::restore) {
+        if let Err(error) = self.context_pool.with(HostContext::restore) {
             self.journal.failed("putting the packet filter back", &error);
         }
     }
 
-    fn serve(self: &Arc<Self>, doors: Doors, ears: Ears, signals: Signals) -> Result<()> {
+    fn serve(
+        self: &Arc<Self>,
+        doors: Listeners,
+        subscriptions: Subscriptions,
+        signals: Signals,
+    ) -> Result<()> {
         let (ended, end) = mpsc::channel();
         self.listen(signals, ended.clone())?;
-        let (ruleset, network) = ears.split();
+        let (ruleset, network) = subscriptions.split();
         self.spawn("filter", |daemon| guard::filter(daemon, ruleset))?;
         self.spawn("network", |daemon| guard::network(daemon, network))?;
-        let (watch, told) = self.open_book()?;
-        self.spawn("story", |daemon| daemon.follow_book(watch, told))?;
+        let (watch, reported) = self.open_book()?;
+        self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
         self.spawn("reconcile", reconcile::book)?;
         if neutron::is_needed(self) {
-            self.tell_passed_over();
+            self.report_passed_over();
             self.spawn("neutron", neutron::keep)?;
         }
         self.spawn("remote", remote::keep)?;
@@ -244,8 +251,8 @@ impl Daemon {
             self.serve_kuryr(doors.kuryr, &stop, &ended)?,
         ];
         let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
-        self.journal.tell(&Event::new(What::Started, host::now(), message));
-        if self.worlds.config().docker.scope == Scope::Global {
+        self.journal.report(&Event::new(What::Started, host::now(), message));
+        if self.context_pool.config().docker.scope == Scope::Global {
             let what = "[docker] scope = \"global\": swarm makes its networks on every node, and each \
                 node's bridge is its own: containers of different nodes do not reach each other";
             self.journal.warn(what);
@@ -295,7 +302,7 @@ impl Daemon {
 
     /// Where Docker's requests outlive a life that is killed. Calls can be answered without.
     fn in_flight(&self, calls: &str) -> Option<InFlight> {
-        let directory = self.worlds.config().store.runtime.join(calls);
+        let directory = self.context_pool.config().store.runtime.join(calls);
         let opened = InFlight::open(&directory, host::since_boot());
         opened.map_err(|error| self.journal.failed("keeping Docker's requests", &error)).ok()
     }
@@ -303,7 +310,7 @@ impl Daemon {
     fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {
         let wait = move |_: &Daemon| {
             if signals.forever().next().is_some() {
-                let _ = ended.send(End::Told);
+                let _ = ended.send(End::Reported);
             }
         };
         self.spawn("signals", wait).map(drop)
@@ -328,7 +335,7 @@ impl Daemon {
         *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.1.notify_all();
         self.stop.stop();
-        self.journal.tell(&Event::new(What::Stopped, host::now(), "stopped"));
+        self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));
     }
 
     /// Waits for so long; `true` where the daemon stops.
@@ -348,11 +355,14 @@ impl Daemon {
 
     /// Sentences about the networks of this host that have the same addresses.
     fn clashes(&self) -> Result<BTreeSet<String>> {
-        self.worlds.with(|world| cli::clashes(&|| Ok(world.engine()), self.worlds.config()))
+        self.context_pool.with(|host_context| {
+            cli::clashes(&|| Ok(host_context.engine()), self.context_pool.config())
+        })
     }
 
     fn figures(&self) -> Result<String> {
-        let book = self.worlds.with(|world| cli::figures(&|| Ok(world.engine())))?;
+        let book =
+            self.context_pool.with(|host_context| cli::figures(&|| Ok(host_context.engine())))?;
         self.journal.metrics.text(&book)
     }
 }
@@ -370,7 +380,7 @@ fn unlock_parameters() -> Result<()> {
 
 fn wait(end: &Receiver<End>) -> Result<()> {
     match end.recv() {
-        Ok(End::Told) | Err(_) => Ok(()),
+        Ok(End::Reported) | Err(_) => Ok(()),
         Ok(End::Server(result)) => result,
     }
 }

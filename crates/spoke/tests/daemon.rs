@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const SPOKE: &str = env!("CARGO_BIN_EXE_spoke");
 
 /// Longer than anything here takes; a test that hangs ends.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where one host's Spoke keeps everything.
 struct Host {
@@ -88,7 +88,7 @@ impl Host {
 
 fn ask(socket: &std::path::Path, request: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -188,9 +188,9 @@ fn inside(process: u32, command: &[&str]) -> String {
     let output =
         Command::new("nsenter").args(["-t", &target, "-n", "--"]).args(command).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{command:?}: {told}{said}");
-    told
+    let reported = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{command:?}: {reported}{said}");
+    reported
 }
 
 impl Drop for Daemon {
@@ -280,7 +280,7 @@ fn takes_a_socket_that_is_held_for_it() {
 fn says_when_it_is_ready() {
     let host = Host::new();
     let notices = std::os::unix::net::UnixDatagram::bind(host.path("notify")).unwrap();
-    notices.set_read_timeout(Some(PATIENCE)).unwrap();
+    notices.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = host.serve();
     command.env("NOTIFY_SOCKET", host.path("notify"));
     let mut daemon = Daemon::of(command);
@@ -303,10 +303,10 @@ fn puts_the_packet_filter_back() {
     container.call("ADD", &host, &daemon);
     // What is learned of this host's subnets comes by itself, and where it is needed; tables stand in the
     // order in which they were made.
-    let is_told = |line: &&str| !line.contains("elements = { 10.71.1.0/24 }");
+    let is_reported = |line: &&str| !line.contains("elements = { 10.71.1.0/24 }");
     let ruleset = |daemon: &Daemon| -> String {
         let text = daemon.inside(&["nft", "list", "ruleset"]);
-        let mut lines: Vec<_> = text.lines().filter(is_told).collect();
+        let mut lines: Vec<_> = text.lines().filter(is_reported).collect();
         lines.sort_unstable();
         lines.join("\n")
     };
@@ -342,7 +342,7 @@ fn tells_of_no_loss_where_nothing_is_missing() {
         "nft list table inet spoke | {
          echo 'delete table inet spoke'; cat; echo 'flush chain ip filter SPOKE-FORWARD'; } | nft -f -",
     );
-    let limit = Instant::now() + PATIENCE;
+    let limit = Instant::now() + TIMEOUT;
     while shell(&daemon, "iptables-nft -S SPOKE-FORWARD").lines().count() == 1 {
         assert!(Instant::now() < limit, "{:?}", host.events());
     }
@@ -452,6 +452,6 @@ fn tells_of_docker_plugins_that_come_and_go() {
     std::fs::create_dir(host.path("plugins/more")).unwrap();
     let _more = UnixListener::bind(host.path("plugins/more/more.sock")).unwrap();
     daemon.until("plugin more came");
-    assert!(host.figures().contains("spoke_remote_owed 0"));
+    assert!(host.figures().contains("spoke_remote_cleanups_pending 0"));
     assert!(!host.events().contains(&"failed".to_owned()));
 }

@@ -191,7 +191,7 @@ impl Embedded {
                 Err(cause) => cause.to_string(),
             };
             let path = half.root().join(at);
-            bad.push(told(&path, &damaged(&path, why)));
+            bad.push(reported(&path, &damaged(&path, why)));
         }
         records.sort_by(|(one, _), (other, _)| one.cmp(other));
         bad.sort();
@@ -273,8 +273,8 @@ impl Store for Embedded {
         Ok(self.sift(&Scan::of(prefix))?.1)
     }
 
-    fn outline(&self, tell: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
-        self.tell_outlines(tell)
+    fn outline(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+        self.list_outlines(report)
     }
 
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
@@ -307,16 +307,16 @@ impl Store for Embedded {
         Ok(Outcome::Done(revision))
     }
 
-    fn told(&self, key: &Key) -> Result<()> {
+    fn mark_answered(&self, key: &Key) -> Result<()> {
         match self.half(key.is_durable()).existing()? {
-            Some(open) => open.told(&path::of(key)),
+            Some(open) => open.mark_answered(&path::of(key)),
             None => Ok(()),
         }
     }
 
-    fn is_told(&self, key: &Key) -> Result<bool> {
+    fn is_answered(&self, key: &Key) -> Result<bool> {
         match self.half(key.is_durable()).existing()? {
-            Some(open) => open.is_told(&path::of(key)),
+            Some(open) => open.is_answered(&path::of(key)),
             None => Ok(true),
         }
     }
@@ -388,11 +388,11 @@ fn passed_over(open: &Open, at: &str, error: Error, files: &mut Files) -> Result
     if error.kind() != model::Kind::Invalid {
         return Err(error);
     }
-    files.damaged.push(told(&open.path(at), &error));
+    files.damaged.push(reported(&open.path(at), &error));
     Ok(())
 }
 
-fn told(path: &std::path::Path, error: &Error) -> Damaged {
+fn reported(path: &std::path::Path, error: &Error) -> Damaged {
     Damaged { path: path.display().to_string(), why: error.to_string() }
 }
 

@@ -72,12 +72,12 @@ impl Store for Memory {
         Ok(Outcome::Done(revision))
     }
 
-    fn told(&self, key: &Key) -> Result<()> {
+    fn mark_answered(&self, key: &Key) -> Result<()> {
         self.book().untold.remove(key);
         Ok(())
     }
 
-    fn is_told(&self, key: &Key) -> Result<bool> {
+    fn is_answered(&self, key: &Key) -> Result<bool> {
         Ok(!self.book().untold.contains(key))
     }
 }

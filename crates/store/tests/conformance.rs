@@ -99,7 +99,7 @@ fn each_kind_of_record_comes_back() {
             (sticky_key("default/web-0"), sticky(&["10.0.0.1", "2001:db8::1"])),
             (alias_key("4be1d7a0c3f2"), alias("4be1d7a0c3f2", "podman")),
             (lease_key("10.0.0.2"), requested("10.0.0.2")),
-            (Key::Sandbox("c1".parse().unwrap()), roster("c1")),
+            (Key::Sandbox("c1".parse().unwrap()), sandbox_record("c1")),
         ];
         let subnets = [
             subnet_id(Space::Host, "10.1.0.0/16", None),
@@ -236,7 +236,7 @@ fn a_reboot_voids_what_is_not_durable() {
         let txn = Txn::new()
             .put(lease_key("10.0.0.1"), lease("10.0.0.1", "c1"))
             .put(attachment_key("n", "c1"), attachment("n", "c1"))
-            .put(Key::Sandbox("c1".parse().unwrap()), roster("c1"))
+            .put(Key::Sandbox("c1".parse().unwrap()), sandbox_record("c1"))
             .put(Key::Network("n".parse().unwrap()), network("n"))
             .put(sticky_key("o"), sticky(&["10.0.0.1"]))
             .put(alias_key("a"), alias("a", "n"))

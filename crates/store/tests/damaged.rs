@@ -49,7 +49,7 @@ fn rows() -> Vec<Row> {
         row(Some(Prefix::Aliases), ["a1", "b2"].map(|id| (alias_key(id), alias(id, "n")))),
         row(
             Some(Prefix::Sandboxes),
-            ["a", "b"].map(|c| (Key::Sandbox(c.parse().unwrap()), roster(c))),
+            ["a", "b"].map(|c| (Key::Sandbox(c.parse().unwrap()), sandbox_record(c))),
         ),
     ]
 }
@@ -128,9 +128,9 @@ fn one(row: &Row, (fault, damage): Fault) {
         assert_eq!(keys, [&row.good.0], "{what}");
         assert_eq!(store.damaged(Some(prefix)).unwrap().len(), 1, "{what}");
     }
-    let told = store.damaged(None).unwrap();
-    assert_eq!(told.len(), 1, "{what}: {told:?}");
-    assert_eq!(told[0].path, at.display().to_string(), "{what}");
+    let reported = store.damaged(None).unwrap();
+    assert_eq!(reported.len(), 1, "{what}: {reported:?}");
+    assert_eq!(reported[0].path, at.display().to_string(), "{what}");
     assert_eq!(get(&store, &row.good.0).unwrap().record, row.good.1, "{what}");
     hidden(&store, row, &what);
 

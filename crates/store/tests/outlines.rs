@@ -65,7 +65,7 @@ fn filled(directory: &Path) -> Embedded {
     store
 }
 
-fn told(store: &dyn Store) -> Vec<String> {
+fn reported(store: &dyn Store) -> Vec<String> {
     let mut all = Vec::new();
     store.outline(&mut |outline| all.push(format!("{outline:?}"))).unwrap();
     all.sort();
@@ -86,7 +86,7 @@ fn derived(store: &dyn Store) -> Vec<String> {
 
 #[track_caller]
 fn assert_true(store: &dyn Store, when: &str) {
-    assert_eq!(told(store), derived(store), "{when}");
+    assert_eq!(reported(store), derived(store), "{when}");
 }
 
 /// What a record says now is damage; what it said is still told, so it was not read.
@@ -94,14 +94,14 @@ fn assert_true(store: &dyn Store, when: &str) {
 fn no_record_is_read_for_them() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
-    let before = told(&store);
+    let before = reported(&store);
     assert_eq!(before.len(), 2 * usize::from(MANY));
     for number in 0..MANY {
         fs::write(directory.path().join(format!("state/networks/n{number}")), b"{").unwrap();
     }
-    assert_eq!(told(&embedded(directory.path(), BOOT)), before);
+    assert_eq!(reported(&embedded(directory.path(), BOOT)), before);
     done(&store, Txn::new().put(key(MANY), bridged(MANY, 0)));
-    assert_eq!(told(&embedded(directory.path(), BOOT)).len(), before.len() + 2);
+    assert_eq!(reported(&embedded(directory.path(), BOOT)).len(), before.len() + 2);
     assert_eq!(derived(&store).len(), 2);
 }
 
@@ -110,13 +110,13 @@ fn a_few_records_and_none_leave_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let few = embedded(directory.path(), BOOT);
     done(&few, Txn::new().put(key(1), bridged(1, 0)));
-    assert_eq!(told(&few).len(), 2);
+    assert_eq!(reported(&few).len(), 2);
     assert!(!file(directory.path()).exists());
     let store = filled(directory.path());
     for number in 0..MANY {
         done(&store, Txn::new().delete(key(number)));
     }
-    assert!(told(&store).is_empty());
+    assert!(reported(&store).is_empty());
     assert!(!file(directory.path()).exists());
 }
 
@@ -143,7 +143,7 @@ fn what_others_do_to_the_files_is_seen() {
     // Another version does not know of the file.
     fs::write(file(directory.path()), old).unwrap();
     assert_true(&store, "another version has declared a network");
-    assert!(told(&store).iter().any(|outline| outline.contains("\"n7\"")));
+    assert!(reported(&store).iter().any(|outline| outline.contains("\"n7\"")));
 }
 
 /// A backup that is put back may come to the same sequence number by another way.
@@ -164,7 +164,7 @@ fn a_restored_backup_is_seen() {
     fs::write(state.join("lock"), lock).unwrap();
     let store = embedded(directory.path(), BOOT);
     assert_true(&store, "restored");
-    assert!(told(&store).iter().any(|outline| outline.contains("\"n3\"")));
+    assert!(reported(&store).iter().any(|outline| outline.contains("\"n3\"")));
 }
 
 #[test]

@@ -321,8 +321,8 @@ fn declare(number: u32) -> Txn {
 
 fn outlines(store: &dyn Store) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    let mut tell = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
-    store.outline(&mut tell).unwrap();
+    let mut report = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
+    store.outline(&mut report).unwrap();
     all
 }
 
@@ -330,8 +330,8 @@ fn outlines(store: &dyn Store) -> BTreeSet<String> {
 fn derived(store: &dyn Store) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (key, held) in store.list(&Prefix::Subnets).unwrap() {
-        let mut tell = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
-        Outline::each_of(&key, &held.record, &mut tell);
+        let mut report = |outline: &Outline<'_>| all.extend([format!("{outline:?}")]);
+        Outline::each_of(&key, &held.record, &mut report);
     }
     all
 }

@@ -57,11 +57,11 @@ fn finds_its_way_after_the_directory_was_removed() {
     store.commit(&Txn::new().put(attachment_key("n", "a"), attachment("n", "a"))).unwrap();
     assert_eq!(next(&mut watch), ["+a"]);
     std::fs::remove_dir_all(directory.path().join("run")).unwrap();
-    let mut told = Vec::new();
-    while told.is_empty() {
-        told = next(&mut watch);
+    let mut reported = Vec::new();
+    while reported.is_empty() {
+        reported = next(&mut watch);
     }
-    assert_eq!(told, ["-a"]);
+    assert_eq!(reported, ["-a"]);
     let other = embedded(directory.path(), BOOT);
     other.commit(&Txn::new().put(attachment_key("n", "b"), attachment("n", "b"))).unwrap();
     assert_eq!(next(&mut watch).last().unwrap(), "+b");

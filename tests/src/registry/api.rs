@@ -81,15 +81,15 @@ pub(super) fn answer(book: &mut Book, request: &Request) -> Reply {
 }
 
 fn refused(book: &Book, request: &Request) -> Option<Reply> {
-    let told = header(request, "authorization");
+    let reported = header(request, "authorization");
     match &book.login {
         Login::Anybody => None,
         Login::Basic(name, password) => {
-            let is_right = told.is_some_and(|told| told == basic(name, password));
+            let is_right = reported.is_some_and(|reported| reported == basic(name, password));
             (!is_right).then(|| Reply::new(401).with("WWW-Authenticate", "Basic realm=\"test\""))
         }
         Login::Bearer(_) => {
-            let is_right = told.is_some_and(|told| told == format!("Bearer {TOKEN}"));
+            let is_right = reported.is_some_and(|reported| reported == format!("Bearer {TOKEN}"));
             let realm = format!(
                 "Bearer realm=\"{}/token\",service=\"test\",scope=\"repository:x:pull,push\"",
                 book.origin
@@ -100,10 +100,10 @@ fn refused(book: &Book, request: &Request) -> Option<Reply> {
 }
 
 fn token(book: &Book, request: &Request) -> Reply {
-    let told = header(request, "authorization");
+    let reported = header(request, "authorization");
     let is_right = match &book.login {
         Login::Bearer(Some((name, password))) => {
-            told.is_some_and(|told| told == basic(name, password))
+            reported.is_some_and(|reported| reported == basic(name, password))
                 || String::from_utf8_lossy(&request.body)
                     .contains(&format!("refresh_token={password}"))
         }

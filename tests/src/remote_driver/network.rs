@@ -183,9 +183,9 @@ fn create_endpoint(
         let mac = format!("02:99:{}:{}:{}:{}", octet(0), octet(2), octet(4), octet(6));
         answer["Interface"]["MacAddress"] = mac.into();
     }
-    let told = given["Address"].as_str().filter(|address| !address.is_empty());
+    let reported = given["Address"].as_str().filter(|address| !address.is_empty());
     let own = manners.own.get(data.own).filter(|_| lacks("Address") && lacks("AddressIPv6"));
-    let address = told.or(own.map(String::as_str)).filter(|address| !address.contains(':'));
+    let address = reported.or(own.map(String::as_str)).filter(|address| !address.contains(':'));
     let address = address.and_then(|net| net.split('/').next()).map(str::to_owned);
     if let Some(own) = own {
         let key = if own.contains(':') { "AddressIPv6" } else { "Address" };

@@ -1,4 +1,4 @@
-//! OVN's driver for Docker, a driver of somebody else's, in the network of a [`World`].
+//! OVN's driver for Docker, a third-party driver, in the network of a [`World`].
 
 use std::fs;
 use std::path::{Path, PathBuf};

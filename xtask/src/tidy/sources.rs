@@ -22,6 +22,12 @@ const ASYNC: [&str; 3] = ["async fn", "async move", ".await"];
 /// Names that say nothing, and work that is not done.
 const EMPTY: [&str; 8] =
     ["Manager", "Helper", "Utils", "TODO", "FIXME", "XXX", "dbg!(", "#[ignore"];
+/// Parts of names that docs/glossary.md has replaced.
+const GONE: [&str; 21] = [
+    "clerk", "farewell", "handout", "patience", "peopled", "roster", "shelf", "steer", "steering",
+    "story", "tell", "tells", "tenure", "together", "told", "untell", "wish", "wished", "wishes",
+    "world", "worlds",
+];
 
 pub(super) fn complaints(root: &Path) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
@@ -71,6 +77,10 @@ fn judge(name: &str, text: &str) -> Vec<String> {
                 complaints.push(format!("{}: {word} {why}", place()));
             }
         }
+        complaints.extend(
+            gone(code)
+                .map(|word| format!("{}: `{word}` is another word in docs/glossary.md", place())),
+        );
     }
     complaints.extend(unexplained(name, product));
     complaints
@@ -102,6 +112,22 @@ fn forbidden(name: &str) -> Vec<Rule> {
     rules
 }
 
+/// The words of the names in a line of code that are not used any more.
+fn gone(code: &str) -> impl Iterator<Item = String> {
+    // What stands in quotation marks is for people.
+    let outside: String = code.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    let mut words = vec![String::new()];
+    for letter in outside.chars() {
+        if !letter.is_ascii_lowercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_ascii_alphabetic()) {
+            word.push(letter.to_ascii_lowercase());
+        }
+    }
+    words.into_iter().filter(|word| GONE.contains(&word.as_str()))
+}
+
 /// Every unsafe block says why it is sound.
 fn unexplained(name: &str, text: &str) -> Vec<String> {
     let lines: Vec<_> = text.lines().collect();
@@ -130,6 +156,9 @@ mod tests {
             ("crates/spoke/src/a.rs", "async fn a() {}", 0),
             ("crates/cni/src/a.rs", "struct NetworkManager;", 1),
             ("tests/src/a.rs", "unsafe { a() }", 0),
+            ("crates/cni/src/a.rs", "let port_wish = told(roster);", 3),
+            ("crates/cni/src/a.rs", "struct NetworkWish;", 1),
+            ("crates/cni/src/a.rs", "say(\"nobody told me\"); // told", 0),
         ] {
             assert_eq!(judge(name, text).len(), count, "{name}: {text}");
         }

@@ -304,8 +304,8 @@ fn passes(of: &Map<String, Value>, query: &[(String, String)]) -> bool {
         key => match of.get(key) {
             Some(Value::String(text)) => text == wanted,
             Some(other) => {
-                let told = other.to_string();
-                told == wanted.to_lowercase()
+                let reported = other.to_string();
+                reported == wanted.to_lowercase()
             }
             None => false,
         },

@@ -27,7 +27,7 @@ pub(in crate::docker) const STOCK: &str = "spoke, ports in stock";
 const MINIMUM: usize = 64;
 
 /// Nobody takes longer to start, or to fill its stock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// Who can be started.
@@ -118,7 +118,7 @@ impl Running {
 
     /// Until it answers.
     fn wait(&self, dir: &Path) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut to = Client::at(self.at.clone());
         loop {
             let listens = match &self.at {
@@ -140,7 +140,7 @@ impl Running {
 
     /// Waits until ports are in stock again, where there is one.
     pub(super) fn settle(&self, cloud: &StandIn) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.rival == Rival::Stock && cloud.ports() < MINIMUM && Instant::now() < until {
             thread::sleep(GLANCE);
         }

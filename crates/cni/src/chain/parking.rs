@@ -153,15 +153,16 @@ fn furnish(name: &IfName, attachment: &Attachment) -> Result<()> {
         let mut held = attachment.addresses.iter();
         let gateway = held.find(|held| Family::of(&held.address) == family);
         let via = route.via.or_else(|| gateway.and_then(|held| held.gateway));
-        let mut told = Route::new(route.dst, via, Some(index));
-        (told.priority, told.mtu, told.advmss) = (route.priority, route.mtu, route.advmss);
+        let mut reported = Route::new(route.dst, via, Some(index));
+        (reported.priority, reported.mtu, reported.advmss) =
+            (route.priority, route.mtu, route.advmss);
         if let Some(table) = route.table {
-            told.table = table;
+            reported.table = table;
         }
         if let Some(scope) = route.scope {
-            told.scope = scope;
+            reported.scope = scope;
         }
-        batch.add_route(&told, Existing::Keep);
+        batch.add_route(&reported, Existing::Keep);
     }
     socket.send(&mut batch)?.except(Errno::EXIST).into_result()
 }

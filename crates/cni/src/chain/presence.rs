@@ -44,8 +44,8 @@ enum HostEnd {
 }
 
 fn host_end(result: &Success) -> HostEnd {
-    let told = result.interfaces.iter().rfind(|interface| interface.sandbox.is_empty());
-    let Some(name) = told.and_then(|interface| interface.name.parse::<IfName>().ok()) else {
+    let reported = result.interfaces.iter().rfind(|interface| interface.sandbox.is_empty());
+    let Some(name) = reported.and_then(|interface| interface.name.parse::<IfName>().ok()) else {
         return HostEnd::Unknown;
     };
     match Socket::route().and_then(|mut socket| socket.link(At::Name(&name))) {

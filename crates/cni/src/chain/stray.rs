@@ -55,7 +55,7 @@ impl Chain {
                 (Runtime { programs: &programs, cache: &cache }).abandon(&list, &made.target)
             {
                 let container = &made.target.container;
-                (self.tell)(&format!("network {}, container {container}: {failure}", list.name));
+                (self.report)(&format!("network {}, container {container}: {failure}", list.name));
             }
         }
         Netns::unmake(&path)?;

@@ -1,4 +1,4 @@
-//! An IPAM plugin of somebody else, executed (CNI 1.1.0 §4, "Plugin Delegation").
+//! An IPAM third-party plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
 use std::process::ExitStatus;
 

@@ -117,9 +117,9 @@ mod tests {
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let stop = Arc::new(netlink::Stop::new().unwrap());
-        let told = Arc::clone(&stop);
+        let reported = Arc::clone(&stop);
         let running = std::thread::spawn(move || {
-            Server::new(Arc::new(Nothing)).run(&listener, &told).unwrap()
+            Server::new(Arc::new(Nothing)).run(&listener, &reported).unwrap()
         });
         let mut silent = Vec::new();
         for crowd in [256, 1000] {

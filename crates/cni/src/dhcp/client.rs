@@ -11,10 +11,10 @@ use serde_json::json;
 use super::call::{ALLOCATE, ARGUMENTS, CHECK, COLLECT, RELEASE, REQUEST, given, structure, text};
 use super::gob::Value;
 use super::rpc::{CONNECT, CONNECTED, Line};
-use super::{Given, Subject, wish};
+use super::{Given, Subject, spec};
 
 /// The reference's daemon goes on asking servers for 208 s, and longer with its flags.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long an answer may take that waits for no server.
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// [`model::Kind::TryAgain`] where no daemon listens, or it cannot get one.
     pub fn allocate(&self, subject: &Subject) -> Result<Given> {
-        given(&self.call(ALLOCATE, &arguments(subject), PATIENCE)?)
+        given(&self.call(ALLOCATE, &arguments(subject), TIMEOUT)?)
     }
 
     /// Gives the lease back.
@@ -43,7 +43,7 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// [`model::Kind::TryAgain`] where no daemon listens.
     pub fn release(&self, subject: &Subject) -> Result<()> {
-        self.call(RELEASE, &arguments(subject), PATIENCE).map(drop)
+        self.call(RELEASE, &arguments(subject), TIMEOUT).map(drop)
     }
 
     /// The lease that there is. The reference's daemon gets one where there is none: it has no other
@@ -111,11 +111,11 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    fn call(&self, method: &str, arguments: &Value, patience: Duration) -> Result<Value> {
+    fn call(&self, method: &str, arguments: &Value, timeout: Duration) -> Result<Value> {
         let mut line = self.connect()?;
         let header = structure([("ServiceMethod", text(method)), ("Seq", Value::Uint(1))]);
         line.send([(&REQUEST, &header), (&ARGUMENTS, arguments)])?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let silent = || {
             Error::try_again(format!(
                 "the DHCP daemon at {} ended before it answered",
@@ -149,7 +149,7 @@ fn arguments(subject: &Subject) -> Value {
         ("ContainerID", text(subject.id.container.as_str())),
         ("Netns", text(subject.netns.to_string_lossy())),
         ("IfName", text(subject.id.ifname.as_str())),
-        ("Args", text(wish::args(subject))),
-        ("StdinData", text(wish::write(subject).to_string())),
+        ("Args", text(spec::args(subject))),
+        ("StdinData", text(spec::write(subject).to_string())),
     ])
 }

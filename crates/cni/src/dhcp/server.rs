@@ -15,7 +15,7 @@ use super::callers::{Callers, Place};
 use super::client::unknown;
 use super::gob::{Record, Value};
 use super::rpc::{CONNECT, CONNECTED, Line};
-use super::{Service, wish};
+use super::{Service, spec};
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(30);
@@ -120,18 +120,18 @@ fn answer(
     let nothing = |()| structure([]);
     match method {
         ALLOCATE | CHECK => {
-            let given = wish::read(arguments).and_then(|subject| match method {
+            let given = spec::read(arguments).and_then(|subject| match method {
                 CHECK => service.check(&subject),
                 _ => service.allocate(&subject),
             });
             (&RESULT, given.map(|given| result(&given)).map_err(said))
         }
         RELEASE => {
-            let done = wish::read(arguments).and_then(|subject| service.release(&subject));
+            let done = spec::read(arguments).and_then(|subject| service.release(&subject));
             (&NOTHING, done.map(nothing).map_err(said))
         }
         COLLECT => {
-            let done = wish::read_members(arguments)
+            let done = spec::read_members(arguments)
                 .and_then(|(network, valid)| service.collect(&network, &valid));
             (&NOTHING, done.map(nothing).map_err(said))
         }

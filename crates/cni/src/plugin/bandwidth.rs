@@ -4,7 +4,7 @@ use model::{Bandwidth, Error, Fact, IfName, Rate, Result, Wiring};
 
 use super::{Call, Plan};
 use crate::wire::{Command, Object, Success};
-use crate::words::told;
+use crate::words::reported;
 
 /// What the configuration may say, or the capability `bandwidth` where it says none of it.
 const FIELDS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
@@ -62,7 +62,7 @@ fn rate(asked: &Object<'_>, rate: &str, burst: &str) -> Result<Option<Rate>> {
         })
     };
     let wrong =
-        |what: &str| Err(told(what, &format!(": they are {rate:?} and {burst:?}, in bits")));
+        |what: &str| Err(reported(what, &format!(": they are {rate:?} and {burst:?}, in bits")));
     match (bits(rate)?, bits(burst)?) {
         (0, 0) => Ok(None),
         (_, 0) => wrong("if rate is set, burst must also be set"),
@@ -75,7 +75,7 @@ fn rate(asked: &Object<'_>, rate: &str, burst: &str) -> Result<Option<Rate>> {
 /// The host's end of the container's pair: what was made last in the host before the interface.
 fn host_end(previous: &Success, ifname: &IfName) -> Result<IfName> {
     if previous.interfaces.is_empty() {
-        return Err(told("no interfaces provided", ": \"prevResult.interfaces\" is empty"));
+        return Err(reported("no interfaces provided", ": \"prevResult.interfaces\" is empty"));
     }
     let is_own =
         |it: &&crate::wire::Interface| it.name == ifname.as_str() && !it.sandbox.is_empty();

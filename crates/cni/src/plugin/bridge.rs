@@ -8,7 +8,7 @@ use model::{
 use super::{Call, Plan, link};
 use crate::source;
 use crate::wire::{Node, Object};
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -20,7 +20,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     };
     let mut source = source::load(call, link::space(call, gateway))?;
     if left_down && source.ipam != Ipam::None {
-        return Err(told(
+        return Err(reported(
             "cannot use IPAM when DisableContainerInterface flag is set",
             ": \"disableContainerInterface\" is true and \"ipam.type\" is not empty",
         ));
@@ -68,7 +68,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
     };
     match bridge.hairpin && bridge.promiscuous {
         false => Ok(bridge),
-        true => Err(told(
+        true => Err(reported(
             "cannot set hairpin mode and promiscuous mode at the same time",
             ": \"hairpinMode\" and \"promiscMode\" are true",
         )),
@@ -112,7 +112,7 @@ fn trunk(node: &Node<'_>, tagged: &mut Vec<VlanRange>) -> Result<()> {
         let Some(number) = object.integer(key)? else { return Ok(None) };
         vlan(number).map(Some).ok_or_else(|| {
             let more = format!(": {number} is no VLAN");
-            told(format!("incorrect trunk {key} parameter"), &more)
+            reported(format!("incorrect trunk {key} parameter"), &more)
         })
     };
     let (first, last, only) = (number("minID")?, number("maxID")?, number("id")?);
@@ -124,7 +124,7 @@ fn trunk(node: &Node<'_>, tagged: &mut Vec<VlanRange>) -> Result<()> {
     match (first, last) {
         (Some(first), Some(last)) if last < first => {
             let more = format!(": {first} and {last}");
-            return Err(told("minID is greater than maxID in trunk parameter", &more));
+            return Err(reported("minID is greater than maxID in trunk parameter", &more));
         }
         (Some(first), Some(last)) => tagged.push(VlanRange { first, last }),
         (None, Some(_)) => return lonely("minID"),

@@ -4,7 +4,7 @@ use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring, Zon
 
 use super::{Call, Plan};
 use crate::wire::Object;
-use crate::words::told;
+use crate::words::reported;
 
 /// The back end that is asked by D-Bus.
 const FIREWALLD: &str = "firewalld";
@@ -60,7 +60,7 @@ pub(super) fn ingress(root: &Object<'_>) -> Result<Option<IngressPolicy>> {
         Some("isolated") => IngressPolicy::Isolated,
         Some(other) => {
             let words = format!("unknown ingress policy: {other:?}");
-            return Err(told(words, "; \"ingressPolicy\" is open, same-bridge or isolated"));
+            return Err(reported(words, "; \"ingressPolicy\" is open, same-bridge or isolated"));
         }
     }))
 }

@@ -6,7 +6,7 @@ use model::{IfName, Ipvlan, IpvlanMode, LinkKind, Parent, Result, Space, Wiring}
 use super::{Call, Plan, link, parent};
 use crate::source;
 use crate::wire::{Command, Object, Success};
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -51,7 +51,7 @@ fn before<'a>(call: &'a Call<'_>) -> Option<&'a Success> {
 fn only_interface(previous: &Success) -> Result<IfName> {
     match previous.interfaces.as_slice() {
         [only] if !only.name.is_empty() => only.name.parse(),
-        _ => Err(told(
+        _ => Err(reported(
             "chained master failure. PrevResult lacks a single named interface",
             "; name the parent in \"master\"",
         )),
@@ -66,7 +66,7 @@ pub(super) fn mode(root: &Object<'_>) -> Result<IpvlanMode> {
         Some("l3s") => IpvlanMode::L3s,
         Some(other) => {
             let words = format!("unknown ipvlan mode: {other:?}");
-            return Err(told(words, "; \"mode\" is l2, l3 or l3s"));
+            return Err(reported(words, "; \"mode\" is l2, l3 or l3s"));
         }
     })
 }

@@ -8,7 +8,7 @@ use model::{
 use super::Call;
 use crate::source::Source;
 use crate::wire::Object;
-use crate::words::told;
+use crate::words::reported;
 
 /// The MTU in the field `mtu`; zero and below mean the kernel's default, as they always did.
 pub(super) fn mtu(root: &Object<'_>) -> Result<Option<Mtu>> {
@@ -36,7 +36,7 @@ pub(super) fn masquerade(
         Some("iptables") => Backend::Iptables,
         Some(other) => {
             let words = format!("unknown ipmasq backend {other:?}");
-            return Err(told(words, "; \"ipMasqBackend\" is nftables or iptables"));
+            return Err(reported(words, "; \"ipMasqBackend\" is nftables or iptables"));
         }
     };
     Ok(Some(Masquerade::new(backend)))
@@ -101,7 +101,10 @@ pub(super) fn require_addresses(call: &Call<'_>, source: &Source, sentence: &str
     match source.ipam {
         Ipam::None => {
             let name = call.plugin.name();
-            Err(told(sentence, &format!(": \"ipam.type\" is empty, but {name} needs an address")))
+            Err(reported(
+                sentence,
+                &format!(": \"ipam.type\" is empty, but {name} needs an address"),
+            ))
         }
         _ => Ok(()),
     }

@@ -5,7 +5,7 @@ use model::{Error, LinkKind, Macvlan, MacvlanMode, Parent, Result, Space, Wiring
 use super::{Call, Plan, link, parent};
 use crate::source;
 use crate::wire::Object;
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -43,7 +43,7 @@ pub(super) fn mode(root: &Object<'_>) -> Result<MacvlanMode> {
         Some("passthru") => MacvlanMode::Passthru,
         Some(other) => {
             let words = format!("unknown macvlan mode: {other:?}");
-            return Err(told(words, "; \"mode\" is bridge, private, vepa or passthru"));
+            return Err(reported(words, "; \"mode\" is bridge, private, vepa or passthru"));
         }
     })
 }

@@ -7,7 +7,7 @@ use model::{Backend, Error, IptablesPublish, PortMap, Protocol, Publish, Result,
 
 use super::{Call, Plan};
 use crate::wire::{Node, Object};
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let publish = publish(call, "backend").map_err(|e| e.context("failed to parse config"))?;
@@ -45,7 +45,7 @@ fn iptables_options(root: &Object<'_>) -> Result<IptablesPublish> {
         Some(bit @ 0..=31) => u8::try_from(bit).ok(),
         Some(bit) => {
             let more = format!(": \"markMasqBit\" is {bit}");
-            return Err(told("MasqMarkBit must be between 0 and 31", &more));
+            return Err(reported("MasqMarkBit must be between 0 and 31", &more));
         }
     };
     Ok(IptablesPublish {
@@ -83,7 +83,7 @@ fn choose_backend(call: &Call<'_>, root: &Object<'_>, key: &str) -> Result<Backe
         ))),
         Some(other) => {
             let more = format!("; {key:?} is nftables or iptables");
-            Err(told(format!("unrecognized backend {other:?}"), &more))
+            Err(reported(format!("unrecognized backend {other:?}"), &more))
         }
         None if only_iptables.is_empty() => Ok(call.context.backend),
         None => Ok(Backend::Iptables),

@@ -221,9 +221,9 @@ fn name_routes(
 fn with_gateway(ipam: &Ipam) -> Vec<Family> {
     let ranges = ipam.pools().iter().filter_map(|pool| pool.ranges.first());
     let ranges = ranges.filter(|range| range.gateway.is_some()).map(|range| range.subnet);
-    let told = ipam.told().iter().filter(|lease| lease.gateway.is_some());
+    let reported = ipam.fixed_addresses().iter().filter(|lease| lease.gateway.is_some());
     let mut families: Vec<Family> =
-        ranges.chain(told.map(|lease| lease.address)).map(|net| Family::of(&net)).collect();
+        ranges.chain(reported.map(|lease| lease.address)).map(|net| Family::of(&net)).collect();
     families.sort_unstable();
     families.dedup();
     families

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{Call, Plan};
 use crate::wire::{Command, Object};
-use crate::words::told;
+use crate::words::reported;
 
 /// Where the reference plugin keeps what was before.
 const BACKUPS: &str = "/run/cni/tuning";
@@ -127,7 +127,7 @@ fn mac(call: &Call<'_>) -> Result<Option<Mac>> {
         Some(text) => text.parse().map(Some).map_err(|_: Error| {
             let words = format!("invalid args {text} for MAC addr");
             let shown = format!("{words}: address {text}: invalid MAC address");
-            told(shown, "; it is six octets")
+            reported(shown, "; it is six octets")
         }),
     }
 }
@@ -170,7 +170,7 @@ fn in_order(text: &str) -> Result<Vec<(String, String)>> {
     for (place, (key, _)) in pairs.iter().enumerate() {
         if pairs[..place].iter().any(|(earlier, _)| earlier == key) {
             let more = format!(": {key:?} is there twice");
-            return Err(told("duplicated sysctl keys are not allowed", &more));
+            return Err(reported("duplicated sysctl keys are not allowed", &more));
         }
     }
     Ok(pairs)

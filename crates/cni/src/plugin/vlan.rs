@@ -5,7 +5,7 @@ use model::{Error, LinkKind, Parent, Result, Space, Vlan, VlanId, Wiring};
 use super::{Call, Plan, link, parent};
 use crate::source;
 use crate::wire::Object;
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -38,6 +38,6 @@ fn id(root: &Object<'_>) -> Result<VlanId> {
     let id = u16::try_from(number).ok().and_then(VlanId::new);
     id.ok_or_else(|| {
         let words = format!("invalid VLAN ID {number} (must be between 0 and 4095 inclusive)");
-        told(words, ": \"vlanId\" is one of 1 to 4094")
+        reported(words, ": \"vlanId\" is one of 1 to 4094")
     })
 }

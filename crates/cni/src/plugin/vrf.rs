@@ -3,12 +3,12 @@
 use model::{IfName, Result, Vrf, Wiring};
 
 use super::{Call, Plan};
-use crate::words::told;
+use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
     let name = root.parse::<IfName>("vrfname")?.ok_or_else(|| {
-        told("configuration is expected to have a valid vrf name", ": \"vrfname\" is empty")
+        reported("configuration is expected to have a valid vrf name", ": \"vrfname\" is empty")
     })?;
     let table = super::source_routing::table(&root)?.filter(|table| *table != 0);
     let wiring = Wiring { vrf: Some(Vrf { name, table }), ..Wiring::default() };

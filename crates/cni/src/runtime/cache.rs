@@ -122,9 +122,9 @@ impl Cache {
         };
         let object = result.as_object().ok_or_else(|| broken(&"it is not an object"))?;
         let success = Success::parse(&Object::new("result", object), Version::V010)?;
-        let told = success.render(version);
+        let reported = success.render(version);
         let doing = || format!("failed to convert cached result to config version {version:?}");
-        told.map(Some).map_err(|error| error.context(doing()))
+        reported.map(Some).map_err(|error| error.context(doing()))
     }
 
     /// Whether anything is known of an attachment.
@@ -303,10 +303,10 @@ mod tests {
         cache.put(&list, &target(), &result).unwrap();
         let file = root.path().join("results/n-c-eth0");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        let told: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        assert_eq!(told["config"], json!(STANDARD.encode(LIST)));
-        assert_eq!(told["cniArgs"], json!([["IgnoreUnknown", "1"]]));
-        assert!(told.get("capabilityArgs").is_none());
+        let reported: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(reported["config"], json!(STANDARD.encode(LIST)));
+        assert_eq!(reported["cniArgs"], json!([["IgnoreUnknown", "1"]]));
+        assert!(reported.get("capabilityArgs").is_none());
         let known = cache.attachments(Some(&"c".parse().unwrap())).unwrap();
         assert_eq!(known[0].target, target());
         assert_eq!((known[0].config.as_slice(), &known[0].result), (LIST, &result));

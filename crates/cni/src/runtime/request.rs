@@ -68,18 +68,18 @@ mod tests {
         };
         target.capabilities = capabilities;
         let previous = json!({"ips": []});
-        let told = of_attachment(&list, &list.plugins[0], &target, Some(&previous));
+        let reported = of_attachment(&list, &list.plugins[0], &target, Some(&previous));
         let expected = json!({"type": "x", "name": "n", "k": [1], "cniVersion": "1.0.0",
             "capabilities": {"mac": true, "ips": false, "portMappings": true},
             "prevResult": {"ips": []}, "runtimeConfig": {"mac": "m"}});
-        assert_eq!(Value::Object(told), expected);
+        assert_eq!(Value::Object(reported), expected);
     }
 
     #[test]
     fn what_is_not_known_is_not_told() {
         let list = NetworkList::parse(br#"{"name":"n","plugins":[{"type":"x"}]}"#).unwrap();
         assert!(!of_gc(&list, &list.plugins[0], None).contains_key("cni.dev/attachments"));
-        let told = of_gc(&list, &list.plugins[0], Some(&[]));
-        assert_eq!(told["cni.dev/valid-attachments"], json!([]));
+        let reported = of_gc(&list, &list.plugins[0], Some(&[]));
+        assert_eq!(reported["cni.dev/valid-attachments"], json!([]));
     }
 }

@@ -25,16 +25,16 @@ pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
              none of the networks gives one"
         )));
     }
-    let made = engine.attach_together(&origin(call)?, &requests)?;
+    let made = engine.attach_several(&origin(call)?, &requests)?;
     let result = merged(call, &made).and_then(|success| success.render(version));
     result.inspect_err(|_| {
         // What cannot be told must not stay.
-        let _ = origin(call).and_then(|origin| engine.detach_together(&origin, &requests));
+        let _ = origin(call).and_then(|origin| engine.detach_several(&origin, &requests));
     })
 }
 
 pub(super) fn del(call: &Call<'_>, plan: Plan) -> Result<()> {
-    call.context.engine.detach_together(&origin(call)?, &requests(call, plan)?)
+    call.context.engine.detach_several(&origin(call)?, &requests(call, plan)?)
 }
 
 pub(super) fn check(call: &Call<'_>, plan: Plan) -> Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn check(call: &Call<'_>, plan: Plan) -> Result<()> {
     for request in &requests {
         require_interface(call, &previous, request)?;
     }
-    call.context.engine.check_together(&origin(call)?, &requests, &previous.attached()?)
+    call.context.engine.check_several(&origin(call)?, &requests, &previous.attached()?)
 }
 
 pub(super) fn status(call: &Call<'_>, plan: &Plan) -> Result<()> {

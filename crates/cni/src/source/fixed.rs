@@ -8,7 +8,7 @@ use model::{Error, Family, IpNet, Lease, Result, Space};
 use super::ranges::is_single;
 use crate::plugin::Call;
 use crate::wire::{Node, Object, Version};
-use crate::words::told;
+use crate::words::reported;
 
 /// The addresses of `ipam.addresses` and `CNI_ARGS`; those of `args.cni.ips` replace them, and
 /// those of the capability `ips` replace all.
@@ -46,7 +46,7 @@ fn configured(node: &Node<'_>) -> Result<Address> {
         None => None,
         Some(text) => Some(ip(text).ok_or_else(|| {
             let more = format!(", the \"gateway\" of {address}");
-            told(format!("invalid IP address: {text}"), &more)
+            reported(format!("invalid IP address: {text}"), &more)
         })?),
     };
     Ok((address, gateway))

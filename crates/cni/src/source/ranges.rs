@@ -6,7 +6,7 @@ use model::{Error, Fact, Family, IpNet, Order, Pool, PoolId, Range, Result, Spac
 
 use crate::plugin::Call;
 use crate::wire::{Node, Object, Version};
-use crate::words::told;
+use crate::words::reported;
 
 /// One pool for each set of ranges: those of the capability `ipRanges` first, then the single
 /// range of old configurations, then `ranges`.
@@ -84,7 +84,7 @@ fn range(object: &Object<'_>) -> Result<Range> {
     let last = last.transpose()?.unwrap_or_else(|| last_of(&subnet));
     if first > last {
         let more = format!(": it is after RangeEnd {last}");
-        return Err(told(format!("RangeStart {first} not in network {subnet}"), &more));
+        return Err(reported(format!("RangeStart {first} not in network {subnet}"), &more));
     }
     Range::new(subnet, first, last, gateway)?.for_containers()
 }

@@ -130,7 +130,7 @@ impl Configuration {
     }
 
     /// The network's name as the runtime says it.
-    pub(crate) fn told_name(&self) -> Result<NetworkName, Failure> {
+    pub(crate) fn reported_name(&self) -> Result<NetworkName, Failure> {
         self.document.name()
     }
 

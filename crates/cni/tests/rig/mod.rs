@@ -62,8 +62,8 @@ impl Driver for Recorder {
     /// Whoever chooses addresses chooses those that are wanted, or the ninth of a subnet.
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.record("offer", attachment);
-        let told = attachment.leases.iter().map(|lease| lease.address.addr());
-        let mut chosen: Vec<IpAddr> = told.collect();
+        let reported = attachment.leases.iter().map(|lease| lease.address.addr());
+        let mut chosen: Vec<IpAddr> = reported.collect();
         if chosen.is_empty() {
             chosen.push("10.5.0.9".parse().unwrap());
         }

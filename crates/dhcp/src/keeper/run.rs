@@ -13,37 +13,42 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::task::Task;
 use super::{Command, Door, News, Places};
-use crate::shelf::MOST;
-use crate::{Client, Pace, Shelf, Subject, Terms, Time, link};
+use crate::lease_store::MOST;
+use crate::{Client, LeaseStore, Pace, Subject, Terms, Time, link};
 
 /// No sleep is longer: a clock that counts sleep is not what poll(2) waits by.
 const SLEEP: Duration = Duration::from_secs(60);
 
 /// What the thread knows of its surroundings.
-pub(super) struct World {
+pub(super) struct Surroundings {
     pub(super) places: Box<dyn Places>,
-    pub(super) tell: Box<dyn Fn(News) + Send>,
+    pub(super) report: Box<dyn Fn(News) + Send>,
 }
 
-impl World {
+impl Surroundings {
     pub(super) fn trouble(&self, subject: &Subject, error: &Error) {
-        (self.tell)(News::Trouble(subject.id.clone(), error.to_string()));
+        (self.report)(News::Trouble(subject.id.clone(), error.to_string()));
     }
 }
 
 pub(super) struct Run {
     door: Arc<Door>,
-    shelf: Shelf,
+    lease_store: LeaseStore,
     pace: Pace,
-    world: World,
+    surroundings: Surroundings,
     tasks: BTreeMap<AttachmentId, Task>,
 }
 
 impl Run {
-    pub(super) fn new(door: Arc<Door>, shelf: Shelf, pace: Pace, world: World) -> Result<Self> {
+    pub(super) fn new(
+        door: Arc<Door>,
+        lease_store: LeaseStore,
+        pace: Pace,
+        surroundings: Surroundings,
+    ) -> Result<Self> {
         let now = Time::now();
         let mut tasks = BTreeMap::new();
-        for (name, lease) in shelf.leases()? {
+        for (name, lease) in lease_store.leases()? {
             let random = random();
             // All at once would be a storm on the link.
             let pause = Duration::from_millis(random % 1000);
@@ -53,7 +58,7 @@ impl Run {
             let task = Task::known(lease.subject.clone(), client, lease.mac, name);
             tasks.insert(lease.subject.id.clone(), task.resumed(&lease));
         }
-        Ok(Self { door, shelf, pace, world, tasks })
+        Ok(Self { door, lease_store, pace, surroundings, tasks })
     }
 
     /// Until it is told to stop.
@@ -65,10 +70,10 @@ impl Run {
                 }
             }
             let now = Time::now();
-            let (shelf, world) = (&self.shelf, &self.world);
+            let (lease_store, surroundings) = (&self.lease_store, &self.surroundings);
             self.tasks.values_mut().for_each(|task| {
                 if now >= task.due() || task.sockets().next().is_some() {
-                    task.turn(now, shelf, world);
+                    task.turn(now, lease_store, surroundings);
                 }
             });
             self.tasks.retain(|_, task| !task.is_over());
@@ -96,7 +101,7 @@ impl Run {
             Command::Allocate(subject, answer) => self.allocate(*subject, answer),
             Command::Release(id, answer) => drop(answer.send(self.release(&id))),
             Command::Check(id, answer) => {
-                drop(answer.send(self.tasks.get(&id).and_then(Task::told)));
+                drop(answer.send(self.tasks.get(&id).and_then(Task::reported)));
             }
             Command::List(answer) => {
                 drop(answer.send(self.tasks.values().filter_map(Task::lease).collect()));
@@ -141,7 +146,7 @@ impl Run {
             return Err(Error::new(Kind::Exhausted, what));
         }
         let known: Option<Mac> = subject.mac;
-        let found = link::find(&subject, known, &*self.world.places)?.ok_or_else(|| {
+        let found = link::find(&subject, known, &*self.surroundings.places)?.ok_or_else(|| {
             Error::invalid(format!("its interface {} is not there", subject.id.ifname))
         })?;
         let random = random();
@@ -152,7 +157,7 @@ impl Run {
 
     fn release(&mut self, id: &AttachmentId) -> Result<()> {
         let Some(task) = self.tasks.get_mut(id) else { return Ok(()) };
-        task.release(Time::now(), &self.shelf, &self.world)?;
+        task.release(Time::now(), &self.lease_store, &self.surroundings)?;
         self.tasks.remove(id);
         Ok(())
     }

@@ -9,10 +9,10 @@ use netlink::packet::arp::{Arp, claimed};
 use netlink::packet::{EVERYBODY, PacketSocket};
 
 use super::News;
-use super::run::World;
-use crate::link::{self, Ear, Found};
+use super::run::Surroundings;
+use crate::link::{self, Found, Sockets};
 use crate::packet::{Message, Terms};
-use crate::{Client, Heading, Lease, Shelf, Step, Subject, Time};
+use crate::{Client, Heading, Lease, LeaseStore, Step, Subject, Time};
 
 /// How often the link is asked whether somebody has an address, and how long each answer is waited
 /// for. RFC 5227 §1.1 is made for radio; here a container waits.
@@ -40,7 +40,7 @@ pub(super) struct Task {
     mtu: u32,
     /// Its name on the shelf.
     name: String,
-    ear: Option<(Ear, Time)>,
+    sockets: Option<(Sockets, Time)>,
     probe: Option<Probe>,
     waiting: Vec<Sender<Result<Terms>>>,
     /// Until when its link may still have no carrier, and when to look again.
@@ -66,7 +66,7 @@ impl Task {
             mac,
             mtu: u32::MAX,
             name,
-            ear: None,
+            sockets: None,
             probe: None,
             waiting: Vec::new(),
             carrier: None,
@@ -88,14 +88,14 @@ impl Task {
 
     /// Answers at once where there is an address, and later where there is none.
     pub(super) fn wait(&mut self, answer: Sender<Result<Terms>>) {
-        match self.told() {
+        match self.reported() {
             Some(terms) => drop(answer.send(Ok(terms))),
             None => self.waiting.push(answer),
         }
     }
 
     /// What may be used: it is on disk.
-    pub(super) fn told(&self) -> Option<Terms> {
+    pub(super) fn reported(&self) -> Option<Terms> {
         if self.lost {
             return None;
         }
@@ -127,34 +127,39 @@ impl Task {
 
     /// What to listen to.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &PacketSocket> {
-        let ear = self.ear.as_ref().map(|(ear, _)| &ear.packets);
-        ear.into_iter().chain(self.probe.as_ref().map(|probe| &probe.socket))
+        let sockets = self.sockets.as_ref().map(|(sockets, _)| &sockets.packets);
+        sockets.into_iter().chain(self.probe.as_ref().map(|probe| &probe.socket))
     }
 
     /// When there is something to do.
     pub(super) fn due(&self) -> Time {
         let own = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
-        let deaf = self.ear.as_ref().map_or(Time::NEVER, |(_, until)| *until);
+        let deaf = self.sockets.as_ref().map_or(Time::NEVER, |(_, until)| *until);
         let probe = self.probe.as_ref().map_or(Time::NEVER, |probe| probe.until);
         own.min(deaf).min(probe)
     }
 
     /// Does what is due, and hears what arrived.
-    pub(super) fn turn(&mut self, now: Time, shelf: &Shelf, world: &World) {
-        if let Err(error) = self.listen(now, shelf, world) {
+    pub(super) fn turn(
+        &mut self,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) {
+        if let Err(error) = self.listen(now, lease_store, surroundings) {
             // The link is down or gone; it is looked for again when something is to be sent.
-            self.ear = None;
+            self.sockets = None;
             self.probe = None;
-            world.trouble(&self.subject, &error);
+            surroundings.trouble(&self.subject, &error);
             self.client.unheard(now);
         }
-        if self.ear.as_ref().is_some_and(|(_, until)| now >= *until) {
-            self.ear = None;
+        if self.sockets.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.sockets = None;
         }
         let due = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
-        if now >= due && self.has_carrier(now, shelf, world) {
+        if now >= due && self.has_carrier(now, lease_store, surroundings) {
             let steps = self.client.wake(now);
-            self.perform(steps, now, shelf, world);
+            self.perform(steps, now, lease_store, surroundings);
         }
     }
 
@@ -164,17 +169,22 @@ impl Task {
         subject.mac.is_none_or(|mac| mac == self.mac)
     }
 
-    fn listen(&mut self, now: Time, shelf: &Shelf, world: &World) -> Result<()> {
+    fn listen(
+        &mut self,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) -> Result<()> {
         // A neighbour that sends without pause must not keep the other leases waiting: what is left
         // is heard in the next round.
         for _ in 0..MESSAGES {
-            let Some((ear, _)) = &self.ear else { break };
-            let Some((message, station)) = ear.hear()? else { break };
+            let Some((sockets, _)) = &self.sockets else { break };
+            let Some((message, station)) = sockets.hear()? else { break };
             let steps = self.client.hear(&message, station, now);
             if !self.client.listens() {
-                self.ear = None;
+                self.sockets = None;
             }
-            self.perform(steps, now, shelf, world);
+            self.perform(steps, now, lease_store, surroundings);
         }
         let Some(probe) = &mut self.probe else { return Ok(()) };
         let holder = claimed(&probe.socket, self.mac, probe.address)?;
@@ -188,15 +198,20 @@ impl Task {
         }
         self.probe = None;
         let steps = self.client.probed(holder, now);
-        self.perform(steps, now, shelf, world);
+        self.perform(steps, now, lease_store, surroundings);
         Ok(())
     }
 
     /// Whether the link carries packets, or was given the time to.
-    fn has_carrier(&mut self, now: Time, shelf: &Shelf, world: &World) -> bool {
-        let found = link::find(&self.subject, Some(self.mac), &*world.places);
+    fn has_carrier(
+        &mut self,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) -> bool {
+        let found = link::find(&self.subject, Some(self.mac), &*surroundings.places);
         if self.lost && matches!(found, Ok(None)) {
-            self.abandon(shelf, world);
+            self.abandon(lease_store, surroundings);
             return false;
         }
         let ready = match found {
@@ -210,51 +225,62 @@ impl Task {
         done
     }
 
-    pub(super) fn release(&mut self, now: Time, shelf: &Shelf, world: &World) -> Result<()> {
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) -> Result<()> {
         for answer in self.waiting.drain(..) {
             let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
         }
         let steps = self.client.release();
-        shelf.remove(&self.name)?;
+        lease_store.remove(&self.name)?;
         // Docker sets a link down when it takes it back from a container.
-        if let Ok(found) = self.find(world) {
+        if let Ok(found) = self.find(surroundings) {
             let _ = found.is_ready();
         }
-        self.perform(steps, now, shelf, world);
-        self.ear = None;
+        self.perform(steps, now, lease_store, surroundings);
+        self.sockets = None;
         Ok(())
     }
 
-    fn perform(&mut self, steps: Vec<Step>, now: Time, shelf: &Shelf, world: &World) {
+    fn perform(
+        &mut self,
+        steps: Vec<Step>,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) {
         for step in steps {
             match step {
                 Step::Send(message, heading) => {
-                    let sent = self.send(&message, heading, now, world);
-                    self.note(sent, now, world);
+                    let sent = self.send(&message, heading, now, surroundings);
+                    self.note(sent, now, surroundings);
                 }
                 Step::Probe(address) => {
-                    let begun = self.ask_link(address, now, world);
+                    let begun = self.ask_link(address, now, surroundings);
                     if begun.is_err() {
                         // Who cannot ask goes on without.
                         let steps = self.client.probed(None, now);
-                        self.perform(steps, now, shelf, world);
+                        self.perform(steps, now, lease_store, surroundings);
                     }
                 }
-                Step::Keep(terms) => self.keep(*terms, now, shelf, world),
-                Step::Lose(terms, why) => self.lose(&terms, why, shelf, world),
+                Step::Keep(terms) => self.keep(*terms, now, lease_store, surroundings),
+                Step::Lose(terms, why) => self.lose(&terms, why, lease_store, surroundings),
                 Step::Fail(why) => self.fail(&Error::try_again(why)),
             }
         }
     }
 
     /// A link that cannot be used is told once, until it can.
-    fn note(&mut self, sent: Result<()>, now: Time, world: &World) {
+    fn note(&mut self, sent: Result<()>, now: Time, surroundings: &Surroundings) {
         match sent {
             Ok(()) => self.lost_sight = false,
             Err(error) => {
                 self.client.unheard(now);
                 if !std::mem::replace(&mut self.lost_sight, true) {
-                    world.trouble(&self.subject, &error);
+                    surroundings.trouble(&self.subject, &error);
                 }
             }
         }
@@ -265,26 +291,26 @@ impl Task {
         message: &Message,
         heading: Heading,
         now: Time,
-        world: &World,
+        surroundings: &Surroundings,
     ) -> Result<()> {
         let held = self.client.terms().map(|terms| terms.address);
-        if self.ear.is_none() {
-            let found = self.find(world)?;
+        if self.sockets.is_none() {
+            let found = self.find(surroundings)?;
             let own = held.map(|net| net.addr()).or(Some(message.client));
-            let ear = found.listen(own.filter(|own| !own.is_unspecified()))?;
-            self.ear = Some((ear, now));
+            let sockets = found.listen(own.filter(|own| !own.is_unspecified()))?;
+            self.sockets = Some((sockets, now));
         }
-        let Some((ear, until)) = &mut self.ear else { return Ok(()) };
-        *until = now.after(self.client.patience());
+        let Some((sockets, until)) = &mut self.sockets else { return Ok(()) };
+        *until = now.after(self.client.timeout());
         let on_link = match heading {
             Heading::Server(server, _) => held.is_none_or(|net| net.contains(&server)),
             Heading::Everybody => true,
         };
-        ear.send(message, heading, on_link)
+        sockets.send(message, heading, on_link)
     }
 
-    fn find(&self, world: &World) -> Result<Found> {
-        let found = link::find(&self.subject, Some(self.mac), &*world.places)?;
+    fn find(&self, surroundings: &Surroundings) -> Result<Found> {
+        let found = link::find(&self.subject, Some(self.mac), &*surroundings.places)?;
         found.ok_or_else(|| {
             Error::try_again(format!(
                 "the interface {} of {} is in no namespace that is known",
@@ -293,76 +319,97 @@ impl Task {
         })
     }
 
-    fn ask_link(&mut self, address: Ipv4Addr, now: Time, world: &World) -> Result<()> {
-        let socket = self.find(world)?.listen_to_arp()?;
+    fn ask_link(
+        &mut self,
+        address: Ipv4Addr,
+        now: Time,
+        surroundings: &Surroundings,
+    ) -> Result<()> {
+        let socket = self.find(surroundings)?.listen_to_arp()?;
         let probe = Probe { socket, address, left: PROBES - 1, until: now.after(PROBE) };
         probe.ask(self.mac)?;
         self.probe = Some(probe);
         Ok(())
     }
 
-    fn keep(&mut self, terms: Terms, now: Time, shelf: &Shelf, world: &World) {
+    fn keep(
+        &mut self,
+        terms: Terms,
+        now: Time,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) {
         let is_new = self.first.is_none();
         self.since = now;
-        self.ear = None;
+        self.sockets = None;
         self.first = self.first.or(Some(terms.address));
-        if let Err(error) = shelf.write(&self.name, &self.as_lease(&terms)) {
-            world.trouble(&self.subject, &error);
+        if let Err(error) = lease_store.write(&self.name, &self.as_lease(&terms)) {
+            surroundings.trouble(&self.subject, &error);
             if is_new {
                 // Nobody may use what a restart would forget.
                 let steps = self.client.release();
-                self.perform(steps, now, shelf, world);
+                self.perform(steps, now, lease_store, surroundings);
                 self.fail(&error);
             }
             return;
         }
         if self.lost {
-            return self.regain(terms, shelf, world);
+            return self.regain(terms, lease_store, surroundings);
         }
-        let told = self.told().unwrap_or_else(|| terms.clone());
+        let reported = self.reported().unwrap_or_else(|| terms.clone());
         for answer in self.waiting.drain(..) {
-            let _ = answer.send(Ok(told.clone()));
+            let _ = answer.send(Ok(reported.clone()));
         }
         let id = self.subject.id.clone();
-        (world.tell)(if is_new { News::Bound(id, terms) } else { News::Renewed(id, terms) });
+        (surroundings.report)(if is_new {
+            News::Bound(id, terms)
+        } else {
+            News::Renewed(id, terms)
+        });
     }
 
     /// Nobody waits for what comes after a loss, so that we put it on the link. Where that does not
     /// work it is lost still, and tried again with the next renewal.
-    fn regain(&mut self, terms: Terms, shelf: &Shelf, world: &World) {
+    fn regain(&mut self, terms: Terms, lease_store: &LeaseStore, surroundings: &Surroundings) {
         let priority = self.subject.dhcp.priority;
-        let dressed = self.find(world).and_then(|found| found.dress(&terms, priority));
+        let dressed = self.find(surroundings).and_then(|found| found.dress(&terms, priority));
         if let Err(error) = dressed {
-            return world.trouble(&self.subject, &error);
+            return surroundings.trouble(&self.subject, &error);
         }
         self.lost = false;
         let lease = self.as_lease(&terms);
-        if let Err(error) = shelf.write(&self.name, &lease) {
-            world.trouble(&self.subject, &error);
+        if let Err(error) = lease_store.write(&self.name, &lease) {
+            surroundings.trouble(&self.subject, &error);
         }
-        (world.tell)(News::Regained(self.subject.id.clone(), terms, lease.first));
+        (surroundings.report)(News::Regained(self.subject.id.clone(), terms, lease.first));
     }
 
-    fn lose(&mut self, terms: &Terms, why: &'static str, shelf: &Shelf, world: &World) {
-        self.ear = None;
+    fn lose(
+        &mut self,
+        terms: &Terms,
+        why: &'static str,
+        lease_store: &LeaseStore,
+        surroundings: &Surroundings,
+    ) {
+        self.sockets = None;
         self.probe = None;
-        let stripped = self.find(world).and_then(|found| found.strip(terms));
+        let stripped = self.find(surroundings).and_then(|found| found.strip(terms));
         if !std::mem::replace(&mut self.lost, true) {
-            (world.tell)(News::Lost(self.subject.id.clone(), terms.clone(), why));
+            (surroundings.report)(News::Lost(self.subject.id.clone(), terms.clone(), why));
         }
-        let written = shelf.write(&self.name, &self.as_lease(terms));
+        let written = lease_store.write(&self.name, &self.as_lease(terms));
         for error in [stripped.err(), written.err()].into_iter().flatten() {
-            world.trouble(&self.subject, &error);
+            surroundings.trouble(&self.subject, &error);
         }
     }
 
     /// Ends the search for another address where the link is nowhere any more: its container went
     /// and nobody gave the lease back.
-    fn abandon(&mut self, shelf: &Shelf, world: &World) {
+    fn abandon(&mut self, lease_store: &LeaseStore, surroundings: &Surroundings) {
         self.client.abandon();
-        self.ear = None;
-        if let Err(error) = shelf.remove(&self.name) {
-            world.trouble(&self.subject, &error);
+        self.sockets = None;
+        if let Err(error) = lease_store.remove(&self.name) {
+            surroundings.trouble(&self.subject, &error);
         }
     }
 
@@ -371,7 +418,7 @@ impl Task {
             let again = Error::new(error.kind(), error.to_string());
             let _ = answer.send(Err(again.context(&self.subject.id)));
         }
-        self.ear = None;
+        self.sockets = None;
     }
 }
 

@@ -9,12 +9,12 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use dhcp::{Keeper, News, Pace, Places, Shelf, Subject, Terms};
+use dhcp::{Keeper, LeaseStore, News, Pace, Places, Subject, Terms};
 use model::{AttachmentId, Dhcp, Mac};
 use tempfile::TempDir;
 
 /// Nothing takes longer, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that holds a namespace, or serves in one; killed when dropped.
 pub(crate) struct Running {
@@ -28,17 +28,17 @@ impl Running {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
-        let (tell, lines) = channel();
+        let (report, lines) = channel();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        follow(out, tell.clone());
-        follow(err, tell);
+        follow(out, report.clone());
+        follow(err, report);
         Self { child, lines: Some(lines), heard: String::new() }
     }
 
     /// Waits until it says a line with `word`.
     pub(crate) fn hear(&mut self, word: &str) {
         loop {
-            let line = self.lines.as_ref().unwrap().recv_timeout(PATIENCE);
+            let line = self.lines.as_ref().unwrap().recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|_| panic!("no {word} after {}", self.heard));
             self.heard.push_str(&line);
             self.heard.push('\n');
@@ -68,10 +68,10 @@ impl Drop for Running {
     }
 }
 
-fn follow(from: impl std::io::Read + Send + 'static, tell: Sender<String>) {
+fn follow(from: impl std::io::Read + Send + 'static, report: Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if report.send(line).is_err() {
                 return;
             }
         }
@@ -92,8 +92,8 @@ pub(crate) struct Bed {
     sandbox: Running,
     directory: TempDir,
     news: Receiver<News>,
-    tell: Sender<News>,
-    told: Mutex<()>,
+    report: Sender<News>,
+    reported: Mutex<()>,
 }
 
 /// Where the link is moved to.
@@ -107,15 +107,15 @@ impl Places for Moved {
 
 impl Bed {
     pub(crate) fn new() -> Self {
-        let (tell, news) = channel();
+        let (report, news) = channel();
         let bed = Self {
             server: namespace(),
             container: namespace(),
             sandbox: namespace(),
             directory: TempDir::new().unwrap(),
             news,
-            tell,
-            told: Mutex::default(),
+            report,
+            reported: Mutex::default(),
         };
         let peer = bed.container.child.id();
         bed.in_server("ip link set lo up");
@@ -147,7 +147,7 @@ impl Bed {
     }
 
     pub(crate) fn keeper(&self) -> Keeper {
-        self.keep(Pace { give_up: PATIENCE, ..Pace::default() })
+        self.keep(Pace { give_up: TIMEOUT, ..Pace::default() })
     }
 
     /// One that gives up soon.
@@ -156,15 +156,17 @@ impl Bed {
     }
 
     fn keep(&self, pace: Pace) -> Keeper {
-        let shelf = Shelf::open(&self.directory.path().join("shelf"), "this".into()).unwrap();
-        let tell = self.tell.clone();
+        let lease_store =
+            LeaseStore::open(&self.directory.path().join("shelf"), "this".into()).unwrap();
+        let report = self.report.clone();
         let places = Box::new(Moved(self.sandbox.namespace()));
-        Keeper::start(shelf, pace, places, Box::new(move |news| drop(tell.send(news)))).unwrap()
+        Keeper::start(lease_store, pace, places, Box::new(move |news| drop(report.send(news))))
+            .unwrap()
     }
 
     pub(crate) fn news(&self) -> News {
-        let _told = self.told.lock().unwrap();
-        self.news.recv_timeout(PATIENCE).expect("news")
+        let _told = self.reported.lock().unwrap();
+        self.news.recv_timeout(TIMEOUT).expect("news")
     }
 
     /// What was told until now is not of interest.
@@ -173,7 +175,7 @@ impl Bed {
     }
 
     pub(crate) fn wait(&self, is: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is() {
             assert!(Instant::now() < deadline, "it does not come to pass");
             std::thread::sleep(Duration::from_millis(20));
@@ -181,7 +183,7 @@ impl Bed {
     }
 
     /// Files of leases.
-    pub(crate) fn shelf(&self) -> Vec<String> {
+    pub(crate) fn lease_store(&self) -> Vec<String> {
         let files = fs::read_dir(self.directory.path().join("shelf")).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name != "lock").collect()

@@ -5,34 +5,34 @@ use model::{
 };
 
 use super::block::Block;
-use super::option::{DefaultRoute, KindWish, NetworkWish};
+use super::option::{DefaultRoute, KindSpec, NetworkSpec};
 use super::template::{Circumstances, kind_of};
-use crate::remote::said::NetworkSaid;
+use crate::remote::parameters::NetworkParameters;
 
 /// Fails where they differ, with what it is that the network has.
 pub(super) fn agree(
     known: &Network,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     circumstances: &Circumstances<'_>,
 ) -> Result<()> {
     let kind = kind_of(known)?;
-    if let Some(there) = other_kind(kind, wish, circumstances)? {
+    if let Some(there) = other_kind(kind, spec, circumstances)? {
         return differs(known, "-o driver, parent, vlan, mode, cni or neutron.…", there.to_owned());
     }
-    refuse_other_reach(known, kind, wish)?;
+    refuse_other_reach(known, kind, spec)?;
     let difference = match kind {
-        LinkKind::Bridge(bridge) => first_difference(known, bridge, wish),
-        _ if wish.is_of_bridge() => Some(("an option of bridges", named(kind).to_owned())),
-        _ => other_mtu(known, wish),
+        LinkKind::Bridge(bridge) => first_difference(known, bridge, spec),
+        _ if spec.is_of_bridge() => Some(("an option of bridges", named(kind).to_owned())),
+        _ => other_mtu(known, spec),
     };
-    if !wish.labels.is_empty() && wish.labels != known.labels {
+    if !spec.labels.is_empty() && spec.labels != known.labels {
         return differs(known, "-o label.…", "other labels".to_owned());
     }
     if let Some((what, there)) = difference {
         return differs(known, what, there);
     }
-    refuse_other_subnets(known, wish, blocks)
+    refuse_other_subnets(known, spec, blocks)
 }
 
 fn differs(known: &Network, what: &str, there: String) -> Result<()> {
@@ -46,17 +46,17 @@ fn differs(known: &Network, what: &str, there: String) -> Result<()> {
 /// What connects its containers instead of what is wished.
 fn other_kind(
     kind: &LinkKind,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     circumstances: &Circumstances<'_>,
 ) -> Result<Option<&'static str>> {
-    let is_it = match (&wish.kind, kind) {
-        (None, _) | (Some(KindWish::Bridge), LinkKind::Bridge(_)) => true,
-        (Some(KindWish::Macvlan(wanted)), LinkKind::Macvlan(there)) => wanted == there,
-        (Some(KindWish::Ipvlan(wanted)), LinkKind::Ipvlan(there)) => wanted == there,
-        (Some(KindWish::Plugins(file)), LinkKind::Chain(there)) => {
+    let is_it = match (&spec.kind, kind) {
+        (None, _) | (Some(KindSpec::Bridge), LinkKind::Bridge(_)) => true,
+        (Some(KindSpec::Macvlan(wanted)), LinkKind::Macvlan(there)) => wanted == there,
+        (Some(KindSpec::Ipvlan(wanted)), LinkKind::Ipvlan(there)) => wanted == there,
+        (Some(KindSpec::Plugins(file)), LinkKind::Chain(there)) => {
             (circumstances.plugins)(file)? == *there
         }
-        (Some(KindWish::Neutron(wanted)), LinkKind::Neutron(there)) => wanted == there,
+        (Some(KindSpec::Neutron(wanted)), LinkKind::Neutron(there)) => wanted == there,
         (Some(_), _) => false,
     };
     Ok((!is_it).then(|| named(kind)))
@@ -77,20 +77,20 @@ fn named(kind: &LinkKind) -> &'static str {
         | LinkKind::Dummy
         | LinkKind::Tap(_)
         | LinkKind::Plug(_)
-        | LinkKind::Ready(_) => "another kind of link",
+        | LinkKind::ExternalInterface(_) => "another kind of link",
     }
 }
 
 /// Only a bridge's packets can be kept inside by this host, and a plugin was told what its network
 /// is; elsewhere an internal network is one without a way out, and what it is made with says so.
-fn refuse_other_reach(known: &Network, kind: &LinkKind, wish: &NetworkWish) -> Result<()> {
+fn refuse_other_reach(known: &Network, kind: &LinkKind, spec: &NetworkSpec) -> Result<()> {
     let firewall = known.wiring.firewall.as_ref();
     let is_internal = match kind {
         LinkKind::Bridge(_) => firewall.is_some_and(|f| f.egress == EgressPolicy::Internal),
-        LinkKind::Remote(link) => NetworkSaid::read(&link.network)?.internal,
-        _ => wish.egress == EgressPolicy::Internal && !has_gateway(known),
+        LinkKind::Remote(link) => NetworkParameters::read(&link.network)?.internal,
+        _ => spec.egress == EgressPolicy::Internal && !has_gateway(known),
     };
-    if is_internal == (wish.egress == EgressPolicy::Internal) {
+    if is_internal == (spec.egress == EgressPolicy::Internal) {
         return Ok(());
     }
     Err(Error::conflict(match is_internal {
@@ -104,33 +104,33 @@ fn has_gateway(network: &Network) -> bool {
     ranges.any(|range| range.gateway.is_some())
 }
 
-fn other_mtu(known: &Network, wish: &NetworkWish) -> Option<(&'static str, String)> {
+fn other_mtu(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, String)> {
     let mtu = known.wiring.link.as_ref().and_then(|link| link.mtu);
     let shown = |mtu: Mtu| format!("MTU {mtu}");
-    (wish.mtu.is_some() && wish.mtu != mtu)
+    (spec.mtu.is_some() && spec.mtu != mtu)
         .then(|| ("-o mtu", mtu.map_or_else(|| "the kernel's MTU".to_owned(), shown)))
 }
 
 fn first_difference(
     known: &Network,
     bridge: &Bridge,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
 ) -> Option<(&'static str, String)> {
     let wiring = &known.wiring;
     let ingress = wiring.firewall.as_ref().map(|firewall| firewall.ingress);
     let reach = wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
-    let route = wish.route.map(DefaultRoute::gateway);
+    let route = spec.route.map(DefaultRoute::gateway);
     let masquerades = wiring.masquerade.is_some();
-    if wish.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
+    if spec.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
         return Some(("-o bridge", format!("bridge {}", bridge.name)));
     }
-    if let Some(mtu) = other_mtu(known, wish) {
+    if let Some(mtu) = other_mtu(known, spec) {
         return Some(mtu);
     }
-    if wish.ingress.is_some() && wish.ingress != ingress {
+    if spec.ingress.is_some() && spec.ingress != ingress {
         return Some(("-o isolation", "another isolation".to_owned()));
     }
-    if wish.reach.is_some_and(|wanted| wanted != reach) {
+    if spec.reach.is_some_and(|wanted| wanted != reach) {
         return Some((
             "-o publish",
             format!("another reach of its ports ({reach:?})").to_lowercase(),
@@ -139,15 +139,15 @@ fn first_difference(
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
     }
-    if wish.masquerade.is_some() && wish.masquerades() != masquerades {
+    if spec.masquerade.is_some() && spec.masquerades() != masquerades {
         let there = if masquerades { "masquerading" } else { "no masquerading" };
         return Some(("-o masquerade", there.to_owned()));
     }
-    if wish.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
+    if spec.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
         return Some(("-o direct", format!("direct {}", bridge.port.direct)));
     }
     let passage = wiring.firewall.as_ref().map(|firewall| &firewall.passage);
-    if wish.passage.is_some() && wish.passage.as_ref() != passage {
+    if spec.passage.is_some() && spec.passage.as_ref() != passage {
         let there = match passage {
             Some(Passage::Everybody) => "routed".to_owned(),
             Some(Passage::Trusted(names)) => {
@@ -160,21 +160,21 @@ fn first_difference(
     }
     let sources = wiring.masquerade.as_ref().map(|part| part.sources).unwrap_or_default();
     if let Some(family) = [Family::V4, Family::V6].into_iter().find(|family| {
-        wish.sources.of(*family).is_some_and(|wanted| sources.of(*family) != Some(wanted))
+        spec.sources.of(*family).is_some_and(|wanted| sources.of(*family) != Some(wanted))
     }) {
         let there = sources.of(family).map_or("no source".to_owned(), |it| format!("source {it}"));
         return Some(("-o host_ipv4 or host_ipv6", there));
     }
-    if wish.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
+    if spec.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
     }
-    if wish.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
+    if spec.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
         return Some(("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)));
     }
     None
 }
 
-fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -> Result<()> {
+fn refuse_other_subnets(known: &Network, spec: &NetworkSpec, blocks: &[Block]) -> Result<()> {
     let ranges: Vec<_> = known.ipam.pools().iter().flat_map(|pool| &pool.ranges).collect();
     for block in blocks {
         let Some(range) = ranges.iter().find(|range| range.subnet == block.net) else {
@@ -187,7 +187,7 @@ fn refuse_other_subnets(known: &Network, wish: &NetworkWish, blocks: &[Block]) -
                 block.net
             )));
         };
-        let has_gateway = wish.default_route().has_gateway();
+        let has_gateway = spec.default_route().has_gateway();
         if let (Some(gateway), Some(theirs), true) = (block.gateway, range.gateway, has_gateway)
             && gateway != theirs
         {

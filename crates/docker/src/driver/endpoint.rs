@@ -75,38 +75,38 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let id = identity(&alias.network, at)?;
     let attachment = engine.attachment(&id)?.ok_or_else(|| unknown(at))?;
     let mut value = BTreeMap::from([("network".to_owned(), id.network.to_string())]);
-    let mut tell = |key: &str, text: Option<String>| {
+    let mut report = |key: &str, text: Option<String>| {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             value.insert(key.to_owned(), text);
         }
     };
     let list = |texts: Vec<String>| Some(texts.join(", "));
     let link = attachment.wiring.link.as_ref();
-    tell("bridge", link.and_then(bridge_name).map(ToString::to_string));
+    report("bridge", link.and_then(bridge_name).map(ToString::to_string));
     let parent = link.and_then(|link| link.kind.parent());
-    tell("parent", parent.and_then(|parent| parent.name.as_ref()).map(ToString::to_string));
-    tell("mac", link.and_then(|link| link.mac).map(|mac| mac.to_string()));
+    report("parent", parent.and_then(|parent| parent.name.as_ref()).map(ToString::to_string));
+    report("mac", link.and_then(|link| link.mac).map(|mac| mac.to_string()));
     if let Some(LinkKind::Neutron(neutron)) = link.map(|link| &link.kind) {
-        tell("neutron network", Some(neutron.network.to_string()));
-        tell("neutron port", neutron.binding.as_ref().map(|binding| binding.port.to_string()));
+        report("neutron network", Some(neutron.network.to_string()));
+        report("neutron port", neutron.binding.as_ref().map(|binding| binding.port.to_string()));
     }
     if let Some(LinkKind::Remote(remote)) = link.map(|link| &link.kind) {
-        tell("plugin", Some(remote.driver.to_string()));
-        tell("plugin's network", Some(remote.id.to_string()));
+        report("plugin", Some(remote.driver.to_string()));
+        report("plugin's network", Some(remote.id.to_string()));
     }
     let addresses = attachment.addresses.iter().map(|held| held.address.to_string());
-    tell("addresses", list(addresses.collect()));
+    report("addresses", list(addresses.collect()));
     if let model::Phase::Attached(attached) = &attachment.phase {
         let bridge = link.and_then(bridge_name);
         let name = |place: Place| {
             let mut of = attached.interfaces.iter().filter(|interface| interface.place == place);
             of.find(|interface| Some(&interface.name) != bridge).map(|i| i.name.to_string())
         };
-        tell("interface", name(Place::Sandbox));
-        tell("host interface", name(Place::Host));
+        report("interface", name(Place::Sandbox));
+        report("host interface", name(Place::Host));
     }
     let ports = engine.published(&id)?;
-    tell("ports", list(ports.iter().map(ToString::to_string).collect()));
+    report("ports", list(ports.iter().map(ToString::to_string).collect()));
     Ok(Answer::Info { value })
 }
 
@@ -163,7 +163,7 @@ fn addresses(
     interface: &wire::Interface,
     mac: Option<Mac>,
 ) -> Result<Addresses> {
-    if let Some(ipam) = told_later(network, mac) {
+    if let Some(ipam) = reported_later(network, mac) {
         return match interface.ipv4.is_some() || interface.ipv6.is_some() {
             true => Err(Error::invalid(format!(
                 "network {} takes its addresses from elsewhere, and none from Docker; create it \
@@ -202,7 +202,7 @@ fn addresses(
 /// Who is asked for addresses when the link is there, if it is so. Whoever has a hardware address of
 /// their own choosing is the same client for the server, whatever container that is: its endpoint's
 /// identity changes with every start.
-fn told_later(network: &Network, mac: Option<Mac>) -> Option<Ipam> {
+fn reported_later(network: &Network, mac: Option<Mac>) -> Option<Ipam> {
     match &network.ipam {
         Ipam::Dhcp(dhcp) => {
             let mut dhcp = dhcp.clone();

@@ -68,7 +68,7 @@ pub(crate) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 /// Whether the interface is ours to complete: because the network says so, or because it must have
 /// a name that Docker gives only to interfaces of its own drivers.
 fn is_ours(alias: &Alias, reserved: &Attachment) -> bool {
-    alias.handoff == Handoff::Finish || reserved.wish().name.is_some()
+    alias.handoff == Handoff::Finish || reserved.spec().name.is_some()
 }
 
 /// We make the interface in the sandbox. Where its name is ours to choose, another Join may take
@@ -124,7 +124,7 @@ fn fixed_name(reserved: &Attachment, call: &wire::Join, within: &Within) -> Opti
         }
         _ => None,
     };
-    made.or_else(|| reserved.wish().name)
+    made.or_else(|| reserved.spec().name)
 }
 
 fn lowest_free(prefix: Option<&IfName>, links: &BTreeSet<IfName>) -> Result<IfName> {
@@ -148,7 +148,7 @@ fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
             .collect::<PathBuf>(),
         value: sysctl.value.clone(),
     };
-    reserved.wish().sysctls.iter().map(named).collect()
+    reserved.spec().sysctls.iter().map(named).collect()
 }
 
 /// The engine moves, names and addresses the interface: before 28.0 there is no sandbox yet.
@@ -156,7 +156,7 @@ fn hand_over(engine: &Engine<'_>, reserved: &Attachment, call: &wire::Join) -> R
     let joining = Joining {
         sandbox: Sandbox { path: call.sandbox.clone(), inode: 0 },
         handoff: Handoff::Caller,
-        name: reserved.wish().name,
+        name: reserved.spec().name,
         sysctls: Vec::new(),
     };
     engine.join(&reserved.id, &joining)
@@ -178,15 +178,15 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
             IpAddr::V6(v6) => Some(v6),
         }),
         routes: if ours { Vec::new() } else { ways(alias, network, joined) },
-        no_gateway_service: match told_by_plugin(network, joined) {
+        no_gateway_service: match reported_by_plugin(network, joined) {
             Some(attached) => attached.keeps_in,
             None => routed && v4.is_none() && v6.is_none() && !is_internal(network),
         },
     })
 }
 
-/// What a Docker plugin of somebody else answered to Join, where the network is one's.
-fn told_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&'a Attached> {
+/// What a third-party Docker plugin answered to Join, where the network is one's.
+fn reported_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&'a Attached> {
     match &joined.phase {
         Phase::Attached(attached) if network.wiring.is_remote() => Some(attached),
         _ => None,
@@ -197,7 +197,7 @@ fn told_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&'a A
 /// IPv6. It is two halves because engines refuse a default route among the others, and with a
 /// gateway some would not connect the sandbox to their bridge.
 fn ways(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
-    let mut ways = match told_by_plugin(network, joined) {
+    let mut ways = match reported_by_plugin(network, joined) {
         Some(attached) => routes(joined, &attached.routes),
         None => routes(joined, &joined.routes),
     };
@@ -221,7 +221,7 @@ const fn half(first: u16) -> IpNet {
 /// the way out too: what we complete has it already, except from a Docker plugin, whose gateway is
 /// Docker's to choose.
 fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpAddr> {
-    if let Some(attached) = told_by_plugin(network, joined) {
+    if let Some(attached) = reported_by_plugin(network, joined) {
         let mut routes = attached.routes.iter();
         return routes.find(|route| route.dst == family.everything()).and_then(|route| route.via);
     }

@@ -10,7 +10,7 @@ use model::{
 
 use super::agree::agree;
 use super::block::{Block, blocks};
-use super::option::{KindWish, NetworkWish};
+use super::option::{KindSpec, NetworkSpec};
 use super::template::{self, Circumstances, bridge_of, name_after};
 use crate::wire::{self, Answer, NetworkId, Skip};
 
@@ -19,7 +19,7 @@ const SHORT: usize = 12;
 
 /// GwAllocCheck: no gateway's address is needed where nobody would have it.
 pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
-    let skip = !NetworkWish::read(options)?.default_route().has_gateway();
+    let skip = !NetworkSpec::read(options)?.default_route().has_gateway();
     Ok(Answer::Skip(Skip { ipv4: skip, ipv6: skip }))
 }
 
@@ -29,22 +29,22 @@ pub(super) fn create(
     call: &wire::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
-    let wish = NetworkWish::read(&call.options)?;
+    let spec = NetworkSpec::read(&call.options)?;
     let id = alias_id(&call.id)?;
     let blocks = blocks(engine, call)?;
     refuse_global(&blocks)?;
-    let name = name(engine, &wish, &blocks, &id)?;
+    let name = name(engine, &spec, &blocks, &id)?;
     let network = match known(engine, &name)? {
         Some(known) => {
-            refuse_uninvited(engine, &known, &wish, &blocks, &id)?;
-            agree(&known, &wish, &blocks, circumstances)?;
+            refuse_uninvited(engine, &known, &spec, &blocks, &id)?;
+            agree(&known, &spec, &blocks, circumstances)?;
             known
         }
         None => {
-            refuse_shared_bridge(engine, &wish, &name)?;
-            let network = template::network(&name, &wish, &blocks, circumstances)?;
+            refuse_shared_bridge(engine, &spec, &name)?;
+            let network = template::network(&name, &spec, &blocks, circumstances)?;
             refuse_torn_subnet(engine, &network, &blocks)?;
-            if let Some(KindWish::Neutron(_)) = &wish.kind {
+            if let Some(KindSpec::Neutron(_)) = &spec.kind {
                 engine.status(&network)?;
             }
             network
@@ -56,7 +56,7 @@ pub(super) fn create(
         }
     }
     keep_auxiliary(engine, &blocks)?;
-    let alias = alias(id, &name, &wish, call, circumstances);
+    let alias = alias(id, &name, &spec, call, circumstances);
     let is_known = engine.alias(&alias.id)?.is_some();
     engine.enroll(&alias, &network)?;
     match reserve_auxiliary(engine, &name, &blocks) {
@@ -106,7 +106,7 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
         ipv6: !call.ipv6.is_empty(),
         internal: false,
     };
-    NetworkWish::read(&options)?;
+    NetworkSpec::read(&options)?;
     let options: BTreeMap<String, String> = call.options.clone();
     Ok(Answer::Allocated { options })
 }
@@ -130,7 +130,7 @@ pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
 fn alias(
     id: AliasId,
     name: &NetworkName,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     call: &wire::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Alias {
@@ -140,19 +140,19 @@ fn alias(
         runtime: Runtime::Docker,
         since: circumstances.now,
         title: None,
-        publisher: wish.publisher.unwrap_or(Publisher::Spoke),
-        handoff: handoff(wish, call),
-        publish_on: wish.publish_on,
-        prefix: wish.prefix.clone(),
+        publisher: spec.publisher.unwrap_or(Publisher::Spoke),
+        handoff: handoff(spec, call),
+        publish_on: spec.publish_on,
+        prefix: spec.prefix.clone(),
     }
 }
 
 /// Docker's own networks do not see in a sandbox which names ours took, and fail there on the next:
 /// so the interface is Docker's to complete unless a person knows better. Engines from 28 on say
 /// whether there is IPv4, and only they have a sandbox yet when they join.
-fn handoff(wish: &NetworkWish, call: &wire::CreateNetwork) -> Handoff {
+fn handoff(spec: &NetworkSpec, call: &wire::CreateNetwork) -> Handoff {
     match call.options.ipv4 {
-        Some(_) => wish.handoff.unwrap_or(Handoff::Caller),
+        Some(_) => spec.handoff.unwrap_or(Handoff::Caller),
         None => Handoff::Caller,
     }
 }
@@ -160,12 +160,12 @@ fn handoff(wish: &NetworkWish, call: &wire::CreateNetwork) -> Handoff {
 /// What `-o network=` or `--ipam-opt network=` says, or else what the subnet is called.
 fn name(
     engine: &Engine<'_>,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     id: &AliasId,
 ) -> Result<NetworkName> {
     let subnet = blocks.iter().find_map(|block| block.subnet.as_ref());
-    match (&wish.network, subnet, blocks.first()) {
+    match (&spec.network, subnet, blocks.first()) {
         (Some(name), Some(subnet), _) if subnet.network != *name => {
             let minted = name_after(subnet.id.net)?;
             let is_named = !subnet.network.as_str().starts_with(minted.as_str())
@@ -213,11 +213,11 @@ fn refuse_global(blocks: &[Block]) -> Result<()> {
 fn refuse_uninvited(
     engine: &Engine<'_>,
     known: &Network,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     id: &AliasId,
 ) -> Result<()> {
-    if wish.network.is_some() || blocks.iter().any(|block| block.subnet.is_some()) {
+    if spec.network.is_some() || blocks.iter().any(|block| block.subnet.is_some()) {
         return Ok(());
     }
     let aliases = engine.aliases()?;
@@ -235,8 +235,8 @@ fn refuse_uninvited(
 }
 
 /// A bridge goes with its network, so no two have one.
-fn refuse_shared_bridge(engine: &Engine<'_>, wish: &NetworkWish, name: &NetworkName) -> Result<()> {
-    let Some(bridge) = &wish.bridge else { return Ok(()) };
+fn refuse_shared_bridge(engine: &Engine<'_>, spec: &NetworkSpec, name: &NetworkName) -> Result<()> {
+    let Some(bridge) = &spec.bridge else { return Ok(()) };
     match engine.on_bridge(bridge, name)? {
         None => Ok(()),
         Some(other) => Err(Error::conflict(format!(

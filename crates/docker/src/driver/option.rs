@@ -15,8 +15,8 @@ use crate::wire;
 mod kind;
 mod passage;
 
-use kind::Said;
-pub(crate) use kind::{KindWish, pools_of_others};
+use kind::KindOptions;
+pub(crate) use kind::{KindSpec, pools_of_others};
 use passage::{HOST_V4, HOST_V6, TRUSTED};
 
 const BRIDGE: &[&str] = &["bridge", "com.docker.network.bridge.name"];
@@ -97,8 +97,8 @@ const LONGEST_PREFIX: usize = 13;
 
 /// What a network's options ask for. What is [`None`] was not said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NetworkWish {
-    pub(crate) kind: Option<KindWish>,
+pub(crate) struct NetworkSpec {
+    pub(crate) kind: Option<KindSpec>,
     /// Whether a server on the network's own segment gives the addresses.
     pub(crate) dhcp: bool,
     pub(crate) bridge: Option<IfName>,
@@ -143,7 +143,7 @@ enum Mode {
     Isolated,
 }
 
-impl NetworkWish {
+impl NetworkSpec {
     /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
     pub(crate) fn read(options: &wire::NetworkOptions) -> Result<Self> {
         let (labels, generic) = Labels::split(&options.generic)?;
@@ -260,14 +260,14 @@ fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
     }
 }
 
-fn publisher(texts: &Texts<'_>, mode: Mode, kind: &Said) -> Result<Option<Publisher>> {
+fn publisher(texts: &Texts<'_>, mode: Mode, kind: &KindOptions) -> Result<Option<Publisher>> {
     let said = texts.one(
         PORTS,
         "spoke or docker",
         choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
     )?;
     // Who is on the segment reaches containers there by themselves, and this host may not.
-    if kind.kind.as_ref().is_some_and(KindWish::is_lan) {
+    if kind.kind.as_ref().is_some_and(KindSpec::is_lan) {
         return match said {
             Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
             said => Ok(Some(said.unwrap_or(Publisher::Nobody))),
@@ -289,7 +289,7 @@ fn route(
     texts: &Texts<'_>,
     mode: Mode,
     egress: EgressPolicy,
-    kind: &Said,
+    kind: &KindOptions,
 ) -> Result<Option<DefaultRoute>> {
     let said = texts.one(
         GATEWAY,
@@ -329,17 +329,17 @@ fn elsewhere(
     texts: &Texts<'_>,
     said: Option<DefaultRoute>,
     egress: EgressPolicy,
-    kind: &Said,
+    kind: &KindOptions,
 ) -> Result<DefaultRoute> {
     let is_internal = egress == EgressPolicy::Internal;
-    if is_internal && kind.is_told() {
+    if is_internal && kind.is_external() {
         return Err(Error::unsupported(format!(
             "--internal: whoever gives the addresses ({} {}) gives the default route with them",
             texts.flag, kind.key
         )));
     }
     match said {
-        Some(DefaultRoute::Segment) if !kind.is_told() => Ok(DefaultRoute::Segment),
+        Some(DefaultRoute::Segment) if !kind.is_external() => Ok(DefaultRoute::Segment),
         None if is_internal => Ok(DefaultRoute::Segment),
         Some(DefaultRoute::Bridge) if is_internal => Err(no_way_out()),
         None | Some(DefaultRoute::Bridge) => Ok(DefaultRoute::Router),

@@ -26,9 +26,9 @@ pub(super) fn program(
     let network = engine.network(&alias.network)?;
     if call.ports.bindings.is_empty() {
         engine.unpublish(&id)?;
-        // A plugin of somebody else is told also without ports that it leads the sandbox out.
+        // A third-party plugin is told also without ports that it leads the sandbox out.
         if network.wiring.is_remote() {
-            engine.lead_out(&id, &[Family::V4, Family::V6])?;
+            engine.set_gateway_of_link(&id, &[Family::V4, Family::V6])?;
         }
         return Ok(Answer::Done {});
     }
@@ -83,7 +83,7 @@ pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
         engine.unpublish(&id)?;
         if engine.network(&id.network)?.wiring.is_remote() {
-            engine.lead_out(&id, &[])?;
+            engine.set_gateway_of_link(&id, &[])?;
         }
     }
     Ok(Answer::Done {})

@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::block::{Block, pools};
-use super::option::{KindWish, NetworkWish, pools_of_others};
+use super::option::{KindSpec, NetworkSpec, pools_of_others};
 
 /// Where Spoke's own DHCP client listens, and the reference's.
 const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
@@ -30,7 +30,7 @@ pub(crate) struct Circumstances<'a> {
 /// A network of this name.
 pub(crate) fn network(
     name: &NetworkName,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     circumstances: &Circumstances<'_>,
 ) -> Result<Network> {
@@ -39,19 +39,19 @@ pub(crate) fn network(
         name: name.clone(),
         runtime: Runtime::Docker,
         since: circumstances.now,
-        wiring: wiring(name, wish, blocks, circumstances)?,
-        ipam: ipam(name, wish, blocks)?,
+        wiring: wiring(name, spec, blocks, circumstances)?,
+        ipam: ipam(name, spec, blocks)?,
         routes: Vec::new(),
         dns: Dns::default(),
         sticky: blocks.iter().any(kept),
-        labels: wish.labels.clone(),
+        labels: spec.labels.clone(),
         stage: model::Stage::Made,
     })
 }
 
-fn ipam(name: &NetworkName, wish: &NetworkWish, blocks: &[Block]) -> Result<Ipam> {
-    match (&wish.kind, blocks) {
-        (_, []) if wish.dhcp => Ok(Ipam::Dhcp(Dhcp {
+fn ipam(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<Ipam> {
+    match (&spec.kind, blocks) {
+        (_, []) if spec.dhcp => Ok(Ipam::Dhcp(Dhcp {
             socket: PathBuf::from(DHCP_SOCKET),
             request: Vec::new(),
             skip: Vec::new(),
@@ -59,77 +59,77 @@ fn ipam(name: &NetworkName, wish: &NetworkWish, blocks: &[Block]) -> Result<Ipam
             priority: None,
         })),
         (_, []) => Ok(Ipam::None),
-        _ if wish.dhcp => Err(pools_of_others("mode=dhcp")),
-        (Some(KindWish::Plugins(_)), _) => Err(pools_of_others("cni")),
-        (Some(KindWish::Neutron(_)), _) => Err(pools_of_others("driver=neutron")),
-        (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(wish, blocks))? }),
+        _ if spec.dhcp => Err(pools_of_others("mode=dhcp")),
+        (Some(KindSpec::Plugins(_)), _) => Err(pools_of_others("cni")),
+        (Some(KindSpec::Neutron(_)), _) => Err(pools_of_others("driver=neutron")),
+        (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(spec, blocks))? }),
     }
 }
 
 /// Docker up to 27 takes a gateway's address for networks, too, that have none.
-fn with_gateways(wish: &NetworkWish, blocks: &[Block]) -> Vec<Block> {
-    let has_one = wish.default_route().has_gateway();
+fn with_gateways(spec: &NetworkSpec, blocks: &[Block]) -> Vec<Block> {
+    let has_one = spec.default_route().has_gateway();
     let of = |block: &Block| Block { gateway: block.gateway.filter(|_| has_one), ..block.clone() };
     blocks.iter().map(of).collect()
 }
 
 fn wiring(
     name: &NetworkName,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     circumstances: &Circumstances<'_>,
 ) -> Result<Wiring> {
-    let kind = match &wish.kind {
-        None | Some(KindWish::Bridge) => {
-            return through_bridge(name, wish, blocks, circumstances.backend);
+    let kind = match &spec.kind {
+        None | Some(KindSpec::Bridge) => {
+            return through_bridge(name, spec, blocks, circumstances.backend);
         }
-        Some(KindWish::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
-        Some(KindWish::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
-        Some(KindWish::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
-        Some(KindWish::Neutron(link)) => LinkKind::Neutron(link.clone()),
+        Some(KindSpec::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
+        Some(KindSpec::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
+        Some(KindSpec::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
+        Some(KindSpec::Neutron(link)) => LinkKind::Neutron(link.clone()),
     };
-    let link = Link { kind, name: None, mac: None, mtu: wish.mtu };
+    let link = Link { kind, name: None, mac: None, mtu: spec.mtu };
     Ok(Wiring { link: Some(link), ..Wiring::default() })
 }
 
 fn through_bridge(
     name: &NetworkName,
-    wish: &NetworkWish,
+    spec: &NetworkSpec,
     blocks: &[Block],
     backend: Backend,
 ) -> Result<Wiring> {
-    let bridge = match &wish.bridge {
+    let bridge = match &spec.bridge {
         Some(bridge) => bridge.clone(),
         None => bridge_name(name, blocks.first().map(|block| block.net))?,
     };
-    let gateway = if blocks.is_empty() { Gateway::None } else { wish.default_route().gateway() };
+    let gateway = if blocks.is_empty() { Gateway::None } else { spec.default_route().gateway() };
     Ok(Wiring {
         link: Some(Link {
             kind: LinkKind::Bridge(Bridge {
                 name: bridge.clone(),
                 gateway,
                 force_address: false,
-                hairpin: wish.hairpin.unwrap_or(true),
-                promiscuous: wish.promiscuous.unwrap_or(false),
-                port: BridgePort { direct: wish.direct.unwrap_or(false), ..BridgePort::default() },
+                hairpin: spec.hairpin.unwrap_or(true),
+                promiscuous: spec.promiscuous.unwrap_or(false),
+                port: BridgePort { direct: spec.direct.unwrap_or(false), ..BridgePort::default() },
             }),
             name: None,
             mac: None,
-            mtu: wish.mtu,
+            mtu: spec.mtu,
         }),
-        masquerade: wish.masquerades().then_some(Masquerade { backend, sources: wish.sources }),
-        publish: wish
+        masquerade: spec.masquerades().then_some(Masquerade { backend, sources: spec.sources }),
+        publish: spec
             .reach
             .filter(|reach| *reach != Reach::default())
             .map(|reach| Publish { reach, ..Publish::new(backend) }),
         firewall: Some(Firewall {
             backend,
-            ingress: wish.ingress.unwrap_or(INGRESS),
-            egress: wish.egress,
+            ingress: spec.ingress.unwrap_or(INGRESS),
+            egress: spec.egress,
             bridge: Some(bridge),
             admin_chain: None,
             zone: None,
-            passage: wish.passage.clone().unwrap_or_default(),
+            passage: spec.passage.clone().unwrap_or_default(),
         }),
         ..Wiring::default()
     })
@@ -177,7 +177,7 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Dummy
             | LinkKind::Tap(_)
             | LinkKind::Plug(_)
-            | LinkKind::Ready(_),
+            | LinkKind::ExternalInterface(_),
         )
         | None => Err(Error::unsupported(format!(
             "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what \

@@ -17,14 +17,14 @@ const KEYS: &[&[&str]] = &[NETWORK, STICKY, ORDER, SERIAL, OVERLAP];
 
 /// What a pool's options ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PoolWish {
+pub(crate) struct PoolSpec {
     pub(crate) network: Option<NetworkName>,
     pub(crate) sticky: Sticky,
     pub(crate) order: Order,
     pub(crate) despite_others: bool,
 }
 
-impl PoolWish {
+impl PoolSpec {
     /// Reads them all; fails on the first that is unknown or senseless.
     pub(crate) fn read(options: &BTreeMap<String, String>) -> Result<Self> {
         let texts = Texts { flag: "--ipam-opt", map: options };
@@ -61,17 +61,17 @@ fn order(texts: &Texts<'_>) -> Result<Order> {
 mod tests {
     use super::*;
 
-    fn read(options: &[(&str, &str)]) -> Result<PoolWish> {
+    fn read(options: &[(&str, &str)]) -> Result<PoolSpec> {
         let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        PoolWish::read(&options.iter().map(own).collect())
+        PoolSpec::read(&options.iter().map(own).collect())
     }
 
     #[test]
     fn understands_every_option() {
-        let wish = read(&[]).unwrap();
-        assert_eq!((wish.sticky, wish.order), (Sticky::No, Order::LowestFree));
-        assert!(wish.network.is_none() && !wish.despite_others);
-        let wish = read(&[
+        let spec = read(&[]).unwrap();
+        assert_eq!((spec.sticky, spec.order), (Sticky::No, Order::LowestFree));
+        assert!(spec.network.is_none() && !spec.despite_others);
+        let spec = read(&[
             ("network", "front"),
             ("sticky", "name"),
             ("order", "serial"),
@@ -79,8 +79,8 @@ mod tests {
             ("overlap", "allow"),
         ])
         .unwrap();
-        assert_eq!((wish.sticky, wish.order), (Sticky::Name, Order::NextAfterLast));
-        assert!(wish.network.is_some() && wish.despite_others);
+        assert_eq!((spec.sticky, spec.order), (Sticky::Name, Order::NextAfterLast));
+        assert!(spec.network.is_some() && spec.despite_others);
         assert_eq!(read(&[("sticky", "mac")]).unwrap().sticky, Sticky::Mac);
     }
 

@@ -42,11 +42,11 @@ pub(super) fn create<B: Backstage>(
 /// The network's wiring, with what this endpoint asks of its port.
 fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
     let template = link_of(network)?;
-    let wish = of_endpoint(&call.options.driver, template.wish.clone())?;
+    let spec = of_endpoint(&call.options.driver, template.spec.clone())?;
     let mac = call.interface.mac.or(call.options.mac);
     let mut wiring = endpoint::wiring(network, mac, &call.options)?;
     if let Some(link) = &mut wiring.link {
-        link.kind = LinkKind::Neutron(Box::new(NeutronLink { wish, ..template.clone() }));
+        link.kind = LinkKind::Neutron(Box::new(NeutronLink { spec, ..template.clone() }));
     }
     Ok(wiring)
 }

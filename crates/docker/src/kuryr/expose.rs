@@ -80,7 +80,7 @@ fn exposed(ports: &Ports) -> Vec<ExposedPort> {
 
 fn has_floating_address(attachment: &Attachment) -> bool {
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Neutron(link)) => link.wish.floating_ip.is_some(),
+        Some(LinkKind::Neutron(link)) => link.spec.floating_ip.is_some(),
         Some(_) | None => false,
     }
 }

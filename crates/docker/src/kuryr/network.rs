@@ -9,7 +9,7 @@ use model::{
     Result, Runtime,
 };
 
-use super::option::{NetworkSaid, publishes};
+use super::option::{KuryrNetworkOptions, publishes};
 use super::{Backstage, Stage};
 use crate::driver::network::alias_id;
 use crate::driver::text::Texts;
@@ -19,13 +19,13 @@ const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 
 /// GwAllocCheck: only what is cut off from everything else needs no gateway.
 pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
-    NetworkSaid::of_network(&options.generic)?;
+    KuryrNetworkOptions::of_network(&options.generic)?;
     Ok(Answer::Skip(Skip { ipv4: options.internal, ipv6: options.internal }))
 }
 
 /// AllocateNetwork: the nodes get the options as they are.
 pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
-    NetworkSaid::of_network(&call.options)?;
+    KuryrNetworkOptions::of_network(&call.options)?;
     Ok(Answer::Allocated { options: call.options.clone() })
 }
 
@@ -77,7 +77,7 @@ fn plan<B: Backstage>(
     call: &wire::CreateNetwork,
     id: &AliasId,
 ) -> Result<CloudNetwork> {
-    let mut said = NetworkSaid::of_network(&call.options.generic)?;
+    let mut said = KuryrNetworkOptions::of_network(&call.options.generic)?;
     // The IPAM driver `null` gives `0.0.0.0/0`, which is none.
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
     let data: Vec<&wire::Subnet> = data.collect();
@@ -109,7 +109,7 @@ fn plan<B: Backstage>(
         foreign_addresses: data.iter().any(|subnet| is_foreign(stage, subnet)),
         existing: said.existing.clone(),
         shared: said.shared,
-        ports: said.wish,
+        ports: said.spec,
     })
 }
 

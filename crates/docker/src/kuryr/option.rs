@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::text::{choice, truth};
 use model::{
-    Error, Family, NEUTRON_PREFIX, NeutronSaid, PortWish, ResourceId, ResourceName, ResourceRef,
+    Error, Family, NEUTRON_PREFIX, NeutronOptions, PortSpec, ResourceId, ResourceName, ResourceRef,
     Result,
 };
 
@@ -62,7 +62,7 @@ const OF_ONE_PORT: &[&[&str]] = &[&["neutron.dns_name"], PORT];
 
 /// What options say of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NetworkSaid {
+pub(super) struct KuryrNetworkOptions {
     /// An existing network.
     pub(super) existing: Option<ResourceRef>,
     /// Whether other projects see it.
@@ -74,16 +74,16 @@ pub(super) struct NetworkSaid {
     /// The address scope of pools that are made.
     pub(super) address_scope: Option<ResourceRef>,
     /// What is asked of its containers' ports.
-    pub(super) wish: PortWish,
+    pub(super) spec: PortSpec,
 }
 
-impl NetworkSaid {
+impl KuryrNetworkOptions {
     /// Reads `-o`.
     pub(super) fn of_network(map: &BTreeMap<String, String>) -> Result<Self> {
         let texts = texts("-o", map)?;
         let elsewhere = texts.there(OF_ONE_PORT);
         refuse_elsewhere(&texts, elsewhere, "one container's; say it with --driver-opt")?;
-        Ok(Self { wish: wish(&texts)?, ..Self::read(&texts)? })
+        Ok(Self { spec: spec(&texts)?, ..Self::read(&texts)? })
     }
 
     /// Reads `--ipam-opt`, which is about no port.
@@ -107,7 +107,7 @@ impl NetworkSaid {
                 resource(texts, POOL_V6_UUID, POOL_V6_NAME)?,
             ],
             address_scope: texts.parsed(ADDRESS_SCOPE)?,
-            wish: PortWish::default(),
+            spec: PortSpec::default(),
         })
     }
 
@@ -139,7 +139,7 @@ impl NetworkSaid {
                 both("neutron.pool.v6", pool_v6, other_pool_v6)?,
             ],
             address_scope: both(ADDRESS_SCOPE[0], self.address_scope, other.address_scope)?,
-            wish: self.wish,
+            spec: self.spec,
         })
     }
 }
@@ -150,13 +150,13 @@ pub(super) fn publishes(texts: &Texts<'_>) -> Result<Option<bool>> {
 }
 
 /// What an endpoint's `--driver-opt` ask of its port, over what its network asks of all.
-pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortWish) -> Result<PortWish> {
+pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortSpec) -> Result<PortSpec> {
     let texts = texts("--driver-opt", map)?;
     let elsewhere = texts.there(OF_NETWORKS).or(texts.there(&[PUBLISH]));
     refuse_elsewhere(&texts, elsewhere, "a network's; say it with docker network create -o")?;
-    let said = wish(&texts)?;
+    let said = spec(&texts)?;
     let pairs = texts.there(&[&["neutron.allowed_address_pairs"]]).is_some();
-    let wish = PortWish {
+    let spec = PortSpec {
         port: said.port.or(network.port),
         security_groups: said.security_groups.or(network.security_groups),
         port_security: said.port_security.or(network.port_security),
@@ -169,8 +169,8 @@ pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortWish) -> 
         nesting: said.nesting.or(network.nesting),
         floating_ip: said.floating_ip.or(network.floating_ip),
     };
-    wish.agrees().map_err(|why| Error::invalid(format!("--driver-opt neutron.…: {why}")))?;
-    Ok(wish)
+    spec.agrees().map_err(|why| Error::invalid(format!("--driver-opt neutron.…: {why}")))?;
+    Ok(spec)
 }
 
 /// Other programs' options are passed over, as kuryr-libnetwork does.
@@ -195,14 +195,14 @@ fn refuse_elsewhere(texts: &Texts<'_>, key: Option<&str>, whose: &str) -> Result
     }
 }
 
-fn wish(texts: &Texts<'_>) -> Result<PortWish> {
+fn spec(texts: &Texts<'_>) -> Result<PortSpec> {
     let is_of_port = |key: &str| {
         [OF_PORTS, OF_ONE_PORT].iter().any(|all| all.iter().any(|keys| keys.contains(&key)))
     };
     let of_port = texts.map.iter().filter(|(key, _)| is_of_port(key) && !PORT.contains(&&key[..]));
     let of_port = of_port.map(|(key, text)| (key.clone(), text.clone())).collect();
-    let said = NeutronSaid::read(texts.flag, &of_port)?;
-    Ok(PortWish { port: texts.parsed(PORT)?, ..said.wish })
+    let said = NeutronOptions::read(texts.flag, &of_port)?;
+    Ok(PortSpec { port: texts.parsed(PORT)?, ..said.spec })
 }
 
 /// By its id, or by its name; by both where they are the same thing nobody can tell.
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn networks_are_described_as_kuryr_does() {
-        let said = NetworkSaid::of_network(&map(&[
+        let said = KuryrNetworkOptions::of_network(&map(&[
             ("neutron.net.uuid", ID),
             ("neutron.net.shared", "True"),
             ("neutron.subnet.name", "four"),
@@ -282,36 +282,36 @@ mod tests {
             (Some(&name("four")), Some(&id))
         );
         assert_eq!(said.pool(Family::V6), Some(&name("kuryr6")));
-        assert_eq!(said.wish.security_groups, Some(vec![name("web")]));
+        assert_eq!(said.spec.security_groups, Some(vec![name("web")]));
     }
 
     #[test]
     fn what_is_said_once_is_enough() {
-        let pool = || NetworkSaid::of_pool(&map(&[("neutron.net.name", "n")])).unwrap();
-        let network = NetworkSaid::of_network(&map(&[("neutron.pool.name", "p")])).unwrap();
+        let pool = || KuryrNetworkOptions::of_pool(&map(&[("neutron.net.name", "n")])).unwrap();
+        let network = KuryrNetworkOptions::of_network(&map(&[("neutron.pool.name", "p")])).unwrap();
         let both = network.with(pool()).unwrap();
         assert_eq!((both.existing, both.pools[0].clone()), (Some(name("n")), Some(name("p"))));
-        let other = NetworkSaid::of_network(&map(&[("neutron.net.name", "m")])).unwrap();
+        let other = KuryrNetworkOptions::of_network(&map(&[("neutron.net.name", "m")])).unwrap();
         let refused = other.with(pool()).unwrap_err().to_string();
         assert!(refused.contains("contradict"), "{refused}");
     }
 
     #[test]
     fn an_endpoint_asks_for_more() {
-        let network = PortWish { security_groups: Some(vec![name("a")]), ..PortWish::default() };
+        let network = PortSpec { security_groups: Some(vec![name("a")]), ..PortSpec::default() };
         let said = map(&[("neutron.port.uuid", ID), ("neutron.dns_name", "web")]);
-        let wish = of_endpoint(&said, network.clone()).unwrap();
-        assert_eq!((wish.port, wish.dns_name), (ID.parse().ok(), "web".parse().ok()));
-        assert_eq!(wish.security_groups, network.security_groups);
+        let spec = of_endpoint(&said, network.clone()).unwrap();
+        assert_eq!((spec.port, spec.dns_name), (ID.parse().ok(), "web".parse().ok()));
+        assert_eq!(spec.security_groups, network.security_groups);
         let own = of_endpoint(&map(&[("neutron.security_groups", "b")]), network).unwrap();
         assert_eq!(own.security_groups, Some(vec![name("b")]));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let network = |said| NetworkSaid::of_network(&map(said)).unwrap_err().to_string();
-        let pool = |said| NetworkSaid::of_pool(&map(said)).unwrap_err().to_string();
-        let endpoint = |said| of_endpoint(&map(said), PortWish::default()).unwrap_err().to_string();
+        let network = |said| KuryrNetworkOptions::of_network(&map(said)).unwrap_err().to_string();
+        let pool = |said| KuryrNetworkOptions::of_pool(&map(said)).unwrap_err().to_string();
+        let endpoint = |said| of_endpoint(&map(said), PortSpec::default()).unwrap_err().to_string();
         for (error, words) in [
             (network(&[("neutron.net.id", "x")]), ["-o neutron.net.id", "neutron.net.uuid"]),
             (network(&[("neutron.net.uuid", "a b")]), ["neutron.net.uuid=a b", "id"]),
@@ -340,9 +340,9 @@ mod tests {
             text in ".{0,80}",
         ) {
             let map = map(&[(key, &text)]);
-            let _ = NetworkSaid::of_network(&map);
-            let _ = NetworkSaid::of_pool(&map);
-            let _ = of_endpoint(&map, PortWish::default());
+            let _ = KuryrNetworkOptions::of_network(&map);
+            let _ = KuryrNetworkOptions::of_pool(&map);
+            let _ = of_endpoint(&map, PortSpec::default());
         }
     }
 }

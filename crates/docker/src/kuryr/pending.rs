@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::{AliasId, Error, IpNet, ResourceId, Result};
 
-use super::option::NetworkSaid;
+use super::option::KuryrNetworkOptions;
 
 /// As many as an engine has networks, generously; the oldest go first.
 const MOST: usize = 4096;
@@ -23,14 +23,14 @@ pub(super) struct Pending(Mutex<VecDeque<Requested>>);
 struct Requested {
     pool: ResourceId,
     net: IpNet,
-    said: NetworkSaid,
+    said: KuryrNetworkOptions,
     /// The network that was made of it.
     network: Option<AliasId>,
 }
 
 impl Pending {
     /// Keeps what was said of a pool.
-    pub(super) fn add(&self, pool: ResourceId, net: IpNet, said: NetworkSaid) {
+    pub(super) fn add(&self, pool: ResourceId, net: IpNet, said: KuryrNetworkOptions) {
         let mut all = self.all();
         if all.len() >= MOST {
             all.pop_front();
@@ -56,7 +56,7 @@ impl Pending {
 
     /// What was said of the pool of this subnet that is for this network; the same when it is asked
     /// again. Nothing where none was requested in this life.
-    pub(super) fn of(&self, net: IpNet, network: &AliasId) -> Result<NetworkSaid> {
+    pub(super) fn of(&self, net: IpNet, network: &AliasId) -> Result<KuryrNetworkOptions> {
         let mut all = self.all();
         if let Some(known) =
             all.iter().find(|one| one.net == net && one.network.as_ref() == Some(network))
@@ -64,7 +64,7 @@ impl Pending {
             return Ok(known.said.clone());
         }
         let mut free = all.iter_mut().filter(|one| one.net == net && one.network.is_none());
-        let Some(first) = free.next() else { return Ok(NetworkSaid::default()) };
+        let Some(first) = free.next() else { return Ok(KuryrNetworkOptions::default()) };
         if free.any(|other| other.said != first.said) {
             return Err(Error::try_again(format!(
                 "several networks with subnet {net} are being made, with different --ipam-opt; \
@@ -94,15 +94,15 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn said(name: &str) -> NetworkSaid {
+    fn said(name: &str) -> KuryrNetworkOptions {
         let map = BTreeMap::from([("neutron.net.name".to_owned(), name.to_owned())]);
-        NetworkSaid::of_pool(&map).unwrap()
+        KuryrNetworkOptions::of_pool(&map).unwrap()
     }
 
     #[test]
     fn each_network_gets_what_was_said_of_its_pool() {
         let (pending, net) = (Pending::default(), "10.1.0.0/24".parse().unwrap());
-        assert_eq!(pending.of(net, &network("n")).unwrap(), NetworkSaid::default());
+        assert_eq!(pending.of(net, &network("n")).unwrap(), KuryrNetworkOptions::default());
         pending.add(id("a"), net, said("x"));
         for _ in 0..2 {
             assert_eq!(pending.of(net, &network("n")).unwrap(), said("x"), "a repeated call");

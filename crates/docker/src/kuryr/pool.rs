@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::port::{AddressUse, AddressWish, Cloud, PoolWish};
+use engine::port::{AddressSpec, AddressUse, Cloud, PoolSpec};
 use model::{Error, Family, IpNet, ResourceId, Result};
 
-use super::option::NetworkSaid;
+use super::option::KuryrNetworkOptions;
 use super::pending::Pending;
 use super::{Backstage, Stage};
 use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
@@ -17,7 +17,7 @@ pub(super) fn request(
     pending: &Pending,
     call: &wire::RequestPool,
 ) -> Result<Answer> {
-    let said = NetworkSaid::of_pool(&call.options)?;
+    let said = KuryrNetworkOptions::of_pool(&call.options)?;
     let whole = call.pool.filter(|net| !net.addr().is_unspecified());
     [whole, call.sub].into_iter().flatten().try_for_each(refuse_host_bits)?;
     let net = whole.or(call.sub);
@@ -26,7 +26,7 @@ pub(super) fn request(
         None if call.v6 => Family::V6,
         None => Family::V4,
     };
-    let pool = cloud.request_pool(&PoolWish {
+    let pool = cloud.request_pool(&PoolSpec {
         net,
         part: call.sub.filter(|part| Some(*part) != net),
         family,
@@ -62,7 +62,7 @@ pub(super) fn release<B: Backstage>(stage: &Stage<'_, B>, key: &PoolKey) -> Resu
 
 /// RequestAddress.
 pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) -> Result<Answer> {
-    let address = cloud.request_address(&AddressWish {
+    let address = cloud.request_address(&AddressSpec {
         pool: id(&call.pool)?,
         address: call.address,
         mac: call.mac,

@@ -8,7 +8,7 @@ use model::{AliasId, Space, SubnetId};
 use super::Notice;
 use super::book::{Held, HeldSubnet};
 use super::live::may_be_judged;
-use super::look::Look;
+use super::snapshot::Snapshot;
 use crate::api::Reach;
 
 /// What the doubt is about.
@@ -35,12 +35,12 @@ impl Doubts {
         let mut since = BTreeMap::new();
         let mut mature = Vec::new();
         for (id, notice) in current {
-            let (first, told) = self.since.get(&id).copied().unwrap_or((now, false));
+            let (first, reported) = self.since.get(&id).copied().unwrap_or((now, false));
             let is_ripe = now.saturating_duration_since(first) >= grace;
-            if is_ripe && !told {
+            if is_ripe && !reported {
                 mature.push(notice);
             }
-            since.insert(id, (first, told || is_ripe));
+            since.insert(id, (first, reported || is_ripe));
         }
         self.since = since;
         mature
@@ -48,9 +48,9 @@ impl Doubts {
 }
 
 /// Where the book and the engines contradict each other.
-pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(Doubtful, Notice)> {
+pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Doubtful, Notice)> {
     let mut doubts = Vec::new();
-    for (id, sighting) in &look.networks {
+    for (id, sighting) in &snapshot.networks {
         let network = &sighting.network;
         let is_held = held.networks.iter().any(|known| known.id == *id);
         if is_ours(&network.driver, driver) && network.reach == Reach::Local && !is_held {
@@ -60,13 +60,13 @@ pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(Doubtful, N
         }
     }
     for known in &held.networks {
-        if known.title.is_none() && !look.networks.contains_key(&known.id) {
+        if known.title.is_none() && !snapshot.networks.contains_key(&known.id) {
             let (network, name) = (known.id.clone(), known.network.clone());
             let about = Doubtful::Network(network.clone());
             doubts.push((about, Notice::Unclaimed { network, name }));
         }
     }
-    for known in held.subnets.iter().filter(|known| is_unlisted(known, held, look)) {
+    for known in held.subnets.iter().filter(|known| is_unlisted(known, held, snapshot)) {
         let (subnet, network) = (known.id.clone(), known.network.clone());
         let about = Doubtful::Subnet(subnet.clone());
         doubts.push((about, Notice::Unlisted { subnet, network }));
@@ -75,10 +75,10 @@ pub(super) fn doubts(held: &Held, look: &Look, driver: &str) -> Vec<(Doubtful, N
 }
 
 /// Whether no engine has listed a network of the subnet; one that the book knows is told by itself.
-fn is_unlisted(subnet: &HeldSubnet, held: &Held, look: &Look) -> bool {
+fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
     subnet.id.space == Space::Host
         && !may_be_judged(subnet, held)
-        && look.users(&subnet.id).next().is_none()
+        && snapshot.users(&subnet.id).next().is_none()
         && !held.networks.iter().any(|known| known.network == subnet.network)
 }
 
@@ -102,17 +102,17 @@ mod tests {
         };
         let (start, grace) = (Instant::now(), Duration::from_secs(30));
         let mut doubts = Doubts::default();
-        let mut told = |at: u64, current: &[&str]| -> usize {
+        let mut reported = |at: u64, current: &[&str]| -> usize {
             let current = current.iter().map(|name| unknown(name)).collect();
             doubts.mature(current, start + Duration::from_secs(at), grace).len()
         };
-        assert_eq!(told(0, &["a"]), 0);
-        assert_eq!(told(29, &["a", "b"]), 0);
-        assert_eq!(told(30, &["a", "b"]), 1);
-        assert_eq!(told(60, &["a"]), 0, "b went away, a was told");
-        assert_eq!(told(70, &["a", "b"]), 0);
-        assert_eq!(told(99, &["b"]), 0);
-        assert_eq!(told(100, &["b"]), 1);
+        assert_eq!(reported(0, &["a"]), 0);
+        assert_eq!(reported(29, &["a", "b"]), 0);
+        assert_eq!(reported(30, &["a", "b"]), 1);
+        assert_eq!(reported(60, &["a"]), 0, "b went away, a was told");
+        assert_eq!(reported(70, &["a", "b"]), 0);
+        assert_eq!(reported(99, &["b"]), 0);
+        assert_eq!(reported(100, &["b"]), 1);
     }
 
     #[test]

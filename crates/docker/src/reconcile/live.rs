@@ -6,24 +6,24 @@ use engine::Live;
 use model::{AliasId, AttachmentId, ContainerId, Space};
 
 use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
-use super::look::{Look, Sighting};
+use super::snapshot::{Sighting, Snapshot};
 use crate::api::Endpoint;
 
 /// What of the book is alive.
-pub(super) fn live(held: &Held, look: &Look) -> Live {
-    let mut live = Live { networks: networks(held, look), ..Live::default() };
-    for endpoint in look.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
+pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
+    let mut live = Live { networks: networks(held, snapshot), ..Live::default() };
+    for endpoint in snapshot.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
         live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
     }
     for subnet in &held.subnets {
-        if look.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held) {
+        if snapshot.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held) {
             live.subnets.insert(subnet.id.clone());
         }
     }
     let alive = alive(held, &live);
     for lease in &held.leases {
         let is_used = lease.user.as_ref().is_some_and(|user| alive.contains(user));
-        if is_used || !is_told(lease, look, &live) {
+        if is_used || !is_reported(lease, snapshot, &live) {
             live.addresses.insert((lease.subnet.space.clone(), lease.address));
         }
     }
@@ -44,12 +44,12 @@ pub(super) fn add_running(live: &mut Live, running: Vec<(Option<AliasId>, Endpoi
 }
 
 /// A network that no engine has ever listed may be that of an engine that is not asked.
-fn networks(held: &Held, look: &Look) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
+fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
     let ids = |sighting: &Sighting| {
         let endpoints = sighting.endpoints.as_ref()?;
         Some(endpoints.iter().map(|endpoint| endpoint.id.clone()).collect())
     };
-    let seen = look.networks.iter().map(|(id, sighting)| (id.clone(), ids(sighting)));
+    let seen = snapshot.networks.iter().map(|(id, sighting)| (id.clone(), ids(sighting)));
     let mut networks: BTreeMap<_, _> = seen.collect();
     for network in held.networks.iter().filter(|network| network.title.is_none()) {
         networks.entry(network.id.clone()).or_insert(None);
@@ -80,8 +80,8 @@ fn alive(held: &Held, live: &Live) -> BTreeSet<AttachmentId> {
 }
 
 /// Whether the engines have told everything about the addresses of its subnet.
-fn is_told(lease: &HeldLease, look: &Look, live: &Live) -> bool {
-    let mut users = look.users(&lease.subnet).peekable();
+fn is_reported(lease: &HeldLease, snapshot: &Snapshot, live: &Live) -> bool {
+    let mut users = snapshot.users(&lease.subnet).peekable();
     match users.peek() {
         Some(_) => users.all(|sighting| sighting.endpoints.is_some()),
         None => lease.subnet.space == Space::Host && !live.subnets.contains(&lease.subnet),

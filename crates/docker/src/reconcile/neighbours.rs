@@ -7,7 +7,7 @@ use model::AliasId;
 
 use super::Settings;
 use super::book::Book;
-use super::look::Look;
+use super::snapshot::Snapshot;
 use crate::api::{Network, Reach};
 
 /// What was listed so long ago may be gone.
@@ -22,13 +22,13 @@ pub(super) struct Neighbours {
 
 impl Neighbours {
     /// Tells what a complete look found. Of what has its addresses from us, the book tells.
-    pub(super) fn replace(&mut self, look: &Look, settings: &Settings, book: &dyn Book) {
+    pub(super) fn replace(&mut self, snapshot: &Snapshot, settings: &Settings, book: &dyn Book) {
         let is_foreign = |network: &&Network| {
             network.reach != Reach::Template
                 && !network.subnets.is_empty()
                 && ![&network.driver, &network.ipam].iter().any(|name| settings.has(name))
         };
-        let networks = look.networks.values().map(|sighting| &sighting.network);
+        let networks = snapshot.networks.values().map(|sighting| &sighting.network);
         self.seen = Some(Instant::now());
         self.set(networks.filter(is_foreign).cloned().collect(), book);
     }

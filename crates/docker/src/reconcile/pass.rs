@@ -8,9 +8,9 @@ use model::Result;
 use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
 use super::live::{add_running, live};
-use super::look::Look;
 use super::neighbours::Neighbours;
 use super::peer::{Peer, State};
+use super::snapshot::Snapshot;
 use super::watch::{Moment, Verdict, Watch};
 use super::{Notice, SHARE, Settings};
 use crate::api::Reach;
@@ -97,11 +97,11 @@ impl<'a> Pass<'a> {
             self.watch.disturb(Instant::now());
         }
         let held = self.book.held()?;
-        let Some(look) = self.look(peers, &held) else { return Ok(Outcome::Broken) };
-        self.neighbours.replace(&look, self.settings, self.book);
-        self.learn(&held, &look);
-        let live = live(&held, &look);
-        self.doubt(&held, &look);
+        let Some(snapshot) = self.snapshot(peers, &held) else { return Ok(Outcome::Broken) };
+        self.neighbours.replace(&snapshot, self.settings, self.book);
+        self.learn(&held, &snapshot);
+        let live = live(&held, &snapshot);
+        self.doubt(&held, &snapshot);
         let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?;
         let now = Moment { at: Instant::now(), clock: SystemTime::now() };
         match self.watch.add(now, live) {
@@ -111,53 +111,53 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn look(&self, peers: &mut [Peer], held: &Held) -> Option<Look> {
-        let mut look = Look::default();
+    fn snapshot(&self, peers: &mut [Peer], held: &Held) -> Option<Snapshot> {
+        let mut snapshot = Snapshot::default();
         for peer in peers {
-            if let Err(why) = look.add_all(&peer.api, held) {
+            if let Err(why) = snapshot.add_all(&peer.api, held) {
                 peer.lose(why, self.report);
                 return None;
             }
         }
-        Some(look)
+        Some(snapshot)
     }
 
     /// Names are for people; what cannot be named now can be at the next look.
-    fn learn(&self, held: &Held, look: &Look) {
+    fn learn(&self, held: &Held, snapshot: &Snapshot) {
         for subnet in held.subnets.iter().filter(|subnet| !subnet.listed) {
-            if look.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
-                self.told(self.book.enlist(&subnet.id));
+            if snapshot.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
+                self.reported(self.book.enlist(&subnet.id));
             }
         }
         for network in &held.networks {
-            let Some(sighting) = look.networks.get(&network.id) else { continue };
+            let Some(sighting) = snapshot.networks.get(&network.id) else { continue };
             let title = sighting.network.name.as_ref();
             if let Some(title) = title.filter(|title| network.title.as_ref() != Some(title))
                 && sighting.network.reach == Reach::Local
             {
-                self.told(self.book.entitle(&network.id, title));
+                self.reported(self.book.entitle(&network.id, title));
             }
         }
         for endpoint in &held.endpoints {
-            let sighting = endpoint.network.as_ref().and_then(|id| look.networks.get(id));
+            let sighting = endpoint.network.as_ref().and_then(|id| snapshot.networks.get(id));
             let known = sighting.and_then(|sighting| sighting.endpoints.as_ref()).into_iter();
             let seen = known.flatten().find(|seen| seen.id == endpoint.id.container);
             if let Some(name) = seen.and_then(|seen| seen.name.as_ref())
                 && endpoint.owner.as_ref() != Some(name)
             {
-                self.told(self.book.name(&endpoint.id, name));
+                self.reported(self.book.name(&endpoint.id, name));
             }
         }
     }
 
-    fn told(&self, result: Result<()>) {
+    fn reported(&self, result: Result<()>) {
         if let Err(error) = result {
             (self.report)(Notice::Failed(error));
         }
     }
 
-    fn doubt(&mut self, held: &Held, look: &Look) {
-        let current = doubts(held, look, &self.settings.driver);
+    fn doubt(&mut self, held: &Held, snapshot: &Snapshot) {
+        let current = doubts(held, snapshot, &self.settings.driver);
         let (now, grace) = (Instant::now(), self.settings.grace);
         self.doubts.mature(current, now, grace).into_iter().for_each(self.report);
     }

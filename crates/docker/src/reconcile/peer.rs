@@ -17,7 +17,7 @@ pub(super) struct Peer {
     longest: Duration,
     pause: Duration,
     retry: Instant,
-    is_told: bool,
+    is_reported: bool,
     removed: Vec<AliasId>,
 }
 
@@ -36,7 +36,7 @@ impl Peer {
     /// One that is asked again after at most `longest` when it is silent.
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
-        Self { api, events: None, longest, pause, retry, is_told: false, removed: Vec::new() }
+        Self { api, events: None, longest, pause, retry, is_reported: false, removed: Vec::new() }
     }
 
     /// Hears what happens there. `false`: the engine is gone.
@@ -72,7 +72,7 @@ impl Peer {
             Ok((events, version)) => {
                 self.events = Some(events);
                 self.pause = FIRST_PAUSE;
-                self.is_told = false;
+                self.is_reported = false;
                 report(Notice::Reached { engine: self.api.socket().to_owned(), version });
                 State::Back
             }
@@ -94,7 +94,7 @@ impl Peer {
         self.events = None;
         self.retry = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(self.longest);
-        if !std::mem::replace(&mut self.is_told, true) {
+        if !std::mem::replace(&mut self.is_reported, true) {
             report(Notice::Lost { engine: self.api.socket().to_owned(), why });
         }
     }

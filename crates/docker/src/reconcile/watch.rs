@@ -73,7 +73,7 @@ impl Watch {
 fn jumped(begin: &Moment, now: &Moment) -> bool {
     let passed = now.at.saturating_duration_since(begin.at);
     match now.clock.duration_since(begin.clock) {
-        Ok(told) => told.abs_diff(passed) > JUMP,
+        Ok(reported) => reported.abs_diff(passed) > JUMP,
         Err(_) => true,
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     /// A sequence of looks and disturbances, in seconds after the beginning.
     enum Step {
         /// What is alive, and whether there is a verdict: its span, and what is alive in it.
-        Look(u64, &'static [&'static str], Option<(u64, &'static [&'static str])>),
+        Snapshot(u64, &'static [&'static str], Option<(u64, &'static [&'static str])>),
         Disturb(u64),
         /// The book's clock is set forward.
         Jump(u64),
@@ -103,7 +103,7 @@ mod tests {
         let mut watch = Watch::new(GRACE, start);
         for (n, step) in steps.iter().enumerate() {
             match step {
-                Step::Look(at, alive, expected) => {
+                Step::Snapshot(at, alive, expected) => {
                     let passed = Duration::from_secs(*at);
                     let now = Moment { at: start + passed, clock: clock + passed };
                     let expected = expected.map(|(span, alive)| Verdict {
@@ -118,51 +118,51 @@ mod tests {
         }
     }
 
-    use Step::{Disturb, Jump, Look};
+    use Step::{Disturb, Jump, Snapshot};
 
     #[test]
     fn believes_what_was_missing_for_the_grace_time() {
         run(&[
-            Look(0, &["a"], None),
-            Look(30, &["a"], None),
-            Look(59, &["a"], None),
-            Look(60, &["a"], Some((30, &["a"]))),
-            Look(61, &["a"], None),
-            Look(120, &["a"], Some((60, &["a"]))),
+            Snapshot(0, &["a"], None),
+            Snapshot(30, &["a"], None),
+            Snapshot(59, &["a"], None),
+            Snapshot(60, &["a"], Some((30, &["a"]))),
+            Snapshot(61, &["a"], None),
+            Snapshot(120, &["a"], Some((60, &["a"]))),
         ]);
     }
 
     #[test]
     fn what_was_alive_once_in_the_span_is_alive() {
         run(&[
-            Look(30, &[], None),
-            Look(40, &["a"], None),
-            Look(60, &["b"], Some((30, &["a", "b"]))),
-            Look(90, &[], Some((30, &["b"]))),
-            Look(120, &[], Some((30, &[]))),
+            Snapshot(30, &[], None),
+            Snapshot(40, &["a"], None),
+            Snapshot(60, &["b"], Some((30, &["a", "b"]))),
+            Snapshot(90, &[], Some((30, &["b"]))),
+            Snapshot(120, &[], Some((30, &[]))),
         ]);
     }
 
     #[test]
     fn forgets_everything_when_an_engine_was_out_of_reach() {
         run(&[
-            Look(30, &[], None),
+            Snapshot(30, &[], None),
             Disturb(59),
-            Look(60, &[], None),
-            Look(88, &[], None),
-            Look(89, &[], None),
-            Look(118, &[], None),
-            Look(119, &[], Some((30, &[]))),
+            Snapshot(60, &[], None),
+            Snapshot(88, &[], None),
+            Snapshot(89, &[], None),
+            Snapshot(118, &[], None),
+            Snapshot(119, &[], Some((30, &[]))),
         ]);
     }
 
     #[test]
     fn begins_anew_when_the_clock_was_set() {
         run(&[
-            Look(30, &[], None),
+            Snapshot(30, &[], None),
             Jump(3600),
-            Look(60, &[], None),
-            Look(90, &[], Some((30, &[]))),
+            Snapshot(60, &[], None),
+            Snapshot(90, &[], Some((30, &[]))),
         ]);
     }
 }

@@ -12,7 +12,7 @@ use super::client::Reply;
 use super::discover::Installed;
 use super::exchange::{Replied, Request};
 use super::notes::clock;
-use super::verdict::told;
+use super::verdict::reported;
 use crate::wire::{
     AddressSpaces, IpamCapabilities, Manifest, Method, NetworkCapabilities, Profile,
 };
@@ -33,18 +33,18 @@ impl Activated {
     ) -> Result<Self, Failed> {
         let mut ask = |method| send(&Request { method, body: &[], is_repeatable: true });
         let Replied { reply, life, .. } = ask(Method::Activate)?;
-        let manifest = told(name, Method::Activate, &reply, Manifest::decode)?;
+        let manifest = reported(name, Method::Activate, &reply, Manifest::decode)?;
         let mut profile = Profile { network: None, ipam: None, spaces: None };
         if manifest.network {
             let method = Method::NetworkCapabilities;
             let reply = ask(method)?.reply;
-            profile.network = Some(told(name, method, &reply, NetworkCapabilities::decode)?);
+            profile.network = Some(reported(name, method, &reply, NetworkCapabilities::decode)?);
         }
         if manifest.ipam {
             let method = Method::IpamCapabilities;
             let reply = ask(method)?.reply;
-            let told = told(name, method, &reply, IpamCapabilities::decode);
-            profile.ipam = Some(told.unwrap_or(NONE));
+            let reported = reported(name, method, &reply, IpamCapabilities::decode);
+            profile.ipam = Some(reported.unwrap_or(NONE));
             profile.spaces = spaces(name, &ask(Method::AddressSpaces)?.reply)?;
         }
         Ok(Self { life, profile: Arc::new(profile) })
@@ -110,7 +110,7 @@ const NONE: IpamCapabilities = IpamCapabilities { requires_mac: false, requires_
 
 /// Only who wants a pool of no named space needs them: that is refused then, and not the driver.
 fn spaces(name: &DriverName, reply: &Reply) -> Result<Option<AddressSpaces>, Failed> {
-    match told(name, Method::AddressSpaces, reply, AddressSpaces::decode) {
+    match reported(name, Method::AddressSpaces, reply, AddressSpaces::decode) {
         Ok(spaces) => Ok(spaces),
         Err(failed) if matches!(failed.fate, Fate::Refused | Fate::Done) => Ok(None),
         Err(failed) => Err(failed),

@@ -172,12 +172,12 @@ fn within<T: Send + 'static>(
     deadline: Instant,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let (report, reported) = mpsc::sync_channel(1);
     thread::Builder::new().name("resolve".to_owned()).spawn(move || {
         // Nobody may be there to hear it.
-        let _ = tell.send(work());
+        let _ = report.send(work());
     })?;
-    told.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
+    reported.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
         Err(io::Error::new(ErrorKind::TimedOut, "the host's name was not resolved in time"))
     })
 }

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub(super) struct Breaker {
     open: Option<Open>,
     /// Other processes' notes were looked for.
-    was_told: bool,
+    was_reported: bool,
 }
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Breaker {
         &mut self,
         life: Option<&Life>,
         now: Instant,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Pass, Closed> {
         let Some(open) = &mut self.open else { return Ok(Pass::Patient) };
         if open.life.as_ref() != life {
@@ -77,7 +77,7 @@ impl Breaker {
         }
         let left = open.until.saturating_duration_since(now);
         if left.is_zero() || std::mem::take(&mut open.is_hearsay) {
-            open.until = now + patience;
+            open.until = now + timeout;
             return Ok(Pass::Probe);
         }
         Err(Closed { why: open.why.clone(), left })
@@ -107,11 +107,11 @@ impl Breaker {
     }
 
     /// Hears once what others found out; what this process knows by itself counts more.
-    pub(super) fn hear(&mut self, now: Instant, told: impl FnOnce() -> Option<Silence>) {
-        if std::mem::replace(&mut self.was_told, true) || self.open.is_some() {
+    pub(super) fn hear(&mut self, now: Instant, reported: impl FnOnce() -> Option<Silence>) {
+        if std::mem::replace(&mut self.was_reported, true) || self.open.is_some() {
             return;
         }
-        self.open = told().map(|Silence { life, why, pause, until, is_slow }| {
+        self.open = reported().map(|Silence { life, why, pause, until, is_slow }| {
             let pause = Duration::from_millis(pause).clamp(SHORTEST, LONGEST);
             let left = Duration::from_millis(until.saturating_sub(clock())).min(pause);
             let life = Some(Life(life));
@@ -124,7 +124,7 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn life(text: &str) -> Option<Life> {
         Some(Life(text.to_owned()))
@@ -134,18 +134,18 @@ mod tests {
     fn pauses_double_and_one_call_shows_whether_it_is_back() {
         let mut breaker = Breaker::default();
         let (a, mut now) = (life("a"), Instant::now());
-        assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Patient));
         for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
             breaker.failed(a.clone(), now, ("refused".to_owned(), false));
-            let closed = breaker.admit(a.as_ref(), now, PATIENCE).unwrap_err();
+            let closed = breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
             assert_eq!(closed.left, Duration::from_millis(pause));
             assert_eq!(closed.why, "refused");
             now += closed.left;
-            assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Probe));
-            assert!(breaker.admit(a.as_ref(), now, PATIENCE).is_err());
+            assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Probe));
+            assert!(breaker.admit(a.as_ref(), now, TIMEOUT).is_err());
         }
         breaker.answered();
-        assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Patient));
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Patient));
     }
 
     #[test]
@@ -159,12 +159,12 @@ mod tests {
             let mut other = Breaker::default();
             other.hear(now, || serde_json::from_str(&text).ok());
             if !is_slow {
-                assert_eq!(other.admit(a.as_ref(), now, PATIENCE), Ok(Pass::Probe));
+                assert_eq!(other.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Probe));
                 other.failed(a.clone(), now, ("still".to_owned(), false));
             }
-            let closed = other.admit(a.as_ref(), now, PATIENCE).unwrap_err();
+            let closed = other.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
             assert!(closed.left <= Duration::from_millis(400), "{closed:?}");
-            assert_eq!(other.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
+            assert_eq!(other.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
             other.hear(now, || unreachable!());
         }
     }
@@ -176,7 +176,7 @@ mod tests {
         let (life, why) = ("a".to_owned(), "hangs".to_owned());
         let forged = Silence { life, why, pause: u64::MAX, until: u64::MAX, is_slow: true };
         breaker.hear(now, || Some(forged));
-        assert_eq!(breaker.admit(a.as_ref(), now, PATIENCE).unwrap_err().left, LONGEST);
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err().left, LONGEST);
         assert!(breaker.answered());
         assert!(!breaker.answered());
     }
@@ -186,10 +186,10 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = Instant::now();
         breaker.failed(life("a"), now, ("refused".to_owned(), false));
-        assert!(breaker.admit(life("a").as_ref(), now, PATIENCE).is_err());
-        assert_eq!(breaker.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
+        assert!(breaker.admit(life("a").as_ref(), now, TIMEOUT).is_err());
+        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
         breaker.failed(None, now, ("gone".to_owned(), false));
-        assert!(breaker.admit(None, now, PATIENCE).is_err());
-        assert_eq!(breaker.admit(life("b").as_ref(), now, PATIENCE), Ok(Pass::Patient));
+        assert!(breaker.admit(None, now, TIMEOUT).is_err());
+        assert_eq!(breaker.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
     }
 }

@@ -203,12 +203,12 @@ mod tests {
 
     #[test]
     fn only_who_does_not_want_us_has_not_read_the_request() {
-        let told = |alert| io::Error::other(rustls::Error::AlertReceived(alert));
+        let reported = |alert| io::Error::other(rustls::Error::AlertReceived(alert));
         for alert in [AlertDescription::CertificateRequired, AlertDescription::UnknownCA] {
-            assert!(is_refused(&told(alert)), "{alert:?}");
+            assert!(is_refused(&reported(alert)), "{alert:?}");
         }
         for alert in [AlertDescription::InternalError, AlertDescription::UserCanceled] {
-            assert!(!is_refused(&told(alert)), "{alert:?}");
+            assert!(!is_refused(&reported(alert)), "{alert:?}");
         }
         assert!(!is_refused(&io::ErrorKind::UnexpectedEof.into()));
     }

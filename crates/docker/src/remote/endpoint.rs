@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use engine::port::Offer;
 use model::{
-    Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Link, LinkKind, Mac, Ready,
-    RemoteLink, Result, Route,
+    Attachment, Error, ExternalInterface, Family, IfName, InterfaceAddress, IpNet, Link, LinkKind,
+    Mac, RemoteLink, Result, Route,
 };
 
 use super::calls::{Failed, Fate};
-use super::ledger::{At, Kept, KeptRoute, Page, Subject, Undo, digest, endpoint_id};
 use super::network::remote_link;
-use super::said::{EndpointSaid, NetworkSaid};
+use super::parameters::{EndpointParameters, NetworkParameters};
+use super::undo_log::{At, Kept, KeptRoute, LogFile, Subject, Undo, digest, endpoint_id};
 use super::{Joined, Remote, sandbox};
 use crate::wire::{
     Answer, Call, CreateEndpoint, EndpointGiven, EndpointOptions, Exposed, HostPorts, Interface,
-    Join, Joined as Told, PortBinding, Ports, StaticRoute,
+    Join, Joined as Reported, PortBinding, Ports, StaticRoute,
 };
 
 impl Remote {
@@ -35,20 +35,20 @@ impl Remote {
             interface,
             options: endpoint_options(attachment, link)?,
         };
-        let mut page = self.begin(attachment)?;
+        let mut log_file = self.begin(attachment)?;
         // What a dead process made is not known well enough.
-        self.announce_on(&mut page, |undo| undo.class() < DELETE_ENDPOINT + 1)?;
-        refuse_owed(&page)?;
+        self.announce_on(&mut log_file, |undo| undo.class() < DELETE_ENDPOINT + 1)?;
+        refuse_pending(&log_file)?;
         let undo = Undo::DeleteEndpoint(link.driver.clone(), at);
-        page.hold(undo.clone());
-        page.save()?;
+        log_file.hold(undo.clone());
+        log_file.save()?;
         let given = match self.calls.call(&link.driver, &Call::CreateEndpoint(create)) {
             Ok(Answer::Endpoint { interface }) => interface,
             Ok(_) => EndpointGiven::default(),
             Err(failed) => {
                 if !failed.may_be_done() {
-                    page.strike(&undo);
-                    page.save()?;
+                    log_file.strike(&undo);
+                    log_file.save()?;
                 }
                 return Err(failed.into());
             }
@@ -68,35 +68,35 @@ impl Remote {
             Error::invalid("a remote driver is told the namespace that an endpoint joins: name one")
         })?;
         let at = at(attachment, link);
-        let mut page = self.begin(attachment)?;
-        let key = self.name_sandbox(&mut page, &sandbox.path, &at.endpoint);
+        let mut log_file = self.begin(attachment)?;
+        let key = self.name_sandbox(&mut log_file, &sandbox.path, &at.endpoint);
         let call = Call::Join(Join {
             at: at.wire()?,
             sandbox: key.clone(),
             ports: ports(attachment, link)?,
         });
         let undo = Undo::Leave(link.driver.clone(), at);
-        if !page.holds(|held| *held == undo) {
-            page.hold(undo.clone());
+        if !log_file.holds(|held| *held == undo) {
+            log_file.hold(undo.clone());
         }
-        page.save()?;
+        log_file.save()?;
         let named =
             sandbox::make(&key, &sandbox.path).map_err(|error| Failed::new(error, Fate::Unsent));
-        let told = match named.and_then(|()| self.calls.call(&link.driver, &call)) {
-            Ok(Answer::Joined(told)) => *told,
-            Ok(_) => Told::default(),
+        let reported = match named.and_then(|()| self.calls.call(&link.driver, &call)) {
+            Ok(Answer::Joined(reported)) => *reported,
+            Ok(_) => Reported::default(),
             Err(failed) => {
                 if !failed.may_be_done() {
-                    page.strike(&undo);
-                    sandbox::unname(&mut page);
-                    page.save()?;
+                    log_file.strike(&undo);
+                    sandbox::unname(&mut log_file);
+                    log_file.save()?;
                 }
                 return Err(failed.into());
             }
         };
-        let kept = kept(told, attachment)?;
-        page.record.joined = Some(kept.clone());
-        page.save()?;
+        let kept = kept(reported, attachment)?;
+        log_file.record.joined = Some(kept.clone());
+        log_file.save()?;
         // The kernel withholds those that do not lead; they are ways out nevertheless.
         Ok(Joined {
             kernel: kernel(attachment, &kept, |_| true),
@@ -113,8 +113,8 @@ impl Remote {
     }
 
     /// The same with the default routes of these families and no others: for the kernel's part of
-    /// leading the sandbox out ([`engine::port::Driver::lead`]).
-    pub fn leading(
+    /// leading the sandbox out ([`engine::port::Driver::set_gateway`]).
+    pub fn with_gateway(
         &self,
         attachment: &Attachment,
         families: &[Family],
@@ -124,8 +124,8 @@ impl Remote {
     }
 
     pub(super) fn kept(&self, attachment: &Attachment) -> Result<Option<Kept>> {
-        let record = self.ledger.peek(&subject(attachment).key())?;
-        let record = record.filter(|record| !record.is_of_another_boot(&self.ledger));
+        let record = self.undo_log.peek(&subject(attachment).key())?;
+        let record = record.filter(|record| !record.is_of_another_boot(&self.undo_log));
         Ok(record.and_then(|record| record.joined))
     }
 
@@ -158,10 +158,10 @@ impl Remote {
     }
 
     /// The attachment's page, once nothing is owed for an earlier one of the same identity.
-    pub(super) fn begin(&self, attachment: &Attachment) -> Result<Page> {
-        let mut page = self.ledger.open(subject(attachment))?;
-        self.clean(&mut page)?;
-        Ok(page)
+    pub(super) fn begin(&self, attachment: &Attachment) -> Result<LogFile> {
+        let mut log_file = self.undo_log.open(subject(attachment))?;
+        self.clean(&mut log_file)?;
+        Ok(log_file)
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn chosen_mac(attachment: &Attachment) -> Mac {
 
 /// The ports that the attachment publishes and offers; none on an internal network.
 pub(super) fn ports(attachment: &Attachment, link: &RemoteLink) -> Result<Ports> {
-    if NetworkSaid::read(&link.network)?.internal {
+    if NetworkParameters::read(&link.network)?.internal {
         return Ok(Ports::default());
     }
     let published = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
@@ -229,8 +229,8 @@ pub(super) fn ports(attachment: &Attachment, link: &RemoteLink) -> Result<Ports>
             host_ports: HostPorts::Range(map.host_port, map.host_port),
         })
         .collect();
-    let said = EndpointSaid::read(&link.endpoint)?.exposed;
-    let mut exposed: Vec<Exposed> = said.into_iter().map(Exposed::from).collect();
+    let parameters = EndpointParameters::read(&link.endpoint)?.exposed;
+    let mut exposed: Vec<Exposed> = parameters.into_iter().map(Exposed::from).collect();
     exposed.extend(bindings.iter().map(|one| Exposed { protocol: one.protocol, port: one.port }));
     exposed.sort_unstable();
     exposed.dedup();
@@ -238,16 +238,16 @@ pub(super) fn ports(attachment: &Attachment, link: &RemoteLink) -> Result<Ports>
 }
 
 fn endpoint_options(attachment: &Attachment, link: &RemoteLink) -> Result<EndpointOptions> {
-    let said = EndpointSaid::read(&link.endpoint)?;
+    let parameters = EndpointParameters::read(&link.endpoint)?;
     let own = attachment.wiring.link.as_ref();
     let chosen = chosen_mac(attachment);
     Ok(EndpointOptions {
         ports: ports(attachment, link)?,
-        dns: said.dns,
+        dns: parameters.dns,
         mac: own.and_then(|link| link.mac).filter(|mac| *mac != chosen),
         ifname: own.and_then(|link| link.name.clone()),
         sysctls: Vec::new(),
-        driver: said.options,
+        driver: parameters.options,
     })
 }
 
@@ -262,9 +262,9 @@ fn known(attachment: &Attachment) -> Interface {
 
 /// What is known with what the driver added. It may not repeat what it was told, nor change it.
 fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Result<Offer> {
-    let again = |what: &str, told: String| {
+    let again = |what: &str, reported: String| {
         Error::invalid(format!(
-            "the driver was told the endpoint's {what} and answered with {told}: it may only name \
+            "the driver was told the endpoint's {what} and answered with {reported}: it may only name \
              what was left open"
         ))
     };
@@ -293,24 +293,24 @@ fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Res
 }
 
 /// What of Join's answer is needed later.
-fn kept(told: Told, attachment: &Attachment) -> Result<Kept> {
-    let prefix = told.interface.as_ref().map(|moved| moved.prefix.as_str());
+fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
+    let prefix = reported.interface.as_ref().map(|moved| moved.prefix.as_str());
     let prefix = prefix.filter(|prefix| !prefix.is_empty());
     let prefix = prefix
         .map(str::parse::<IfName>)
         .transpose()
         .map_err(|error| error.context(format!("the driver's DstPrefix for {}", attachment.id)))?;
-    let routes = told.routes.into_iter().map(|route| match route {
+    let routes = reported.routes.into_iter().map(|route| match route {
         StaticRoute::Via(dst, via) => KeptRoute { dst, via: Some(via) },
         StaticRoute::Connected(dst) => KeptRoute { dst, via: None },
     });
     Ok(Kept {
-        source: told.interface.map(|moved| moved.from),
+        source: reported.interface.map(|moved| moved.from),
         prefix,
-        gateway_v4: told.gateway,
-        gateway_v6: told.gateway_v6,
+        gateway_v4: reported.gateway,
+        gateway_v6: reported.gateway_v6,
         routes: routes.collect(),
-        keeps_in: told.no_gateway_service,
+        keeps_in: reported.no_gateway_service,
     })
 }
 
@@ -318,12 +318,13 @@ fn kept(told: Told, attachment: &Attachment) -> Result<Kept> {
 /// it has the default routes now.
 fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) -> Attachment {
     let mut made = attachment.clone();
-    let is_led = attachment.lead.is_some();
+    let is_led = attachment.gateway_role.is_some();
     made.wiring.link = match (&made.wiring.link, &kept.source) {
         (Some(link), Some(source)) => {
             // A runtime that names its interfaces by itself is not answered with another name.
             let prefix = kept.prefix.clone().filter(|_| is_led && link.name.is_none());
-            let kind = LinkKind::Ready(Ready { source: source.clone(), prefix });
+            let kind =
+                LinkKind::ExternalInterface(ExternalInterface { source: source.clone(), prefix });
             Some(Link { kind, ..link.clone() })
         }
         _ => None,
@@ -339,8 +340,8 @@ fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) 
     let is_taken = |route: &KeptRoute| {
         route.dst.prefix_len() == 0 && kept.gateway(Family::of(&route.dst)).is_some()
     };
-    let said = kept.routes.iter().filter(|route| !is_taken(route));
-    made.routes.extend(said.map(|route| match route.via {
+    let parameters = kept.routes.iter().filter(|route| !is_taken(route));
+    made.routes.extend(parameters.map(|route| match route.via {
         Some(via) => Route::new(route.dst, Some(via)),
         // Through nobody, where none given would be through the gateway.
         None => Route { scope: Some(ON_LINK), ..Route::new(route.dst, None) },
@@ -357,16 +358,16 @@ fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) 
 /// The scope of routes through nobody: `RT_SCOPE_LINK` of rtnetlink(7).
 pub(crate) const ON_LINK: u8 = 253;
 
-fn refuse_owed(page: &Page) -> Result<()> {
-    let mut entries = page.record.entries.iter();
-    let owed = entries.find_map(|entry| {
-        (entry.undo.class() <= DELETE_ENDPOINT).then_some((&entry.undo, entry.owed.as_ref()?))
+fn refuse_pending(log_file: &LogFile) -> Result<()> {
+    let mut entries = log_file.record.entries.iter();
+    let pending = entries.find_map(|entry| {
+        (entry.undo.class() <= DELETE_ENDPOINT).then_some((&entry.undo, entry.pending.as_ref()?))
     });
-    owed.map_or(Ok(()), |(undo, owed)| {
+    pending.map_or(Ok(()), |(undo, pending)| {
         Err(Error::try_again(format!(
             "plugin {} is still owed {undo}: {}",
             undo.driver(),
-            owed.error
+            pending.error
         )))
     })
 }

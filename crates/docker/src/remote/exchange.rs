@@ -38,7 +38,7 @@ pub(super) struct Request<'a> {
 /// How long a call may take, with the questions that have to be asked before it.
 #[derive(Clone, Copy)]
 pub(super) struct Until {
-    patience: Duration,
+    timeout: Duration,
     /// No answer is waited for any longer.
     deadline: Instant,
     /// No new try begins later.
@@ -48,14 +48,14 @@ pub(super) struct Until {
 }
 
 impl Until {
-    pub(super) fn patience(patience: Duration) -> Self {
+    pub(super) fn timeout(timeout: Duration) -> Self {
         let now = Instant::now();
         Self {
-            patience,
-            deadline: now + patience,
-            restart: now + RESTART.min(patience),
+            timeout,
+            deadline: now + timeout,
+            restart: now + RESTART.min(timeout),
             // What the tries themselves took is not Docker's matter either.
-            closed: now + (CLOSED_LAST + CLOSED).min(patience),
+            closed: now + (CLOSED_LAST + CLOSED).min(timeout),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Plugins {
         if attempt.pass.is_none() {
             let (mut breaker, now) = (lock(&plugin.breaker), Instant::now());
             breaker.hear(now, || self.notes.read(name, Matter::Silence));
-            let admitted = breaker.admit(life.as_ref(), now, until.patience);
+            let admitted = breaker.admit(life.as_ref(), now, until.timeout);
             attempt.pass = Some(admitted.map_err(|closed| shut(name, &found, &closed))?);
         }
         attempt.against = None;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Remote;
 use super::endpoint::{chosen_mac, subject};
-use super::ledger::{Given, Page, Record, Undo, pool_key};
+use super::undo_log::{Given, LogFile, Record, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 /// How often an address is asked for again that is in the middle of being given back.
@@ -19,11 +19,11 @@ const RACES: usize = 16;
 /// Whoever gives it back at that moment is waited for, and not for as long as a plugin may take.
 const BRIEFLY: Duration = Duration::from_secs(1);
 /// After so long it is looked whether he is done.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Which address is wanted, and for whom.
 #[derive(Clone)]
-pub(super) struct Wish {
+pub(super) struct Spec {
     pub(super) address: Option<IpAddr>,
     pub(super) purpose: Purpose,
     pub(super) mac: Option<Mac>,
@@ -43,13 +43,13 @@ impl Remote {
         let able = self.ipam_driver(&ipam.driver)?;
         self.replay(&ipam.driver, able)?;
         let mut link = attachment.wiring.link.clone();
-        let wish = Wish {
+        let spec = Spec {
             address: None,
             purpose: Purpose::Endpoint,
             mac: able.requires_mac.then(|| mac_of(attachment, &mut link)),
             endpoint: named(attachment),
         };
-        let mut page = self.begin(attachment)?;
+        let mut log_file = self.begin(attachment)?;
         let mut addresses = Vec::new();
         for family in [Family::V4, Family::V6] {
             let pools: Vec<&RemotePool> =
@@ -63,8 +63,8 @@ impl Remote {
                     )));
                 }
                 (pools, address) => {
-                    let wish = Wish { address, ..wish.clone() };
-                    addresses.push(self.lease_one(&mut page, ipam, pools, &wish)?);
+                    let spec = Spec { address, ..spec.clone() };
+                    addresses.push(self.lease_one(&mut log_file, ipam, pools, &spec)?);
                 }
             }
         }
@@ -75,10 +75,10 @@ impl Remote {
     /// Of the first pool that has one left; a wanted one of the pool that contains it.
     fn lease_one(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         ipam: &RemoteIpam,
         pools: &[&RemotePool],
-        wish: &Wish,
+        spec: &Spec,
     ) -> Result<InterfaceAddress> {
         let mut full = None;
         let mut is_tried = false;
@@ -86,18 +86,18 @@ impl Remote {
             let given = pool.given.as_ref().ok_or_else(|| {
                 Error::try_again("its network is not complete: its pools were not given yet")
             })?;
-            if wish.address.is_some_and(|address| !given.net.contains(&address)) {
+            if spec.address.is_some_and(|address| !given.net.contains(&address)) {
                 continue;
             }
             is_tried = true;
             let gateway = given.gateway.map(|net| net.addr());
-            match self.take(page, &ipam.driver, &given.key, wish) {
+            match self.take(log_file, &ipam.driver, &given.key, spec) {
                 Ok(address) => return Ok(InterfaceAddress { address, gateway, interface: None }),
                 Err(error) if error.kind() == Kind::Exhausted => full = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        match (full, wish.address) {
+        match (full, spec.address) {
             (Some(error), _) => Err(error),
             (None, Some(address)) if !is_tried => {
                 Err(Error::invalid(format!("address {address} is in none of the network's pools")))
@@ -107,13 +107,19 @@ impl Remote {
     }
 
     /// Has one address of a pool: the one that the page knows already, or else a new one.
-    fn take(&self, page: &mut Page, driver: &DriverName, pool: &str, wish: &Wish) -> Result<IpNet> {
+    fn take(
+        &self,
+        log_file: &mut LogFile,
+        driver: &DriverName,
+        pool: &str,
+        spec: &Spec,
+    ) -> Result<IpNet> {
         let mut unfit = Vec::new();
-        for entry in page.record.entries.iter().filter(|entry| entry.owed.is_none()) {
+        for entry in log_file.record.entries.iter().filter(|entry| entry.pending.is_none()) {
             match &entry.undo {
                 Undo::ReleaseAddress(of, from, given) if of == driver && from == pool => {
                     match given {
-                        Given::Surely(net) if wish.address.is_none_or(|a| a == net.addr()) => {
+                        Given::Surely(net) if spec.address.is_none_or(|a| a == net.addr()) => {
                             return Ok(*net);
                         }
                         _ => unfit.push(entry.undo.clone()),
@@ -126,28 +132,28 @@ impl Remote {
             }
         }
         // What a dead process asked for is of no use.
-        self.announce_on(page, |undo| unfit.contains(undo))?;
-        self.ask(page, driver, pool, wish)
+        self.announce_on(log_file, |undo| unfit.contains(undo))?;
+        self.ask(log_file, driver, pool, spec)
     }
 
     /// RequestAddress. It is on the page before, or as soon as it is known.
     pub(super) fn ask(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         driver: &DriverName,
         pool: &str,
-        wish: &Wish,
+        spec: &Spec,
     ) -> Result<IpNet> {
         for _ in 0..RACES {
-            let mut given_back = self.ledger.releasing(driver, pool)?;
-            let address = self.ask_once(page, driver, pool, wish)?;
-            given_back.extend(self.ledger.releasing(driver, pool)?);
+            let mut given_back = self.undo_log.releasing(driver, pool)?;
+            let address = self.ask_once(log_file, driver, pool, spec)?;
+            given_back.extend(self.undo_log.releasing(driver, pool)?);
             if !given_back.contains(&address.addr()) {
                 return Ok(address);
             }
             // Somebody still has to give it back, so that it was given back already and the answer
             // was lost. Once more now, and nobody does later.
-            self.give_up(page, driver, pool, address)?;
+            self.give_up(log_file, driver, pool, address)?;
         }
         Err(Error::try_again(format!(
             "plugin {driver} gives addresses of pool {pool} that are being given back"
@@ -156,24 +162,24 @@ impl Remote {
 
     fn ask_once(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         driver: &DriverName,
         pool: &str,
-        wish: &Wish,
+        spec: &Spec,
     ) -> Result<IpNet> {
         let release = |given| Undo::ReleaseAddress(driver.clone(), pool.to_owned(), given);
-        let before = match wish.address {
+        let before = match spec.address {
             Some(address) => release(Given::Perhaps(address)),
             None => Undo::UnknownAddress(driver.clone(), pool.to_owned()),
         };
-        page.hold(before.clone());
-        page.save()?;
+        log_file.hold(before.clone());
+        log_file.save()?;
         let call = Call::RequestAddress(RequestAddress {
             pool: pool_key(pool)?,
-            address: wish.address,
-            purpose: wish.purpose,
-            mac: wish.mac,
-            endpoint: wish.endpoint.clone(),
+            address: spec.address,
+            purpose: spec.purpose,
+            mac: spec.mac,
+            endpoint: spec.endpoint.clone(),
             serial: false,
         });
         let address = match self.calls.call(driver, &call) {
@@ -182,18 +188,18 @@ impl Remote {
             Err(failed) => {
                 match failed.undo.as_deref() {
                     Some(Call::ReleaseAddress(undo)) => {
-                        page.put(&before, release(Given::Perhaps(undo.address)));
+                        log_file.put(&before, release(Given::Perhaps(undo.address)));
                     }
                     _ if failed.may_be_done() => {}
-                    _ => page.strike(&before),
+                    _ => log_file.strike(&before),
                 }
-                page.save()?;
+                log_file.save()?;
                 return Err(failed.into());
             }
         };
-        page.put(&before, release(Given::Surely(address)));
-        page.save()?;
-        match wish.address {
+        log_file.put(&before, release(Given::Surely(address)));
+        log_file.save()?;
+        match spec.address {
             Some(wanted) if wanted != address.addr() => Err(Error::conflict(format!(
                 "plugin {driver} was asked for address {wanted} and gave {address}"
             ))),
@@ -205,35 +211,37 @@ impl Remote {
     /// it is left for later. Whoever waits for a page holds this one.
     fn give_up(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         driver: &DriverName,
         pool: &str,
         address: IpNet,
     ) -> Result<()> {
         let is_it = |undo: &Undo| undo.address_in(driver, pool) == Some(address.addr());
-        for key in self.ledger.keys(super::ledger::Place::Owed)? {
-            let owes = |record: &Record| record.entries.iter().any(|entry| is_it(&entry.undo));
-            if key == page.key() || !self.ledger.peek(&key)?.as_ref().is_some_and(owes) {
+        for key in self.undo_log.keys(super::undo_log::Place::CleanupPending)? {
+            let has_pending =
+                |record: &Record| record.entries.iter().any(|entry| is_it(&entry.undo));
+            if key == log_file.key() || !self.undo_log.peek(&key)?.as_ref().is_some_and(has_pending)
+            {
                 continue;
             }
             let other = match self.find_soon(&key) {
                 Err(error) if error.kind() == Kind::TryAgain => {
-                    page.owe(self.now(), is_it);
-                    self.finish(page)?;
+                    log_file.mark_pending(self.now(), is_it);
+                    self.finish(log_file)?;
                     return Err(error.context(format!("plugin {driver} gave {address}")));
                 }
                 other => other?,
             };
             if let Some(mut other) = other {
                 let before = other.record.entries.len();
-                other.record.entries.retain(|e| e.owed.is_none() || !is_it(&e.undo));
+                other.record.entries.retain(|e| e.pending.is_none() || !is_it(&e.undo));
                 if other.record.entries.len() < before {
                     other.save()?;
                 }
             }
         }
-        self.announce_on(page, is_it)?;
-        match page.record.entries.iter().any(|entry| is_it(&entry.undo)) {
+        self.announce_on(log_file, is_it)?;
+        match log_file.record.entries.iter().any(|entry| is_it(&entry.undo)) {
             false => Ok(()),
             true => Err(Error::try_again(format!(
                 "plugin {driver} gave {address}, which is being given back"
@@ -242,12 +250,12 @@ impl Remote {
     }
 
     /// A page that others need not work on for long.
-    fn find_soon(&self, key: &str) -> Result<Option<Page>> {
+    fn find_soon(&self, key: &str) -> Result<Option<LogFile>> {
         let until = Instant::now() + BRIEFLY;
         loop {
-            match self.ledger.find_idle(key) {
+            match self.undo_log.find_idle(key) {
                 Err(error) if error.kind() == Kind::TryAgain && Instant::now() < until => {
-                    thread::sleep(LOOK);
+                    thread::sleep(POLL_INTERVAL);
                 }
                 found => return found,
             }
@@ -262,13 +270,13 @@ impl Remote {
     /// Whether every address that the attachment has is still written down as the driver's.
     pub fn check_addresses(&self, attachment: &Attachment) -> Result<()> {
         let ipam = remote_ipam(&attachment.ipam)?;
-        let record = self.ledger.peek(&subject(attachment).key())?;
+        let record = self.undo_log.peek(&subject(attachment).key())?;
         let entries = record.map(|record| record.entries).unwrap_or_default();
         let mut held = attachment.leases.iter().map(|lease| lease.address.addr());
         let is_missing = |address: &IpAddr| {
             !entries.iter().any(|entry| match &entry.undo {
                 Undo::ReleaseAddress(driver, _, given) => {
-                    *driver == ipam.driver && given.address() == *address && entry.owed.is_none()
+                    *driver == ipam.driver && given.address() == *address && entry.pending.is_none()
                 }
                 _ => false,
             })

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::{DriverName, Error, Family, IpNet, Ipam, Link, LinkKind, Network, RemoteLink, Result};
 
 use super::Remote;
-use super::ledger::{Subject, Undo};
-use super::said::{NetworkSaid, ScopeSaid};
+use super::parameters::{NetworkParameters, ScopeParameter};
+use super::undo_log::{Subject, Undo};
 use crate::wire::{
     AllocateNetwork, Answer, Call, CreateNetwork, NetworkCapabilities, NetworkId, NetworkOptions,
     Scope, Skip, SpaceName, Subnet,
@@ -27,22 +27,23 @@ impl Remote {
 
     fn create_at_driver(&self, network: &Network) -> Result<()> {
         let link = remote_link(network.wiring.link.as_ref())?;
-        let said = NetworkSaid::read(&link.network)?;
+        let parameters = NetworkParameters::read(&link.network)?;
         let able = self.network_driver(&link.driver)?;
-        let scope = scope_of(&said, &able, &link.driver)?;
+        let scope = scope_of(&parameters, &able, &link.driver)?;
         let id: NetworkId = wire_id(link)?;
-        let (ipv4, ipv6) = self.subnets(network, link, &said, (able, scope))?;
-        let call = Call::CreateNetwork(CreateNetwork { id, options: options(&said), ipv4, ipv6 });
-        let mut page = self.ledger.open(Subject::Network(network.name.clone()))?;
+        let (ipv4, ipv6) = self.subnets(network, link, &parameters, (able, scope))?;
+        let call =
+            Call::CreateNetwork(CreateNetwork { id, options: options(&parameters), ipv4, ipv6 });
+        let mut log_file = self.undo_log.open(Subject::Network(network.name.clone()))?;
         // What a dead process began is no network of ours.
-        self.announce_on(&mut page, |undo| matches!(undo, Undo::DeleteNetwork(..)))?;
+        self.announce_on(&mut log_file, |undo| matches!(undo, Undo::DeleteNetwork(..)))?;
         let undo = Undo::DeleteNetwork(link.driver.clone(), link.id.to_string());
-        page.hold(undo.clone());
-        page.save()?;
+        log_file.hold(undo.clone());
+        log_file.save()?;
         self.calls.call(&link.driver, &call).map(drop).or_else(|failed| {
             if !failed.may_be_done() {
-                page.strike(&undo);
-                page.save()?;
+                log_file.strike(&undo);
+                log_file.save()?;
             }
             Err(failed.into())
         })
@@ -53,7 +54,7 @@ impl Remote {
         &self,
         network: &Network,
         link: &RemoteLink,
-        said: &NetworkSaid,
+        parameters: &NetworkParameters,
         (able, scope): (NetworkCapabilities, Scope),
     ) -> Result<(Vec<Subnet>, Vec<Subnet>)> {
         let mut subnets = match &network.ipam {
@@ -71,12 +72,12 @@ impl Remote {
                                 .gateway
                                 .map(|address| within(address, &pool))
                                 .transpose()?,
-                            aux: said.auxiliary_of(&pool),
+                            aux: parameters.auxiliary_of(&pool),
                         });
                     }
                 }
                 if able.checks_gateways {
-                    let skip = self.skipped(&link.driver, said)?;
+                    let skip = self.skipped(&link.driver, parameters)?;
                     subnets.iter_mut().filter(|subnet| skip.has(&subnet.pool)).for_each(|subnet| {
                         subnet.gateway = None;
                     });
@@ -95,15 +96,19 @@ impl Remote {
             }],
         };
         subnets.retain(|subnet| match Family::of(&subnet.pool) {
-            Family::V4 => said.ipv4,
-            Family::V6 => said.ipv6,
+            Family::V4 => parameters.ipv4,
+            Family::V6 => parameters.ipv6,
         });
         Ok(subnets.into_iter().partition(|subnet| Family::of(&subnet.pool) == Family::V4))
     }
 
     /// Which gateways its driver has no use for.
-    pub(super) fn skipped(&self, driver: &DriverName, said: &NetworkSaid) -> Result<Skip> {
-        match self.calls.call(driver, &Call::GwAllocCheck(options(said)))? {
+    pub(super) fn skipped(
+        &self,
+        driver: &DriverName,
+        parameters: &NetworkParameters,
+    ) -> Result<Skip> {
+        match self.calls.call(driver, &Call::GwAllocCheck(options(parameters)))? {
             Answer::Skip(skip) => Ok(skip),
             _ => Ok(Skip::default()),
         }
@@ -123,30 +128,31 @@ impl Remote {
     }
 
     /// AllocateNetwork: what a network of a cluster needs, once for all hosts. The options go to
-    /// [`NetworkSaid::options`] on each of them.
+    /// [`NetworkParameters::options`] on each of them.
     pub fn allocate(&self, network: &Network) -> Result<BTreeMap<String, String>> {
         let link = remote_link(network.wiring.link.as_ref())?;
-        let said = NetworkSaid::read(&link.network)?;
+        let parameters = NetworkParameters::read(&link.network)?;
         let able = self.network_driver(&link.driver)?;
-        let (mut ipv4, mut ipv6) = self.subnets(network, link, &said, (able, Scope::Global))?;
+        let (mut ipv4, mut ipv6) =
+            self.subnets(network, link, &parameters, (able, Scope::Global))?;
         for subnet in ipv4.iter_mut().chain(&mut ipv6) {
             subnet.space = None;
         }
         let id = wire_id(link)?;
-        let options = said.options.clone();
+        let options = parameters.options.clone();
         let call = Call::AllocateNetwork(AllocateNetwork { id, options, ipv4, ipv6 });
         let undo = Undo::FreeNetwork(link.driver.clone(), link.id.to_string());
-        let mut page = self.ledger.open(Subject::Network(network.name.clone()))?;
-        self.announce_on(&mut page, |undo| matches!(undo, Undo::FreeNetwork(..)))?;
-        page.hold(undo.clone());
-        page.save()?;
+        let mut log_file = self.undo_log.open(Subject::Network(network.name.clone()))?;
+        self.announce_on(&mut log_file, |undo| matches!(undo, Undo::FreeNetwork(..)))?;
+        log_file.hold(undo.clone());
+        log_file.save()?;
         match self.calls.call(&link.driver, &call) {
             Ok(Answer::Allocated { options }) => Ok(options),
             Ok(_) => Ok(BTreeMap::new()),
             Err(failed) => {
                 if !failed.may_be_done() {
-                    page.strike(&undo);
-                    page.save()?;
+                    log_file.strike(&undo);
+                    log_file.save()?;
                 }
                 Err(Error::from(failed).context(format!("network {}", network.name)))
             }
@@ -187,26 +193,26 @@ pub(super) fn remote_link(link: Option<&Link>) -> Result<&RemoteLink> {
 
 /// For whom a network is: as its driver says, and no less.
 pub(super) fn scope_of(
-    said: &NetworkSaid,
+    parameters: &NetworkParameters,
     able: &NetworkCapabilities,
     driver: &DriverName,
 ) -> Result<Scope> {
-    match (said.scope, able.scope) {
+    match (parameters.scope, able.scope) {
         (None, scope) => Ok(scope),
-        (Some(ScopeSaid::Global), _) => Ok(Scope::Global),
-        (Some(ScopeSaid::Local), Scope::Local) => Ok(Scope::Local),
-        (Some(ScopeSaid::Local), Scope::Global) => Err(Error::invalid(format!(
+        (Some(ScopeParameter::Global), _) => Ok(Scope::Global),
+        (Some(ScopeParameter::Local), Scope::Local) => Ok(Scope::Local),
+        (Some(ScopeParameter::Local), Scope::Global) => Err(Error::invalid(format!(
             "cannot downgrade network scope for {driver} networks: its networks are of a cluster"
         ))),
     }
 }
 
-fn options(said: &NetworkSaid) -> NetworkOptions {
+fn options(parameters: &NetworkParameters) -> NetworkOptions {
     NetworkOptions {
-        generic: said.options.clone(),
-        ipv4: Some(said.ipv4),
-        ipv6: said.ipv6,
-        internal: said.internal,
+        generic: parameters.options.clone(),
+        ipv4: Some(parameters.ipv4),
+        ipv6: parameters.ipv6,
+        internal: parameters.internal,
     }
 }
 

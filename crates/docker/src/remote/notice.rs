@@ -19,15 +19,15 @@ impl Remote {
     /// DiscoverNew: another host, or this one, is there. Told to a driver whose networks span hosts,
     /// and passed over in silence for any other.
     pub fn discover(&self, driver: &DriverName, found: &Discovery) -> Result<()> {
-        self.tell(driver, &Call::DiscoverNew(found.clone()))
+        self.report(driver, &Call::DiscoverNew(found.clone()))
     }
 
     /// DiscoverDelete: the opposite.
     pub fn disappear(&self, driver: &DriverName, gone: &Discovery) -> Result<()> {
-        self.tell(driver, &Call::DiscoverDelete(gone.clone()))
+        self.report(driver, &Call::DiscoverDelete(gone.clone()))
     }
 
-    fn tell(&self, driver: &DriverName, call: &Call) -> Result<()> {
+    fn report(&self, driver: &DriverName, call: &Call) -> Result<()> {
         let profile = self.calls.profile(driver)?;
         let spans = profile.network.is_some_and(|able| able.connectivity == Scope::Global);
         match spans {

@@ -22,7 +22,7 @@ use crate::wire::{Answer, Call, LONGEST_BODY, Method, Profile};
 #[derive(Debug)]
 pub struct Plugins {
     places: Places,
-    patience: Duration,
+    timeout: Duration,
     pub(super) notes: Notes,
     pub(super) after: After,
     known: Mutex<BTreeMap<DriverName, Arc<Plugin>>>,
@@ -43,9 +43,9 @@ pub(super) struct Plugin {
 impl Plugins {
     /// Those in these places. Each call has `patience` for all of it, from connecting to the
     /// answer's last byte, repetitions included. Does no I/O.
-    pub fn new(places: Places, patience: Duration) -> Self {
+    pub fn new(places: Places, timeout: Duration) -> Self {
         let (notes, known) = (Notes::default(), Mutex::default());
-        Self { places, patience, notes, after: After::Close, known }
+        Self { places, timeout, notes, after: After::Close, known }
     }
 
     /// The same, with one connection for all calls to a plugin where it lets us: for a process that soon
@@ -141,7 +141,7 @@ impl Calls for Plugins {
     fn call(&self, driver: &DriverName, call: &Call) -> Result<Answer, Failed> {
         let unsent = |error| Failed::new(error, Fate::Unsent);
         let method = call.method();
-        let until = Until::patience(self.patience);
+        let until = Until::timeout(self.timeout);
         let profile = self.activated(driver, &until).map_err(|mut failed| {
             // Whatever became of the question, the call itself was not made.
             failed.fate = Fate::Unsent;
@@ -173,7 +173,7 @@ impl Calls for Plugins {
     }
 
     fn profile(&self, driver: &DriverName) -> Result<Arc<Profile>, Failed> {
-        self.activated(driver, &Until::patience(self.patience))
+        self.activated(driver, &Until::timeout(self.timeout))
     }
 
     fn life(&self, driver: &DriverName) -> Result<Life, Failed> {

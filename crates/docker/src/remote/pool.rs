@@ -9,10 +9,10 @@ use model::{
 };
 
 use super::Remote;
-use super::ipam::{Wish, remote_ipam};
-use super::ledger::{Given, Page, Place, PoolAsked, Subject, Undo};
+use super::ipam::{Spec, remote_ipam};
 use super::network::scope_of;
-use super::said::NetworkSaid;
+use super::parameters::NetworkParameters;
+use super::undo_log::{Given, LogFile, Place, PoolAsked, Subject, Undo};
 use crate::wire::{Answer, Call, PoolGiven, Purpose, Scope, Skip};
 
 /// What an IPAM driver may say of a pool's gateway.
@@ -52,7 +52,7 @@ impl Remote {
         let subject = Subject::Network(network.name.clone());
         // What a dead process got is given back.
         self.announce(&subject, |_| true)?;
-        let mut page = self.ledger.open(subject)?;
+        let mut log_file = self.undo_log.open(subject)?;
         let mut given = RemoteIpam { space: Some(terms.space.clone()), ..ipam.clone() };
         if given.pools.is_empty() {
             given.pools.push(RemotePool::any(Family::V4));
@@ -60,11 +60,12 @@ impl Remote {
         // IPv4 comes first, as in libnetwork.
         let mut pools: Vec<&mut RemotePool> = given.pools.iter_mut().collect();
         pools.sort_by_key(|pool| pool.family);
-        let got = pools.into_iter().try_for_each(|pool| self.request_one(&mut page, &terms, pool));
+        let got =
+            pools.into_iter().try_for_each(|pool| self.request_one(&mut log_file, &terms, pool));
         match got {
             Ok(()) => Ok(Ipam::Remote(given)),
             Err(error) => {
-                self.announce_on(&mut page, Undo::is_of_ipam)?;
+                self.announce_on(&mut log_file, Undo::is_of_ipam)?;
                 Err(error)
             }
         }
@@ -78,11 +79,11 @@ impl Remote {
     ) -> Result<Terms<'a>> {
         let (mut scope, mut skip) = (Scope::Local, Skip::default());
         if let Some(LinkKind::Remote(link)) = network.wiring.link.as_ref().map(|link| &link.kind) {
-            let said = NetworkSaid::read(&link.network)?;
+            let parameters = NetworkParameters::read(&link.network)?;
             let able = self.network_driver(&link.driver)?;
-            scope = scope_of(&said, &able, &link.driver)?;
+            scope = scope_of(&parameters, &able, &link.driver)?;
             if able.checks_gateways {
-                skip = self.skipped(&link.driver, &said)?;
+                skip = self.skipped(&link.driver, &parameters)?;
             }
         }
         let space = match &ipam.space {
@@ -105,26 +106,31 @@ impl Remote {
     }
 
     /// One pool with its gateway and its auxiliary addresses.
-    fn request_one(&self, page: &mut Page, terms: &Terms<'_>, pool: &mut RemotePool) -> Result<()> {
-        let got = self.request_pool(page, terms, pool)?;
+    fn request_one(
+        &self,
+        log_file: &mut LogFile,
+        terms: &Terms<'_>,
+        pool: &mut RemotePool,
+    ) -> Result<()> {
+        let got = self.request_pool(log_file, terms, pool)?;
         let (key, net) = (got.key.to_string(), got.pool);
-        let wish = |address, purpose| Wish { address, purpose, mac: None, endpoint: None };
+        let spec = |address, purpose| Spec { address, purpose, mac: None, endpoint: None };
         let gateway = match (pool.gateway, gateway_of(&got)?) {
             _ if terms.skip.has(&net) => None,
-            (None, Some(told)) => {
+            (None, Some(reported)) => {
                 // libnetwork gives it back with the others, though it never asked for it.
-                let undo = (terms.driver.clone(), key.clone(), Given::Surely(told));
-                page.hold(Undo::ReleaseAddress(undo.0, undo.1, undo.2));
-                page.save()?;
-                Some(told)
+                let undo = (terms.driver.clone(), key.clone(), Given::Surely(reported));
+                log_file.hold(Undo::ReleaseAddress(undo.0, undo.1, undo.2));
+                log_file.save()?;
+                Some(reported)
             }
             (wanted, _) => {
-                Some(self.ask(page, terms.driver, &key, &wish(wanted, Purpose::Gateway))?)
+                Some(self.ask(log_file, terms.driver, &key, &spec(wanted, Purpose::Gateway))?)
             }
         };
         for (name, address) in &pool.auxiliary {
             within(name, *address, &net)?;
-            self.ask(page, terms.driver, &key, &wish(Some(*address), Purpose::Auxiliary))?;
+            self.ask(log_file, terms.driver, &key, &spec(Some(*address), Purpose::Auxiliary))?;
         }
         pool.given = Some(GivenPool { key, net, gateway, data: got.data });
         Ok(())
@@ -134,7 +140,7 @@ impl Remote {
     /// meanwhile, or they would be given again.
     fn request_pool(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         terms: &Terms<'_>,
         pool: &RemotePool,
     ) -> Result<PoolGiven> {
@@ -147,7 +153,7 @@ impl Remote {
         };
         let mut refused: Vec<Undo> = Vec::new();
         let got = loop {
-            let got = self.ask_pool(page, terms.driver, &asked)?;
+            let got = self.ask_pool(log_file, terms.driver, &asked)?;
             let known = asked.known(got.pool);
             let undo = Undo::ReleasePool(terms.driver.clone(), got.key.to_string(), known);
             let is_chosen =
@@ -168,7 +174,7 @@ impl Remote {
             refused.push(undo);
         };
         if !refused.is_empty() {
-            self.announce_on(page, |undo| refused.contains(undo))?;
+            self.announce_on(log_file, |undo| refused.contains(undo))?;
         }
         if Family::of(&got.pool) != pool.family {
             let what = format!("plugin {} gave pool {} of another family", terms.driver, got.pool);
@@ -179,33 +185,33 @@ impl Remote {
 
     fn ask_pool(
         &self,
-        page: &mut Page,
+        log_file: &mut LogFile,
         driver: &DriverName,
         asked: &PoolAsked,
     ) -> Result<PoolGiven> {
         let before = Undo::UnknownPool(driver.clone(), asked.clone());
-        page.hold(before.clone());
-        page.save()?;
+        log_file.hold(before.clone());
+        log_file.save()?;
         let known = |key: &str| Undo::ReleasePool(driver.clone(), key.to_owned(), asked.clone());
         let got = match self.calls.call(driver, &asked.call()?) {
             Ok(Answer::Pool(got)) => got,
             Ok(_) => return Err(Error::bug(format!("{driver}: no answer to RequestPool"))),
             Err(failed) => {
                 match failed.undo.as_deref() {
-                    Some(Call::ReleasePool(key)) => page.put(&before, known(key.as_str())),
+                    Some(Call::ReleasePool(key)) => log_file.put(&before, known(key.as_str())),
                     _ if failed.may_be_done() => {}
-                    _ => page.strike(&before),
+                    _ => log_file.strike(&before),
                 }
-                page.save()?;
+                log_file.save()?;
                 return Err(failed.into());
             }
         };
         let undo = Undo::ReleasePool(driver.clone(), got.key.to_string(), asked.known(got.pool));
-        page.put(&before, undo.clone());
-        page.save()?;
-        for (key, record) in self.ledger.records(Place::Owed)? {
-            let mut owed = record.entries.iter().filter(|entry| entry.owed.is_some());
-            if key != page.key() && owed.any(|entry| entry.undo.gives_back_same(&undo)) {
+        log_file.put(&before, undo.clone());
+        log_file.save()?;
+        for (key, record) in self.undo_log.records(Place::CleanupPending)? {
+            let mut pending = record.entries.iter().filter(|entry| entry.pending.is_some());
+            if key != log_file.key() && pending.any(|entry| entry.undo.gives_back_same(&undo)) {
                 return Err(Error::try_again(format!(
                     "plugin {driver} gives pool {}, which a network that is gone still has to give \
                      back: see what `spoke gc` says",

@@ -8,7 +8,7 @@ use std::path::Path;
 use model::{DriverName, Error, Result};
 
 use super::Remote;
-use super::ledger::{Page, Place, Undo, pool_key};
+use super::undo_log::{LogFile, Place, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
@@ -20,7 +20,7 @@ impl Remote {
             return Ok(());
         }
         let life = self.calls.life(driver)?.0;
-        let path = self.settings.ledger.join("lives").join(driver.as_str());
+        let path = self.settings.undo_log.join("lives").join(driver.as_str());
         match fs::read_to_string(&path) {
             Ok(known) if known == life => return Ok(()),
             Ok(_) => {}
@@ -29,10 +29,10 @@ impl Remote {
         }
         // Pools before addresses.
         for is_turn in [Undo::is_pool, Undo::is_address] {
-            for place in [Place::Held, Place::Owed] {
-                for key in self.ledger.keys(place)? {
-                    if let Some(page) = self.ledger.find(&key)? {
-                        self.replay_page(driver, &page, is_turn)?;
+            for place in [Place::Held, Place::CleanupPending] {
+                for key in self.undo_log.keys(place)? {
+                    if let Some(log_file) = self.undo_log.find(&key)? {
+                        self.replay_log_file(driver, &log_file, is_turn)?;
                     }
                 }
             }
@@ -40,13 +40,13 @@ impl Remote {
         remember(&path, driver, &life)
     }
 
-    fn replay_page(
+    fn replay_log_file(
         &self,
         driver: &DriverName,
-        page: &Page,
+        log_file: &LogFile,
         is_turn: impl Fn(&Undo) -> bool,
     ) -> Result<()> {
-        let entries = page.record.entries.iter().filter(|entry| entry.owed.is_none());
+        let entries = log_file.record.entries.iter().filter(|entry| entry.pending.is_none());
         let its = entries.map(|entry| &entry.undo).filter(|undo| undo.driver() == driver);
         for undo in its.filter(|undo| is_turn(undo)) {
             let call = match undo {
@@ -68,7 +68,7 @@ impl Remote {
                     return Err(Error::conflict(format!(
                         "plugin {driver} was started anew and calls pool {key} of network {} \
                          {} now: it forgot what containers have; remove the network",
-                        page.record.subject.network(),
+                        log_file.record.subject.network(),
                         got.key
                     )));
                 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 
 use super::Remote;
-use super::ledger::{Page, Undo};
+use super::undo_log::{LogFile, Undo};
 
 /// So many hexadecimal digits are a name there, the first ones of a sandbox's id in Docker.
 const DIGITS: usize = 12;
@@ -19,13 +19,18 @@ impl Remote {
     /// Names the namespace at `path` as Docker names sandboxes, and writes that on the endpoint's
     /// page: the link is there from [`make`] on until nothing on the page says Leave any more. A path
     /// that has such a name already, as Docker Engine's have, is its own.
-    pub(super) fn name_sandbox(&self, page: &mut Page, path: &Path, endpoint: &str) -> PathBuf {
+    pub(super) fn name_sandbox(
+        &self,
+        log_file: &mut LogFile,
+        path: &Path,
+        endpoint: &str,
+    ) -> PathBuf {
         let directory = &self.settings.sandboxes;
         if is_name(path.file_name()) && path.parent() == Some(directory) {
             return path.to_owned();
         }
         let link = directory.join(endpoint.get(..DIGITS).unwrap_or(endpoint));
-        let before = page.record.sandbox.replace(link.clone());
+        let before = log_file.record.sandbox.replace(link.clone());
         if let Some(before) = before.filter(|before| *before != link) {
             remove(&before);
         }
@@ -35,9 +40,9 @@ impl Remote {
 
 /// Takes the name away that the endpoint's sandbox had, unless the endpoint is still in it. The page is
 /// not saved.
-pub(super) fn unname(page: &mut Page) {
-    if !page.holds(|undo| matches!(undo, Undo::Leave(..)))
-        && let Some(link) = page.record.sandbox.take()
+pub(super) fn unname(log_file: &mut LogFile) {
+    if !log_file.holds(|undo| matches!(undo, Undo::Leave(..)))
+        && let Some(link) = log_file.record.sandbox.take()
     {
         remove(&link);
     }

@@ -22,7 +22,7 @@ pub(super) fn answer(name: &DriverName, call: &Call, reply: &Reply) -> Result<An
 }
 
 /// An answer to a question about the plugin itself.
-pub(super) fn told<T>(
+pub(super) fn reported<T>(
     name: &DriverName,
     method: Method,
     reply: &Reply,

@@ -147,7 +147,7 @@ fn given_up(method: Method, unread: Unread) -> Reply {
 async fn work(shared: &Arc<Shared>, began: Instant, task: Task) -> Reply {
     let Task { method, call, kept } = task;
     let turn = Arc::clone(&shared.calls).acquire_owned();
-    let Ok(Ok(turn)) = timeout(shared.limits.patience, turn).await else {
+    let Ok(Ok(turn)) = timeout(shared.limits.timeout, turn).await else {
         let why = format!("{}: too many calls are at work; try again", method.name());
         let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, why);
         report(shared, began, Some(method), call.subject(), &reply);

@@ -21,7 +21,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 /// Until the next attempt where there are no descriptors left.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// For telling a peer that it cannot be served.
-const FAREWELL: Duration = Duration::from_secs(1);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Accepts connections for ever. While there are too many, further ones wait where the kernel
 /// keeps them, and are refused when that has lasted too long; who has said nothing yet gives way.
@@ -30,7 +30,7 @@ pub(super) async fn accept_all(shared: Arc<Shared>, listener: Bound) {
     loop {
         match listener.accept().await {
             Ok(accepted) => {
-                let wait = if crowded { Duration::ZERO } else { shared.limits.patience };
+                let wait = if crowded { Duration::ZERO } else { shared.limits.timeout };
                 crowded = !admit(&shared, accepted, wait).await;
             }
             Err(error) => {
@@ -79,13 +79,13 @@ async fn admit(shared: &Arc<Shared>, accepted: Accepted, wait: Duration) -> bool
 }
 
 async fn refuse(accepted: Accepted) {
-    let farewell = async |stream: &mut (dyn AsyncWrite + Send + Unpin)| {
+    let send_refusal = async |stream: &mut (dyn AsyncWrite + Send + Unpin)| {
         // Whether the peer hears it is up to the peer.
-        let _ = timeout(FAREWELL, stream.write_all(reply::CROWDED.as_bytes())).await;
+        let _ = timeout(REFUSAL_TIMEOUT, stream.write_all(reply::CROWDED.as_bytes())).await;
     };
     match accepted {
-        Accepted::Unix(mut stream) => farewell(&mut stream).await,
-        Accepted::Tcp(mut stream) => farewell(&mut stream).await,
+        Accepted::Unix(mut stream) => send_refusal(&mut stream).await,
+        Accepted::Tcp(mut stream) => send_refusal(&mut stream).await,
         Accepted::Tls(..) => {}
     }
 }

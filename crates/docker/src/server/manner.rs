@@ -16,7 +16,7 @@ pub struct Manner {
 impl Default for Manner {
     /// That of a plugin of the protocol's version 1.2.
     fn default() -> Self {
-        Self { done: JSON, failed: JSON, status: told }
+        Self { done: JSON, failed: JSON, status: reported }
     }
 }
 
@@ -24,7 +24,7 @@ const JSON: &str = "application/vnd.docker.plugins.v1.2+json";
 
 /// A request that was understood is answered with 200 and an error's text, so that the engine
 /// shows the text and nothing else.
-fn told(error: &Error) -> u16 {
+fn reported(error: &Error) -> u16 {
     match error.kind() {
         Kind::Invalid
         | Kind::Unsupported

@@ -46,8 +46,8 @@ impl Places {
     }
 
     /// A place, within `patience`; and whether somebody gave way.
-    pub(super) async fn take(&self, patience: Duration) -> (Option<Place>, bool) {
-        let deadline = Instant::now() + patience;
+    pub(super) async fn take(&self, timeout: Duration) -> (Option<Place>, bool) {
+        let deadline = Instant::now() + timeout;
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             return (Some(self.place(permit)), false);
         }

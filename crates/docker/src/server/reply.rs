@@ -51,12 +51,12 @@ impl Reply {
     pub(super) fn failed(error: &Error, manner: &Manner) -> Self {
         let status = StatusCode::from_u16((manner.status)(error));
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self::told(Outcome::Failed(error.kind()), status, error.to_string())
+        Self::reported(Outcome::Failed(error.kind()), status, error.to_string())
     }
 
     /// A request that was not carried out.
     pub(super) fn refused(status: StatusCode, why: String) -> Self {
-        Self::told(Outcome::Refused(status.as_u16()), status, why)
+        Self::reported(Outcome::Refused(status.as_u16()), status, why)
     }
 
     /// The same, and the rest of the connection is lost.
@@ -64,7 +64,7 @@ impl Reply {
         Self { closes: true, ..Self::refused(status, why) }
     }
 
-    fn told(outcome: Outcome, status: StatusCode, why: String) -> Self {
+    fn reported(outcome: Outcome, status: StatusCode, why: String) -> Self {
         // Two texts in a fixed shape: there is nothing in it that could fail.
         let body = serde_json::to_vec(&Failure::new(&why)).unwrap_or_default();
         Self { outcome, error: Some(why), status, body, closes: false }

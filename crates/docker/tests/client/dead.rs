@@ -9,7 +9,7 @@ use model::Kind;
 
 use crate::scripted::{Act, Scene, any_address, at, dead_socket, leave, p};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn fine(_: &str, _: usize) -> Act {
     Act::Say(200, "{}")
@@ -19,7 +19,7 @@ fn fine(_: &str, _: usize) -> Act {
 fn who_is_not_installed_is_told_with_where_he_was_looked_for() {
     let scene = Scene::new();
     let begin = Instant::now();
-    let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+    let failed = scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap_err();
     assert_eq!((failed.kind(), failed.fate), (Kind::NotFound, Fate::Unsent));
     let text = failed.to_string();
     for place in ["run/p.sock", "run/p/p.sock", "etc/p.spec", "etc/p/p.json", "lib/p.json"] {
@@ -32,7 +32,7 @@ fn who_is_not_installed_is_told_with_where_he_was_looked_for() {
 fn the_dead_fail_at_once_after_the_first_time() {
     let scene = Scene::new();
     dead_socket(&scene.socket());
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     let failed = plugins.call(&p(), &leave()).unwrap_err();
     assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Unsent), "{failed}");
     for _ in 0..4 {
@@ -53,7 +53,7 @@ fn a_new_description_is_tried_at_once() {
     let scene = Scene::new();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     std::fs::write(scene.at("etc/p.spec"), format!("tcp://{nobody}")).unwrap();
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     for _ in 0..2 {
         assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::TryAgain);
     }
@@ -68,7 +68,7 @@ fn a_new_description_is_tried_at_once() {
 #[test]
 fn who_restarts_is_waited_for_and_asked_anew() {
     let scene = Scene::with(fine);
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     plugins.call(&p(), &leave()).unwrap();
     let before = plugins.life(&p()).unwrap();
     assert_eq!(scene.count("Plugin.Activate"), 1);
@@ -89,9 +89,9 @@ fn who_restarts_is_waited_for_and_asked_anew() {
 
 #[test]
 fn who_hangs_is_waited_for_by_one_at_a_time() {
-    let patience = Duration::from_millis(500);
+    let timeout = Duration::from_millis(500);
     let scene = Scene::with(|_, _| Act::Hang);
-    let plugins = scene.plugins(patience);
+    let plugins = scene.plugins(timeout);
     plugins.profile(&p()).unwrap();
     assert_eq!(plugins.call(&p(), &leave()).unwrap_err().fate, Fate::Unknown);
     let begin = Instant::now();
@@ -102,7 +102,7 @@ fn who_hangs_is_waited_for_by_one_at_a_time() {
 #[test]
 fn who_was_removed_is_missed_once() {
     let scene = Scene::with(fine);
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     plugins.call(&p(), &leave()).unwrap();
     std::fs::remove_file(scene.socket()).unwrap();
     assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::NotFound);
@@ -118,7 +118,7 @@ fn a_description_that_is_of_no_use_is_told_at_once() {
     let scene = Scene::new();
     std::fs::write(scene.at("etc/p.spec"), "nowhere").unwrap();
     let begin = Instant::now();
-    let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+    let failed = scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap_err();
     assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent));
     assert!(begin.elapsed() < Duration::from_secs(1));
 }
@@ -128,8 +128,8 @@ fn who_is_back_in_the_same_place_is_not_kept_waiting() {
     let scene = Scene::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     std::fs::write(scene.at("etc/p.spec"), format!("tcp://{free}")).unwrap();
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::TryAgain);
-    let told = plugins.call(&p(), &leave()).unwrap_err().to_string();
-    assert!(told.contains("it is tried again in 0."), "{told}");
+    let reported = plugins.call(&p(), &leave()).unwrap_err().to_string();
+    assert!(reported.contains("it is tried again in 0."), "{reported}");
 }

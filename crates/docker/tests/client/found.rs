@@ -10,7 +10,7 @@ use model::{DriverName, Kind};
 
 use crate::scripted::{Act, Scene, any_address, leave, p};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn sockets_count_more_than_descriptions_and_files_more_than_folders() {
@@ -45,7 +45,7 @@ fn all_that_are_installed_are_listed() {
     std::fs::write(scene.at("lib/e/e.json"), "{}").unwrap();
     std::fs::create_dir(scene.at("lib/f")).unwrap();
     let _socket = UnixListener::bind(scene.socket()).unwrap();
-    let names = scene.plugins(PATIENCE).installed();
+    let names = scene.plugins(TIMEOUT).installed();
     assert_eq!(names.iter().map(DriverName::as_str).collect::<Vec<_>>(), ["a", "b", "e", "p"]);
 }
 
@@ -85,7 +85,7 @@ fn who_names_no_authority_trusts_everybody_and_is_told() {
 #[test]
 fn drivers_are_called_only_as_what_they_are() {
     let scene = Scene::with(|_, _| Act::Say(200, "{}"));
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     let profile = plugins.profile(&p()).unwrap();
     assert_eq!(profile.network.unwrap().connectivity, Scope::Local);
     assert!(profile.ipam.unwrap().requires_mac);
@@ -107,7 +107,7 @@ fn one_interface_is_enough_and_ipam_drivers_need_not_know_capabilities() {
         "Plugin.Activate" => Act::Say(200, r#"{"Implements":["IpamDriver","volume"]}"#),
         _ => Act::Say(404, "404 page not found"),
     });
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     let profile = plugins.profile(&p()).unwrap();
     assert_eq!((profile.network, profile.spaces.as_ref()), (None, None));
     assert!(!profile.ipam.unwrap().requires_mac);

@@ -9,11 +9,11 @@ use model::Kind;
 
 use crate::scripted::{Act, Scene, any_address, leave, p, said};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn fails(act: Act, call: &Call) -> (Failed, usize) {
     let scene = Scene::with(move |_, _| act.clone());
-    let failed = scene.plugins(PATIENCE).call(&p(), call).unwrap_err();
+    let failed = scene.plugins(TIMEOUT).call(&p(), call).unwrap_err();
     (failed, scene.count(call.method().name()))
 }
 
@@ -53,16 +53,16 @@ fn what_has_no_end_is_cut_off() {
 
 #[test]
 fn slow_answers_end_with_the_callers_patience() {
-    let patience = Duration::from_millis(400);
+    let timeout = Duration::from_millis(400);
     let slow = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
     for act in [Act::Slow(slow, Duration::from_millis(50)), Act::Hang] {
         let scene = Scene::with(move |_, _| act.clone());
-        let plugins = scene.plugins(patience);
+        let plugins = scene.plugins(timeout);
         plugins.profile(&p()).unwrap();
         let begin = Instant::now();
         let failed = plugins.call(&p(), &leave()).unwrap_err();
         assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Unknown), "{failed}");
-        assert!(begin.elapsed() >= patience && begin.elapsed() < patience * 4);
+        assert!(begin.elapsed() >= timeout && begin.elapsed() < timeout * 4);
     }
 }
 
@@ -70,7 +70,7 @@ fn slow_answers_end_with_the_callers_patience() {
 fn a_lost_answer_is_asked_for_again_with_the_same_body_where_that_does_no_harm() {
     let scene = Scene::with(|_, before| if before < 2 { Act::Close } else { Act::Say(200, "{}") });
     let begin = Instant::now();
-    assert_eq!(scene.plugins(PATIENCE).call(&p(), &leave()).unwrap(), Answer::Done {});
+    assert_eq!(scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap(), Answer::Done {});
     let bodies = scene.bodies("NetworkDriver.Leave");
     assert_eq!(bodies.len(), 3);
     // After 1 s and 2 s, as Docker does.
@@ -81,7 +81,7 @@ fn a_lost_answer_is_asked_for_again_with_the_same_body_where_that_does_no_harm()
 #[test]
 fn it_is_not_asked_for_ever() {
     let scene = Scene::with(|_, _| Act::Close);
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     let begin = Instant::now();
     let failed = plugins.call(&p(), &leave()).unwrap_err();
     assert_eq!(failed.fate, Fate::Unknown);
@@ -101,7 +101,7 @@ fn answers_come_in_chunks_with_interim_ones_and_without_a_type() {
         Transfer-Encoding: chunked\r\n\r\n4\r\n{\"ad\r\n1b\r\ndress\":\"10.0.0.7/24\",\"x\":1}\r\n\
         0\r\n\r\n";
     let scene = Scene::with(move |_, _| Act::Raw(raw.to_vec()));
-    let answer = scene.plugins(PATIENCE).call(&p(), &any_address()).unwrap();
+    let answer = scene.plugins(TIMEOUT).call(&p(), &any_address()).unwrap();
     let Answer::Address { address, .. } = answer else { panic!("{answer:?}") };
     assert_eq!(address.to_string(), "10.0.0.7/24");
 }
@@ -134,7 +134,7 @@ fn what_is_gone_because_we_took_it_away_is_no_failure() {
         _ => Act::Say(200, r#"{"Err":"endpoint e not found"}"#),
     };
     let scene = Scene::with(gone);
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
     assert_eq!(plugins.call(&p(), &leave()).unwrap_err().kind(), Kind::NotFound);
 }
@@ -147,6 +147,6 @@ fn who_dies_of_a_request_may_have_carried_it_out() {
         std::fs::remove_file(&socket).unwrap();
         Act::Close
     });
-    let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+    let failed = scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap_err();
     assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Unknown), "{failed}");
 }

@@ -100,16 +100,16 @@ fn a_process_that_waits_for_another_keeps_none() {
 #[test]
 fn a_long_process_leaves_none_open() {
     let scene = Scene::new();
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     serve(&scene, move |mut stream, answer| {
         let is_written = write(stream, &answer);
-        tell.send(stream.read(&mut [0]).unwrap()).unwrap();
+        report.send(stream.read(&mut [0]).unwrap()).unwrap();
         is_written
     });
     let plugins = scene.plugins(Duration::from_secs(20));
     call(&plugins);
     for _ in 0..=QUESTIONS {
-        assert_eq!(told.recv().unwrap(), 0, "the connection ended");
+        assert_eq!(reported.recv().unwrap(), 0, "the connection ended");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plugins of somebody else, as we call them: our own server's, and ones that nobody should have.
+//! Third-party plugins, as we call them: our own server's, and ones that nobody should have.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod dead;

@@ -103,8 +103,8 @@ impl Scene {
         Places { sockets: vec![self.at("run")], descriptions: vec![self.at("etc"), self.at("lib")] }
     }
 
-    pub(crate) fn plugins(&self, patience: Duration) -> Plugins {
-        Plugins::new(self.places(), patience)
+    pub(crate) fn plugins(&self, timeout: Duration) -> Plugins {
+        Plugins::new(self.places(), timeout)
     }
 
     /// The same of another process, as far as can be told from here.

@@ -16,7 +16,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::scripted::{Scene, any_address, leave, p};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Echo {
     profile: Profile,
@@ -78,7 +78,7 @@ impl Drop for Served {
 }
 
 fn is_called(scene: &Scene) {
-    let plugins = scene.plugins(PATIENCE);
+    let plugins = scene.plugins(TIMEOUT);
     assert_eq!(*plugins.profile(&p()).unwrap(), Echo::new().profile);
     assert_eq!(plugins.call(&p(), &leave()).unwrap(), Answer::Done {});
     let failed = plugins.call(&p(), &any_address()).unwrap_err();
@@ -149,7 +149,7 @@ fn over_tls_with_certificates_on_both_sides() {
     });
     describe(&scene, &url, &files);
     is_called(&scene);
-    assert!(scene.plugins(PATIENCE).find(&p()).unwrap().warnings.is_empty());
+    assert!(scene.plugins(TIMEOUT).find(&p()).unwrap().warnings.is_empty());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn over_tls_with_anybody_where_the_description_says_so() {
         });
         describe(&scene, &format!("https://{address}"), &files);
         is_called(&scene);
-        assert_eq!(scene.plugins(PATIENCE).find(&p()).unwrap().warnings.len(), 1);
+        assert_eq!(scene.plugins(TIMEOUT).find(&p()).unwrap().warnings.len(), 1);
     }
 }
 
@@ -174,7 +174,7 @@ fn the_untrusted_get_no_request() {
     let (_served, address) = over_tls(&scene, &authority());
     let fails = |files: &serde_json::Value, name: &str| {
         describe(&scene, &format!("https://{name}:{}", address.port()), files);
-        let failed = scene.plugins(PATIENCE).call(&p(), &leave()).unwrap_err();
+        let failed = scene.plugins(TIMEOUT).call(&p(), &leave()).unwrap_err();
         assert_eq!((failed.kind(), failed.fate), (Kind::Invalid, Fate::Unsent), "{failed}");
         failed.to_string()
     };

@@ -148,7 +148,7 @@ fn sixty_four_calls_share_the_threads() {
 
 #[test]
 fn calls_that_wait_too_long_are_refused() {
-    let stand = Stand::held(Limits { calls: 1, patience: SOON, ..Limits::default() });
+    let stand = Stand::held(Limits { calls: 1, timeout: SOON, ..Limits::default() });
     let mut busy = stand.connect();
     busy.send(request(LEAVE, &endpoint("a"))).unwrap();
     stand.recorder.wait(|seen| seen.begun == 1);
@@ -162,7 +162,7 @@ fn calls_that_wait_too_long_are_refused() {
 
 #[test]
 fn too_many_connections_wait_and_then_are_refused() {
-    let stand = Stand::limited(Limits { connections: 2, patience: SOON, ..Limits::default() });
+    let stand = Stand::limited(Limits { connections: 2, timeout: SOON, ..Limits::default() });
     let mut first = stand.connect();
     let mut second = stand.connect();
     assert_eq!(first.post("Plugin.Activate", "").status, 200);

@@ -16,7 +16,7 @@ use docker::wire::{
 use tempfile::TempDir;
 
 /// Longer than anything here takes; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const SINCE_BOOT: Duration = Duration::from_secs(1);
 
@@ -69,7 +69,7 @@ impl Recorder {
 
     pub(crate) fn wait(&self, until: impl Fn(&Seen) -> bool) {
         let seen = self.seen.lock().unwrap();
-        let waited = self.changed.wait_timeout_while(seen, PATIENCE, |seen| !until(seen));
+        let waited = self.changed.wait_timeout_while(seen, TIMEOUT, |seen| !until(seen));
         assert!(!waited.unwrap().1.timed_out(), "it did not happen");
     }
 }
@@ -179,8 +179,8 @@ impl Stand {
 
     pub(crate) fn connect(&self) -> Client<UnixStream> {
         let stream = UnixStream::connect(self.path()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Client(BufReader::new(stream))
     }
 

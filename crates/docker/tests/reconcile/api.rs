@@ -212,7 +212,7 @@ fn hears_events_and_the_end() {
         ("network", "destroy", &"n".repeat(40_000)),
         ("network", "destroy", "n4"),
     ] {
-        fake.tell(&json!({"Type": kind, "Action": action, "Actor": {"ID": id}}).to_string());
+        fake.report(&json!({"Type": kind, "Action": action, "Actor": {"ID": id}}).to_string());
         assert_eq!(events.drain(), News::Some);
     }
     assert_eq!(events.removed(), [id("n1"), id("n4")]);

@@ -90,11 +90,11 @@ impl Fake {
 
     /// Tells everybody who listens that something happened.
     pub(crate) fn happen(&self) {
-        self.tell("{}");
+        self.report("{}");
     }
 
     /// Tells everybody who listens of this event.
-    pub(crate) fn tell(&self, event: &str) {
+    pub(crate) fn report(&self, event: &str) {
         let chunk = format!("{:x}\r\n{event}\n\r\n", event.len() + 1);
         for stream in &mut self.state.lock().events {
             let _ = stream.write_all(chunk.as_bytes());

@@ -47,9 +47,9 @@ fn leak() -> (Arc<World>, Fake, serde_json::Value, [String; 2]) {
 fn frees_what_the_engine_forgot_and_learns_the_names_of_the_rest() {
     let (world, fake, _, addresses) = leak();
     let reconciling = Reconciling::with(&world, &fake);
-    let told = reconciling.until(|notice| notice.to_string().contains(&addresses[1]));
-    assert!(matches!(told[0], Notice::Reached { .. }), "{:?}", told[0]);
-    assert!(told[1].to_string().contains(LEAKED), "{}", told[1]);
+    let reported = reconciling.until(|notice| notice.to_string().contains(&addresses[1]));
+    assert!(matches!(reported[0], Notice::Reached { .. }), "{:?}", reported[0]);
+    assert!(reported[1].to_string().contains(LEAKED), "{}", reported[1]);
     drop(reconciling);
     let left = names(&world).join("\n");
     assert!(left.contains(LIVING) && left.contains(&addresses[0]), "{left}");
@@ -92,7 +92,7 @@ fn takes_nothing_from_an_engine_that_is_not_asked() {
     let reconciling = Reconciling::with(&world, &fake);
     reconciling.until(|notice| matches!(notice, Notice::Unclaimed { .. }));
     settle(&fake);
-    assert_eq!(reconciling.told(), Vec::<String>::new());
+    assert_eq!(reconciling.reported(), Vec::<String>::new());
     assert_eq!(world.left(), before);
 }
 
@@ -137,8 +137,8 @@ fn frees_nothing_while_an_engine_does_not_answer_completely() {
     fake.wait("/networks/n1", 2);
     assert_eq!(world.left(), before);
     list(&fake, &network, &[(LIVING, "web", &addresses[0])]);
-    let told = reconciling.until(is_reclaimed);
-    assert!(told.iter().any(|notice| matches!(notice, Notice::Reached { .. })));
+    let reported = reconciling.until(is_reclaimed);
+    assert!(reported.iter().any(|notice| matches!(notice, Notice::Reached { .. })));
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn knows_addresses_on_bridges_of_dockers() {
     let fake = Fake::new();
     list(&fake, &listed("b1", "ours", "bridge", &[SUBNET]), &[("e1", "web", &used)]);
     let reconciling = Reconciling::with(&world, &fake);
-    let told = reconciling.until(is_reclaimed);
-    assert!(told.last().unwrap().to_string().contains(&leaked));
+    let reported = reconciling.until(is_reclaimed);
+    assert!(reported.last().unwrap().to_string().contains(&leaked));
     settle(&fake);
     assert!(names(&world).join("\n").contains(&used));
     fake.answer("/networks", Answer::Chunks("[]".into()));
@@ -205,10 +205,10 @@ fn tells_of_networks_that_it_does_not_know_once() {
     let fake = Fake::new();
     list(&fake, &listed("n9", "lost", "spoke:latest", &["10.9.0.0/24"]), &[]);
     let reconciling = Reconciling::with(&world, &fake);
-    let told = reconciling.until(|notice| matches!(notice, Notice::Unknown { .. }));
-    assert!(told.last().unwrap().to_string().contains("lost"));
+    let reported = reconciling.until(|notice| matches!(notice, Notice::Unknown { .. }));
+    assert!(reported.last().unwrap().to_string().contains("lost"));
     settle(&fake);
-    assert_eq!(reconciling.told(), Vec::<String>::new());
+    assert_eq!(reconciling.reported(), Vec::<String>::new());
 }
 
 #[test]
@@ -237,10 +237,10 @@ fn a_subnet_with_a_gateway_that_no_engine_listed_stays() {
     fake.answer("/networks", Answer::Chunks("[]".into()));
     let before = world.left();
     let reconciling = Reconciling::with(&world, &fake);
-    let told = reconciling.until(|notice| matches!(notice, Notice::Unlisted { .. }));
-    assert!(told.last().unwrap().to_string().contains(SUBNET));
+    let reported = reconciling.until(|notice| matches!(notice, Notice::Unlisted { .. }));
+    assert!(reported.last().unwrap().to_string().contains(SUBNET));
     settle(&fake);
-    assert_eq!(reconciling.told(), Vec::<String>::new());
+    assert_eq!(reconciling.reported(), Vec::<String>::new());
     assert_eq!(world.left(), before);
 }
 
@@ -303,6 +303,8 @@ fn networks_of_others_are_told_until_they_are_removed() {
     let reconciling = Reconciling::with(&world, &fake);
     assert_eq!(reconciling.neighbours(), ["shop", "lan"]);
     // Before it looks again.
-    fake.tell(&json!({"Type": "network", "Action": "destroy", "Actor": {"ID": "n2"}}).to_string());
+    fake.report(
+        &json!({"Type": "network", "Action": "destroy", "Actor": {"ID": "n2"}}).to_string(),
+    );
     assert_eq!(reconciling.neighbours(), ["lan"]);
 }

@@ -100,13 +100,13 @@ impl Reconciling {
     pub(crate) fn begin(world: &Arc<World>, engines: &[PathBuf], period: Duration) -> Self {
         let settings =
             Settings { engines: engines.to_vec(), grace: GRACE, period, ..Settings::default() };
-        let (told, notices) = channel();
+        let (reported, notices) = channel();
         let (stopped, stop) = std::io::pipe().unwrap();
         let (see, seen) = channel();
         let later = Later { world: Arc::clone(world), seen: see };
         let thread = std::thread::spawn(move || {
-            let told: Sender<Notice> = told;
-            let report = |notice: Notice| drop(told.send(notice));
+            let reported: Sender<Notice> = reported;
+            let report = |notice: Notice| drop(reported.send(notice));
             run(&settings, &later, &report, stopped.as_fd());
         });
         Self { notices, seen, stop: Some(stop), thread: Some(thread) }
@@ -125,15 +125,15 @@ impl Reconciling {
 
     /// Waits for a notice, and gives those before it, too.
     pub(crate) fn until(&self, is_it: impl Fn(&Notice) -> bool) -> Vec<Notice> {
-        let mut told = Vec::new();
-        while !told.last().is_some_and(&is_it) {
-            told.push(self.notices.recv_timeout(Duration::from_secs(30)).unwrap());
+        let mut reported = Vec::new();
+        while !reported.last().is_some_and(&is_it) {
+            reported.push(self.notices.recv_timeout(Duration::from_secs(30)).unwrap());
         }
-        told
+        reported
     }
 
     /// Everything that was told and not read yet.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn reported(&self) -> Vec<String> {
         self.notices.try_iter().map(|notice| notice.to_string()).collect()
     }
 }

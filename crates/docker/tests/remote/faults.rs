@@ -68,7 +68,7 @@ impl World {
         self.rig.restart("boot-1");
         self.containers.iter().for_each(|one| self.rig.detach(one));
         self.rig.delete(&self.network);
-        self.rig.settle();
+        self.rig.retry();
     }
 }
 
@@ -170,7 +170,7 @@ fn ten_thousand_rounds_with_failures_leave_nothing() {
         at_last(|| rig.delete(&made));
         rig.plugin.work();
         rig.restart("boot-1");
-        rig.settle();
+        rig.retry();
         rig.is_clean();
         let mut state = rig.plugin.state();
         state.lost_choices = 0;
@@ -187,16 +187,16 @@ fn a_pool_that_nobody_can_name_is_told_until_it_is_forgotten() {
     let mut network = network("n1", vec![RemotePool::any(Family::V4)]);
     rig.make(&mut network).unwrap_err();
     rig.plugin.work();
-    rig.settle();
-    let owed = rig.remote.owed().unwrap();
-    assert_eq!(owed.len(), 1, "{owed:?}");
-    assert_eq!(owed[0].dead_end, Some(DeadEnd::Lost));
-    assert!(owed[0].what.contains("lost"), "{owed:?}");
+    rig.retry();
+    let pending = rig.remote.pending().unwrap();
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    assert_eq!(pending[0].dead_end, Some(DeadEnd::Lost));
+    assert!(pending[0].what.contains("lost"), "{pending:?}");
     // It is in nobody's way.
     rig.make(&mut network).unwrap();
     rig.delete(&network);
-    assert_eq!(rig.remote.write_off().unwrap(), owed);
-    assert_eq!(rig.remote.owed().unwrap(), []);
+    assert_eq!(rig.remote.write_off().unwrap(), pending);
+    assert_eq!(rig.remote.pending().unwrap(), []);
     assert_eq!(rig.remote.write_off().unwrap(), []);
 }
 
@@ -209,8 +209,8 @@ fn an_address_that_nobody_can_name_goes_with_its_pool() {
     let mut one = container(&network, "c1");
     rig.attach(&mut one).unwrap_err();
     rig.plugin.work();
-    let owed = rig.remote.owed().unwrap();
-    assert!(owed.len() == 1 && owed[0].dead_end == Some(DeadEnd::Lost), "{owed:?}");
+    let pending = rig.remote.pending().unwrap();
+    assert!(pending.len() == 1 && pending[0].dead_end == Some(DeadEnd::Lost), "{pending:?}");
     rig.attach(&mut one).unwrap();
     assert_eq!(one.addresses[0].address.to_string(), "10.1.0.3/24");
     rig.detach(&one);
@@ -228,7 +228,7 @@ fn a_dead_plugin_keeps_nobody_from_detaching() {
     rig.plugin.fail(|_, _| Some(Fault::Dead));
     rig.detach(&one);
     rig.delete(&network);
-    let debts: Vec<String> = rig.remote.owed().unwrap().into_iter().map(|d| d.what).collect();
+    let debts: Vec<String> = rig.remote.pending().unwrap().into_iter().map(|d| d.what).collect();
     assert_eq!(debts.len(), 6, "{debts:?}");
     // Whoever begins at the same place again waits for it.
     let error = rig.attach(&mut one).unwrap_err();
@@ -237,7 +237,7 @@ fn a_dead_plugin_keeps_nobody_from_detaching() {
     rig.restart("boot-1");
     rig.plugin.work();
     rig.plugin.log();
-    let settled = rig.remote.settle(docker::remote::Urgency::Now).unwrap();
+    let settled = rig.remote.retry(docker::remote::Urgency::Now).unwrap();
     assert_eq!((settled.done.len(), settled.left.len()), (6, 0), "{settled:?}");
     let expected = [
         "Leave",

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod faults;
-mod ledger;
 mod model;
 mod order;
 mod pools;
 mod rig;
+mod undo_log;
 mod wrong;

@@ -78,7 +78,7 @@ fn refused_at(call: &'static str) -> Vec<String> {
     }
     let log = rig.plugin.log();
     rig.plugin.work();
-    rig.settle();
+    rig.retry();
     rig.delete(&network);
     rig.is_clean();
     log
@@ -145,7 +145,7 @@ fn a_refused_leave_does_not_keep_the_endpoint() {
     // It is tried once more before the endpoint goes, and then it is of no interest any more.
     let expected = ["Leave", "Leave", "DeleteEndpoint", "ReleaseAddress 10.1.0.2"];
     assert_eq!(rig.plugin.log(), expected);
-    assert_eq!(rig.remote.owed().unwrap(), []);
+    assert_eq!(rig.remote.pending().unwrap(), []);
     rig.delete(&network);
     rig.is_clean();
 }
@@ -154,8 +154,11 @@ fn a_refused_leave_does_not_keep_the_endpoint() {
 fn no_ports_are_published_on_internal_networks_or_without_a_gateway() {
     let rig = Rig::new();
     rig.plugin.state().joined = joined("veth1", "10.1.0.254");
-    let mut inner =
-        bare("n1", &docker::remote::said::NetworkSaid { internal: true, ..said() }, Ipam::None);
+    let mut inner = bare(
+        "n1",
+        &docker::remote::parameters::NetworkParameters { internal: true, ..said() },
+        Ipam::None,
+    );
     inner.ipam = network("n1", vec![pool("10.1.0.0/24")]).ipam;
     rig.make(&mut inner).unwrap();
     let mut one = publishing(container(&inner, "c1"), 8080, 80);
@@ -191,20 +194,20 @@ fn the_sandbox_is_led_out_and_kept_in_again() {
     rig.make(&mut network).unwrap();
     let mut one = led(publishing(container(&network, "c1"), 8080, 80));
     crate::rig::Rig::try_attach(&rig, &mut one).unwrap();
-    let made = rig.remote.leading(&one, &[]).unwrap().unwrap();
+    let made = rig.remote.with_gateway(&one, &[]).unwrap().unwrap();
     assert!(made.routes.is_empty(), "{:?}", made.routes);
-    let leading = rig.remote.leading(&one, &[Family::V6]).unwrap().unwrap();
-    assert_eq!(leading.routes.len(), 1);
+    let with_gateway = rig.remote.with_gateway(&one, &[Family::V6]).unwrap().unwrap();
+    assert_eq!(with_gateway.routes.len(), 1);
     rig.plugin.log();
     rig.plugin.state().calls.clear();
-    rig.remote.lead(&one, &[Family::V4]).unwrap();
+    rig.remote.program_gateway(&one, &[Family::V4]).unwrap();
     match rig.plugin.state().calls.last().unwrap() {
         docker::wire::Call::ProgramConnectivity(program) => assert!(program.no_proxy_6to4),
         other => panic!("{other:?}"),
     }
-    rig.remote.lead(&one, &[]).unwrap();
-    rig.remote.lead(&one, &[]).unwrap();
-    rig.remote.lead(&one, &[Family::V4, Family::V6]).unwrap();
+    rig.remote.program_gateway(&one, &[]).unwrap();
+    rig.remote.program_gateway(&one, &[]).unwrap();
+    rig.remote.program_gateway(&one, &[Family::V4, Family::V6]).unwrap();
     assert_eq!(rig.plugin.log(), ["Revoke", "Program", "Revoke", "Program"]);
     rig.detach(&one);
     rig.delete(&network);

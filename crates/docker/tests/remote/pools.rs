@@ -110,19 +110,19 @@ fn a_driver_that_offers_nothing_else_is_refused() {
 fn a_driver_may_name_the_gateway() {
     for (text, gateway) in [("10.1.0.33/24", "10.1.0.33/24"), ("10.1.0.33", "10.1.0.33/24")] {
         let rig = Rig::new();
-        let told = text.to_owned();
+        let reported = text.to_owned();
         rig.plugin.answer(move |call| match call {
             Call::RequestPool(_) => Some(Answer::Pool(PoolGiven {
                 key: "local|10.1.0.0/24|10.1.0.0/24".parse().unwrap(),
                 pool: "10.1.0.0/24".parse().unwrap(),
-                data: BTreeMap::from([("com.docker.network.gateway".into(), told.clone())]),
+                data: BTreeMap::from([("com.docker.network.gateway".into(), reported.clone())]),
             })),
             _ => None,
         });
-        let mut told = network("n1", vec![pool("10.1.0.0/24")]);
-        rig.make(&mut told).unwrap();
+        let mut reported = network("n1", vec![pool("10.1.0.0/24")]);
+        rig.make(&mut reported).unwrap();
         assert_eq!(created(&rig).ipv4[0].gateway.unwrap().to_string(), gateway);
-        rig.delete(&told);
+        rig.delete(&reported);
         // It is given back, though it was never asked for.
         let log = rig.plugin.log();
         let expected = [
@@ -180,8 +180,8 @@ fn nonsense_is_refused_before_anybody_is_asked() {
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
     }
     assert!(rig.plugin.log().is_empty());
-    let downgraded = docker::remote::said::NetworkSaid {
-        scope: Some(docker::remote::said::ScopeSaid::Local),
+    let downgraded = docker::remote::parameters::NetworkParameters {
+        scope: Some(docker::remote::parameters::ScopeParameter::Local),
         ..said()
     };
     rig.plugin.state().profile.as_mut().unwrap().network.as_mut().unwrap().scope =

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docker::remote::said::NetworkSaid;
+use docker::remote::parameters::NetworkParameters;
 use docker::remote::{DeadEnd, Joined, Remote, Settings, Urgency};
 use model::{
-    Attachment, AttachmentId, Backend, Dns, Family, Ipam, Layer, Lead, Lease, Link, LinkKind,
-    Network, Phase, PortMap, Protocol, Publish, RemoteIpam, RemoteLink, RemotePool, Result,
-    Runtime, Sandbox, Space, Stage, Timestamp, Wiring, host_net,
+    Attachment, AttachmentId, Backend, Dns, Family, GatewayRole, Ipam, Layer, Lease, Link,
+    LinkKind, Network, Phase, PortMap, Protocol, Publish, RemoteIpam, RemoteLink, RemotePool,
+    Result, Runtime, Sandbox, Space, Stage, Timestamp, Wiring, host_net,
 };
 use tempfile::TempDir;
 
@@ -74,7 +74,7 @@ impl Rig {
         }
         accept(attachment, self.remote.offer(attachment)?);
         let joined = self.remote.join(attachment)?;
-        self.remote.lead(attachment, &joined.gateways)?;
+        self.remote.program_gateway(attachment, &joined.gateways)?;
         Ok(joined)
     }
 
@@ -87,21 +87,21 @@ impl Rig {
     }
 
     /// Until nothing more can be done.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn retry(&self) {
         for _ in 0..20 {
-            let left = self.remote.settle(Urgency::Now).unwrap().left;
+            let left = self.remote.retry(Urgency::Now).unwrap().left;
             if left.iter().all(|debt| debt.dead_end == Some(DeadEnd::Lost)) {
                 return;
             }
         }
-        panic!("{:?}", self.remote.owed().unwrap());
+        panic!("{:?}", self.remote.pending().unwrap());
     }
 
     /// Neither the plugin nor the ledger holds anything.
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         self.plugin.is_empty();
-        assert_eq!(self.remote.owed().unwrap(), []);
+        assert_eq!(self.remote.pending().unwrap(), []);
         assert_eq!(self.pages(), Vec::<String>::new());
     }
 
@@ -125,8 +125,8 @@ pub(crate) fn open(plugin: &Arc<Plugin>, directory: &Path, boot: &str) -> Remote
     let settings = Settings {
         sockets: Vec::new(),
         descriptions: Vec::new(),
-        patience: Duration::from_secs(20),
-        ledger: directory.join("ledger"),
+        timeout: Duration::from_secs(20),
+        undo_log: directory.join("ledger"),
         sandboxes: directory.join("netns"),
         boot: boot.to_owned(),
         now: || Timestamp(1_000),
@@ -149,14 +149,17 @@ fn accept(attachment: &mut Attachment, offer: engine::port::Offer) {
     attachment.wiring.link = offer.link.or(attachment.wiring.link.take());
 }
 
-pub(crate) fn said() -> NetworkSaid {
-    NetworkSaid { options: BTreeMap::from([("o1".into(), "v1".into())]), ..NetworkSaid::default() }
+pub(crate) fn said() -> NetworkParameters {
+    NetworkParameters {
+        options: BTreeMap::from([("o1".into(), "v1".into())]),
+        ..NetworkParameters::default()
+    }
 }
 
 /// A network of the plugin, with these pools.
 pub(crate) fn network(name: &str, pools: Vec<RemotePool>) -> Network {
     let is_v6 = pools.iter().any(|pool| pool.family == Family::V6);
-    let said = NetworkSaid { ipv6: is_v6, ..said() };
+    let said = NetworkParameters { ipv6: is_v6, ..said() };
     let ipam = Ipam::Remote(RemoteIpam {
         driver: "plug".parse().unwrap(),
         space: None,
@@ -166,7 +169,7 @@ pub(crate) fn network(name: &str, pools: Vec<RemotePool>) -> Network {
     bare(name, &said, ipam)
 }
 
-pub(crate) fn bare(name: &str, said: &NetworkSaid, ipam: Ipam) -> Network {
+pub(crate) fn bare(name: &str, said: &NetworkParameters, ipam: Ipam) -> Network {
     let link = RemoteLink {
         driver: "plug".parse().unwrap(),
         id: format!("id-of-{name}").parse().unwrap(),
@@ -235,6 +238,6 @@ pub(crate) fn publishing(mut attachment: Attachment, host: u16, port: u16) -> At
 }
 
 pub(crate) fn led(mut attachment: Attachment) -> Attachment {
-    attachment.lead = Some(Lead::default());
+    attachment.gateway_role = Some(GatewayRole::default());
     attachment
 }

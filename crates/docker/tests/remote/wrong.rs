@@ -95,7 +95,7 @@ fn routes_and_gateways_become_the_kernels() {
     assert_eq!(routes, expected);
     match &joined.kernel.wiring.link.as_ref().unwrap().kind {
         // A runtime that names its interfaces gets that name.
-        LinkKind::Ready(ready) => {
+        LinkKind::ExternalInterface(ready) => {
             assert_eq!((ready.source.as_str(), &ready.prefix), ("veth1", &None))
         }
         other => panic!("{other:?}"),
@@ -106,9 +106,11 @@ fn routes_and_gateways_become_the_kernels() {
     let joined = rig.attach(&mut ours).unwrap();
     // The kernel withholds those that do not lead.
     assert_eq!(joined.kernel.routes.len(), 3);
-    assert_eq!(rig.remote.leading(&ours, &[]).unwrap().unwrap().routes.len(), 1);
+    assert_eq!(rig.remote.with_gateway(&ours, &[]).unwrap().unwrap().routes.len(), 1);
     match &joined.kernel.wiring.link.as_ref().unwrap().kind {
-        LinkKind::Ready(ready) => assert_eq!(ready.prefix.as_ref().unwrap().as_str(), "net"),
+        LinkKind::ExternalInterface(ready) => {
+            assert_eq!(ready.prefix.as_ref().unwrap().as_str(), "net")
+        }
         other => panic!("{other:?}"),
     }
     rig.detach(&one);

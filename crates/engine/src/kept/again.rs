@@ -28,7 +28,7 @@ impl Engine<'_> {
                 }
                 // What a dead process began to make or to remove is none.
                 let _turn = self.host.turn(id);
-                self.detach_record(read, Meaning::Judged)?;
+                self.detach_record(read, Meaning::Classified)?;
                 continue;
             }
             if self.kept_of(id)?.is_none() {
@@ -136,7 +136,7 @@ impl Engine<'_> {
         filled.inspect_err(|_| {
             let id = read.value.id.clone();
             // The durable record stays, and this can be repeated.
-            let _ = self.detach_record(read, Meaning::Judged);
+            let _ = self.detach_record(read, Meaning::Classified);
             self.let_go(&id, Layer::Link);
         })
     }

@@ -14,7 +14,7 @@ use model::{
 
 /// Which addresses a runtime wants to hand out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolWish {
+pub struct PoolSpec {
     /// The subnet; one of the cloud's default pool where none is named.
     pub net: Option<IpNet>,
     /// The part of it from which any address is chosen.
@@ -55,7 +55,7 @@ pub enum AddressUse {
 
 /// Which address is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressWish {
+pub struct AddressSpec {
     /// Of which pool.
     pub pool: ResourceId,
     /// This one; any where none is named.
@@ -96,7 +96,7 @@ pub struct CloudNetwork {
     /// [`Cloud::request_address`].
     pub foreign_addresses: bool,
     /// What is asked of the ports of its containers.
-    pub ports: model::PortWish,
+    pub ports: model::PortSpec,
 }
 
 /// A port of a container that others may reach.
@@ -120,7 +120,7 @@ pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
 /// did; none deletes or unbinds what somebody else made.
 pub trait Cloud {
     /// Hands out a pool.
-    fn request_pool(&self, wish: &PoolWish) -> Result<CloudPool>;
+    fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool>;
 
     /// Takes one use of a pool back; what this host made goes with its last use, on whatever host
     /// that is. A subnet in which an attachment has an address stays, and goes with its network. One
@@ -129,7 +129,7 @@ pub trait Cloud {
 
     /// Hands out an address, with the prefix length of its subnet. Fails with
     /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
-    fn request_address(&self, wish: &AddressWish) -> Result<IpNet>;
+    fn request_address(&self, spec: &AddressSpec) -> Result<IpNet>;
 
     /// Takes an address back: the port that was made for it goes. One that is not handed out, or is
     /// somebody else's, is no error and stays. Fails with [`model::Kind::Conflict`] where an

@@ -59,10 +59,10 @@ pub enum Stray {
 pub trait Driver {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
     ///
-    /// Where the attachment has a [`model::Lead`], its default routes are not made, nor its published
-    /// ports, until [`Driver::lead`] says so. [`Attached::routes`] names those routes all the same,
+    /// Where the attachment has a [`model::GatewayRole`], its default routes are not made, nor its published
+    /// ports, until [`Driver::set_gateway`] says so. [`Attached::routes`] names those routes all the same,
     /// each with its next hop if it has one: that is how it is known what could lead the sandbox out,
-    /// and [`Driver::check`] expects only those of [`model::Lead::families`] in the kernel.
+    /// and [`Driver::check`] expects only those of [`model::GatewayRole::families`] in the kernel.
     fn attach(&self, attachment: &Attachment) -> Result<Attached>;
 
     /// Makes the link alone, up and without addresses, for a source that is asked over it. On an
@@ -147,9 +147,9 @@ pub trait Driver {
         false
     }
 
-    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::lead`] would do next, for those
-    /// of [`model::Lead::families`] of which [`Attached::routes`] has a way out.
-    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do next, for those
+    /// of [`model::GatewayRole::families`] of which [`Attached::routes`] has a way out.
+    fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         let _ = attachment;
         false
     }
@@ -160,9 +160,9 @@ pub trait Driver {
 
     /// Leads the attachment's sandbox out through it, for these families and no others: its default
     /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
-    /// it. None: it leads nowhere any more. [`model::Lead::families`] says what was so before, as far
+    /// it. None: it leads nowhere any more. [`model::GatewayRole::families`] says what was so before, as far
     /// as that is known. Repeating it is no error; [`Driver::detach`] undoes it with all the rest.
-    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+    fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let _ = families;
         Err(Error::unsupported(format!(
             "{}: its driver does not know how to lead a sandbox out",

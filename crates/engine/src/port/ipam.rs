@@ -7,7 +7,7 @@ use model::{Attachment, Dns, InterfaceAddress, Link, Network, Result, Route};
 
 use crate::Members;
 
-/// What an address source of somebody else gives for an attachment.
+/// What an address third party's source gives for an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The addresses.

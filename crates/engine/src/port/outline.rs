@@ -46,19 +46,22 @@ pub enum Outline<'a> {
 
 impl Outline<'_> {
     /// Tells what there is of one record; nothing where it is of another kind.
-    pub fn each_of(key: &Key, record: &Record, tell: &mut dyn FnMut(&Outline<'_>)) {
+    pub fn each_of(key: &Key, record: &Record, provision: &mut dyn FnMut(&Outline<'_>)) {
         match (key, record) {
             (Key::Network(name), Record::Network(network)) => {
                 let network_name = name.as_str();
                 let link = network.wiring.link.as_ref();
                 if let Some(bridge) = link.and_then(|link| link.kind.bridge()) {
-                    tell(&Outline::Bridge { network: network_name, bridge: bridge.name.as_str() });
+                    provision(&Outline::Bridge {
+                        network: network_name,
+                        bridge: bridge.name.as_str(),
+                    });
                 }
                 if network.stage == Stage::Template {
                     return;
                 }
                 for (space, range) in spans(network) {
-                    tell(&Outline::Net {
+                    provision(&Outline::Net {
                         network: network_name,
                         runtime: network.runtime,
                         space: space.label(),
@@ -66,7 +69,7 @@ impl Outline<'_> {
                     });
                 }
             }
-            (Key::Subnet(id), Record::Subnet(subnet)) => tell(&Outline::Subnet {
+            (Key::Subnet(id), Record::Subnet(subnet)) => provision(&Outline::Subnet {
                 network: subnet.network.as_str(),
                 runtime: subnet.runtime,
                 space: id.space.label(),

@@ -5,7 +5,8 @@ use std::num::NonZeroU16;
 
 use model::{
     Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer, Network,
-    NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Roster, Space, Subnet, SubnetId,
+    NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, SandboxRecord, Space, Subnet,
+    SubnetId,
 };
 
 use super::Outline;
@@ -63,7 +64,7 @@ pub enum Record {
     /// Under [`Key::Alias`].
     Alias(Alias),
     /// Under [`Key::Sandbox`]; never without members.
-    Sandbox(Roster),
+    Sandbox(SandboxRecord),
 }
 
 /// A set of keys that can be listed.
@@ -142,7 +143,7 @@ pub struct Txn {
     pub expect: Vec<(Key, Expect)>,
     /// Written in order; `None` deletes, and deleting what is absent is no error.
     pub changes: Vec<(Key, Option<Record>)>,
-    /// Whether whoever asked for what is written has yet to be told ([`Store::told`]).
+    /// Whether whoever asked for what is written has yet to be told ([`Store::mark_answered`]).
     pub untold: bool,
 }
 
@@ -171,10 +172,10 @@ pub trait Store {
 
     /// Tells the [`Outline`]s of every declared network and every subnet that was handed out, in no
     /// order, as far as their records can be read. A store can know them without reading the records.
-    fn outline(&self, tell: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+    fn outline(&self, provision: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         for prefix in [Prefix::Networks, Prefix::Subnets] {
             for (key, held) in self.list(&prefix)? {
-                Outline::each_of(&key, &held.record, tell);
+                Outline::each_of(&key, &held.record, provision);
             }
         }
         Ok(())
@@ -186,12 +187,12 @@ pub trait Store {
     /// Notes that whoever asked for the record under `key` was told of it. Costs next to nothing, and
     /// changes neither record nor revision; every later transaction that writes the record says so as
     /// well, unless it is [`Txn::untold`].
-    fn told(&self, _key: &Key) -> Result<()> {
+    fn mark_answered(&self, _key: &Key) -> Result<()> {
         Ok(())
     }
 
     /// Whether that was noted, or need not be.
-    fn is_told(&self, _key: &Key) -> Result<bool> {
+    fn is_answered(&self, _key: &Key) -> Result<bool> {
         Ok(true)
     }
 }

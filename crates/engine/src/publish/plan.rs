@@ -211,11 +211,11 @@ impl Plan {
         };
         let behind = publish.behind.clone().or_else(behind);
         let publish = Publish { ports, behind, ..publish.clone() };
-        // A Docker plugin of somebody else publishes what leads to its networks.
-        let told = link.wiring.link.as_ref().filter(|_| link.wiring.is_remote()).cloned();
+        // A third-party Docker plugin publishes what leads to its networks.
+        let reported = link.wiring.link.as_ref().filter(|_| link.wiring.is_remote()).cloned();
         Attachment {
             layer: Layer::Publish,
-            wiring: Wiring { link: told, publish: Some(publish), ..Wiring::default() },
+            wiring: Wiring { link: reported, publish: Some(publish), ..Wiring::default() },
             ipam: Ipam::None,
             leases: Vec::new(),
             routes: Vec::new(),

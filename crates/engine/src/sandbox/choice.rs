@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use model::{Attachment, AttachmentId, EgressPolicy, Family, Lead, Phase};
+use model::{Attachment, AttachmentId, EgressPolicy, Family, GatewayRole, Phase};
 
-use super::exit::GATEWAY_NETWORK;
+use super::gateway_network::GATEWAY_NETWORK;
 
 /// What is to know of an attachment to choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Candidate {
     pub(super) id: AttachmentId,
     pub(super) priority: i32,
     /// Whether its network is there only to lead out.
-    pub(super) is_exit: bool,
+    pub(super) is_gateway_endpoint: bool,
     /// Whether its network leads nowhere by its nature.
     pub(super) is_internal: bool,
     /// Whether its driver wants no other way out because of it.
@@ -20,14 +20,14 @@ pub(super) struct Candidate {
     /// Of which families it has a way out.
     pub(super) ways: Vec<Family>,
     /// Of which families it leads out now, as far as its record knows.
-    pub(super) leads: Vec<Family>,
+    pub(super) gateway_families: Vec<Family>,
 }
 
 impl Candidate {
     /// Of an attachment of ours that is complete.
     pub(super) fn of(attachment: &Attachment) -> Option<Self> {
         let Phase::Attached(attached) = &attachment.phase else { return None };
-        let Lead { priority, families, .. } = attachment.lead.as_ref()?;
+        let GatewayRole { priority, families, .. } = attachment.gateway_role.as_ref()?;
         let firewall = attachment.wiring.firewall.as_ref();
         let defaults = attached.routes.iter().filter(|route| route.is_default());
         let mut ways: Vec<Family> = defaults.map(|route| Family::of(&route.dst)).collect();
@@ -36,11 +36,11 @@ impl Candidate {
         Some(Self {
             id: attachment.id.clone(),
             priority: *priority,
-            is_exit: attachment.id.network.as_str() == GATEWAY_NETWORK,
+            is_gateway_endpoint: attachment.id.network.as_str() == GATEWAY_NETWORK,
             is_internal: firewall.is_some_and(|it| it.egress == EgressPolicy::Internal),
             keeps_in: attached.keeps_in,
             ways,
-            leads: families.clone(),
+            gateway_families: families.clone(),
         })
     }
 
@@ -53,7 +53,7 @@ impl Candidate {
             [] => 3,
         };
         let name = (self.id.network.as_str(), self.id.ifname.as_str());
-        (Reverse(self.priority), self.is_exit, self.is_internal, ways, name)
+        (Reverse(self.priority), self.is_gateway_endpoint, self.is_internal, ways, name)
     }
 }
 
@@ -63,9 +63,9 @@ pub(super) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
         let able = candidates.iter().enumerate().filter(|(_, it)| it.ways.contains(&family));
         able.min_by_key(|(_, it)| it.rank()).map(|(place, _)| place)
     };
-    let leaders = [Family::V4, Family::V6].map(|family| (family, first(family)));
+    let gateways = [Family::V4, Family::V6].map(|family| (family, first(family)));
     let of = |place: usize| {
-        let its = leaders.iter().filter(|(_, leader)| *leader == Some(place));
+        let its = gateways.iter().filter(|(_, leader)| *leader == Some(place));
         its.map(|(family, _)| *family).collect()
     };
     (0..candidates.len()).map(of).collect()
@@ -74,8 +74,8 @@ pub(super) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
 /// Whether the sandbox is to get a way out (libnetwork's `needDefaultGW`): it is on a network that
 /// could have one and has none. Networks that have none by their nature, and those whose driver
 /// wants none, do not count either way.
-pub(super) fn needs_exit(candidates: &[Candidate]) -> bool {
-    let counts = |it: &&Candidate| !it.is_exit && !it.is_internal && !it.keeps_in;
+pub(super) fn needs_gateway_endpoint(candidates: &[Candidate]) -> bool {
+    let counts = |it: &&Candidate| !it.is_gateway_endpoint && !it.is_internal && !it.keeps_in;
     let mut counting = candidates.iter().filter(counts).peekable();
     counting.peek().is_some() && counting.all(|it| it.ways.is_empty())
 }
@@ -94,16 +94,16 @@ mod tests {
                 ifname: "eth0".parse().unwrap(),
             },
             priority,
-            is_exit: network == GATEWAY_NETWORK,
+            is_gateway_endpoint: network == GATEWAY_NETWORK,
             is_internal: network.starts_with("internal"),
             keeps_in: false,
             ways: ways.to_vec(),
-            leads: Vec::new(),
+            gateway_families: Vec::new(),
         }
     }
 
     /// The names of the networks that lead IPv4 and IPv6 out.
-    fn leaders(candidates: &[Candidate]) -> [Option<&str>; 2] {
+    fn gateways(candidates: &[Candidate]) -> [Option<&str>; 2] {
         let chosen = choose(candidates);
         [Family::V4, Family::V6].map(|family| {
             let place = chosen.iter().position(|families| families.contains(&family))?;
@@ -124,7 +124,7 @@ mod tests {
         let dual = candidate("z", 0, BOTH);
         let of = |all: &[&Candidate]| {
             let all: Vec<Candidate> = all.iter().copied().cloned().collect();
-            leaders(&all).map(|name| name.map(str::to_owned))
+            gateways(&all).map(|name| name.map(str::to_owned))
         };
         let some = |v4: &str, v6: &str| [Some(v4.to_owned()), Some(v6.to_owned())];
         assert_eq!(of(&[]), [None, None]);
@@ -162,7 +162,7 @@ mod tests {
             (vec![&candidate("c", 0, V6), &mute], false),
         ] {
             let all: Vec<Candidate> = all.into_iter().cloned().collect();
-            assert_eq!(needs_exit(&all), needed, "{all:?}");
+            assert_eq!(needs_gateway_endpoint(&all), needed, "{all:?}");
         }
     }
 
@@ -182,8 +182,8 @@ mod tests {
         if a.priority != b.priority {
             return a.priority > b.priority;
         }
-        if a.is_exit != b.is_exit {
-            return b.is_exit;
+        if a.is_gateway_endpoint != b.is_gateway_endpoint {
+            return b.is_gateway_endpoint;
         }
         if a.is_internal != b.is_internal {
             return b.is_internal;
@@ -225,7 +225,7 @@ mod tests {
             let expected: Vec<Option<&str>> = expected.collect();
             let turned = if all.is_empty() { 0 } else { seed as usize % all.len() };
             all.rotate_left(turned);
-            prop_assert_eq!(leaders(&all).to_vec(), expected);
+            prop_assert_eq!(gateways(&all).to_vec(), expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Each attachment that could lead has them in its record, and holds them in the book: so they are the
 //! sandbox's while another leads, and when the one goes that was named with them. Drivers let them lead to
-//! who leads and to nobody else ([`crate::port::Driver::lead`]).
+//! who leads and to nobody else ([`crate::port::Driver::set_gateway`]).
 
 use model::{
     Attachment, Backend, ContainerId, EgressPolicy, Error, Layer, LinkKind, Phase, PortMap,
@@ -21,8 +21,8 @@ pub(super) fn published(attachment: &Attachment) -> &[PortMap] {
 
 /// The ports that an attachment was named with.
 pub(crate) fn named(attachment: &Attachment) -> &[PortMap] {
-    match &attachment.wish {
-        Some(wish) => wish.publish.as_ref().map_or(&[], |publish| &publish.ports),
+    match &attachment.spec {
+        Some(spec) => spec.publish.as_ref().map_or(&[], |publish| &publish.ports),
         None => published(attachment),
     }
 }
@@ -64,7 +64,7 @@ fn with(mut attachment: Box<Attachment>, ports: &[PortMap], backend: Backend) ->
 impl Engine<'_> {
     /// The ports of the container's sandbox, where Spoke connects that.
     fn ports_of(&self, container: &ContainerId) -> Result<Vec<PortMap>> {
-        Ok(self.roster_of(container)?.map(|read| read.value.ports).unwrap_or_default())
+        Ok(self.sandbox_record_of(container)?.map(|read| read.value.ports).unwrap_or_default())
     }
 
     /// Has one that is to be attached bring the ports that its sandbox has already.

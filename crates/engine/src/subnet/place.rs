@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::{Error, IpNet, Lease, Network, Pool, PoolId, Range, Result, Subnet, hosts_of};
 
-use super::handout::name_of;
+use super::allocation::name_of;
 use crate::Engine;
 use crate::port::Key;
 

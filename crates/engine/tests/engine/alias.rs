@@ -3,7 +3,7 @@
 use super::common::request;
 use super::endpoint_world::*;
 use super::subnet_rig::{for_network, wanting};
-use engine::{Engine, Garbage, Mode, SubnetWish};
+use engine::{Engine, Garbage, Mode, SubnetSpec};
 use model::*;
 
 fn reserve(engine: &Engine<'_>, network: &Network, container: &str, last: u8, under: &str) {
@@ -98,8 +98,8 @@ fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
         assert!(engine.reconcile(Mode::Mend).unwrap().is_empty(), "somebody declared it");
         engine.remove_network(&own.name, false).unwrap();
 
-        let wish = SubnetWish::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
-        let shared = for_network(network.name.as_str(), wanting(wish));
+        let spec = SubnetSpec::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
+        let shared = for_network(network.name.as_str(), wanting(spec));
         engine.enroll(&alias("n", &network), &network).unwrap();
         let subnet = engine.request_subnet(&shared).unwrap().id;
         engine.attach(&pod).unwrap();
@@ -116,8 +116,8 @@ fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
 fn a_configured_network_that_was_to_be_shared_is_the_configurations_again() {
     let rig = Rig::new();
     let network = Network { runtime: Runtime::Cni, ..front() };
-    let wish = SubnetWish::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
-    let shared = for_network(network.name.as_str(), wanting(wish));
+    let spec = SubnetSpec::Exactly { net: "10.0.0.0/29".parse().unwrap(), part: None };
+    let shared = for_network(network.name.as_str(), wanting(spec));
     let pod = request(&network, "pod");
     rig.with(|engine| {
         engine.attach(&pod).unwrap();

@@ -16,7 +16,7 @@ fn clouded(name: &str) -> Network {
     let link = NeutronLink {
         network: "net".parse().unwrap(),
         subnets: Vec::new(),
-        wish: PortWish::default(),
+        spec: PortSpec::default(),
         binding: None,
     };
     let kind = LinkKind::Neutron(Box::new(link));
@@ -41,7 +41,7 @@ pub(crate) fn offer(attachment: &Attachment) -> Offer {
     link.mac = Some(Mac::local([0, 0, 0, 0, 7, last]));
     let LinkKind::Neutron(neutron) = &mut link.kind else { unreachable!() };
     let port = format!("port-{}", attachment.id.container).parse().unwrap();
-    neutron.binding = Some(Binding { port, tenure: Tenure::Own, vif: Vif::Tap });
+    neutron.binding = Some(Binding { port, ownership: Ownership::Own, vif: Vif::Tap });
     Offer {
         addresses: nets.into_iter().map(held).collect(),
         routes: Vec::new(),

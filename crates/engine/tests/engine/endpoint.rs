@@ -126,8 +126,8 @@ fn a_lost_address_of_a_sibling_subnet_is_released_all_the_same() {
             engine.relabel_subnet(subnet, &network.name).unwrap();
         }
         engine.enroll(&alias("n", &network), &network).unwrap();
-        for told in ["10.2.0.3/29", "10.2.0.3/24"] {
-            let made = engine.reserve(&endpoint(&network, "a", &[told]), &id("n")).unwrap();
+        for reported in ["10.2.0.3/29", "10.2.0.3/24"] {
+            let made = engine.reserve(&endpoint(&network, "a", &[reported]), &id("n")).unwrap();
             let Tenant::Request { subnet, .. } = &engine.holders().unwrap()[0].tenant else {
                 unreachable!()
             };

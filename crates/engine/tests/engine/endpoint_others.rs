@@ -39,9 +39,9 @@ impl Host for Other {
         if let Some(waits) = self.waits.lock().unwrap().take() {
             waits.send(()).unwrap();
         }
-        let (_never, told) = channel::<()>();
+        let (_never, reported) = channel::<()>();
         // Nobody ends: all of the time passes.
-        let _ = told.recv_timeout(limit);
+        let _ = reported.recv_timeout(limit);
         false
     }
 }

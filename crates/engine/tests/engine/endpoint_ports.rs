@@ -39,8 +39,8 @@ fn docker_29_programs_two_endpoints_of_one_container() {
         // The order of the recorded calls: the gateway of IPv4 again, then that of IPv6, marked.
         engine.publish(&a, &plain).unwrap();
         engine.publish(&a, &plain).unwrap();
-        let told = engine.publish(&b, &publishing(wanted, Siblings::GiveWay)).unwrap();
-        assert_eq!(show(&told), ["[::]:18081->80/tcp"]);
+        let reported = engine.publish(&b, &publishing(wanted, Siblings::GiveWay)).unwrap();
+        assert_eq!(show(&reported), ["[::]:18081->80/tcp"]);
         assert_eq!(served(&rig), ["127.0.0.1 18080 a", "0.0.0.0 18081 a", ":: 18081 b"]);
         engine.unpublish(&b).unwrap();
         engine.publish(&a, &plain).unwrap();
@@ -196,19 +196,19 @@ fn a_number_is_chosen_and_kept() {
     rig.with(|engine| {
         let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
         rig.listens.lock().unwrap().insert(32768);
-        let told = engine.publish(&a, &any(32768, 32770)).unwrap();
-        assert_eq!(show(&told), ["0.0.0.0:32769->80/tcp", "[::]:32769->80/tcp"]);
-        let told = engine.publish(&b, &any(32768, 32770)).unwrap();
-        assert_eq!(show(&told), ["0.0.0.0:32770->80/tcp", "[::]:32770->80/tcp"]);
+        let reported = engine.publish(&a, &any(32768, 32770)).unwrap();
+        assert_eq!(show(&reported), ["0.0.0.0:32769->80/tcp", "[::]:32769->80/tcp"]);
+        let reported = engine.publish(&b, &any(32768, 32770)).unwrap();
+        assert_eq!(show(&reported), ["0.0.0.0:32770->80/tcp", "[::]:32770->80/tcp"]);
         rig.listens.lock().unwrap().clear();
         let again = engine.publish(&b, &any(32768, 32770)).unwrap();
-        assert_eq!(again, told, "the same call gives the same number");
+        assert_eq!(again, reported, "the same call gives the same number");
         let two = Publishing {
             open: vec![open(32768, 32769), open(32768, 32769)],
             ..publishing(vec![map(None, 7)], Siblings::TakeOver)
         };
         assert_eq!(engine.publish(&b, &two).unwrap_err().kind(), Kind::Exhausted);
-        assert_eq!(engine.published(&b).unwrap(), told, "what it had it has");
+        assert_eq!(engine.published(&b).unwrap(), reported, "what it had it has");
     });
 }
 

@@ -9,7 +9,7 @@ use super::endpoint_world::*;
 use engine::port::{Key, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{
     AddressRequest, AtOnce, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
-    SubnetWish,
+    SubnetSpec,
 };
 use model::*;
 
@@ -108,7 +108,7 @@ fn what_other_runtimes_made_is_never_absent() {
 fn subnet(engine: &Engine<'_>, net: &str) -> SubnetId {
     let wanted = SubnetRequest {
         space: Space::Host,
-        wish: SubnetWish::Exactly { net: net.parse().unwrap(), part: None },
+        spec: SubnetSpec::Exactly { net: net.parse().unwrap(), part: None },
         network: None,
         runtime: Runtime::Docker,
         order: Order::LowestFree,
@@ -137,7 +137,7 @@ fn forgotten_addresses_and_subnets_are_freed() {
         let with_it = address(engine, &lost, Purpose::Container(None));
         let global = SubnetRequest {
             space: Space::Global,
-            wish: SubnetWish::Exactly { net: "10.8.0.0/24".parse().unwrap(), part: None },
+            spec: SubnetSpec::Exactly { net: "10.8.0.0/24".parse().unwrap(), part: None },
             network: None,
             runtime: Runtime::Docker,
             order: Order::LowestFree,

@@ -3,9 +3,9 @@
 use engine::{Connecting, Entering, Garbage, Mode, Request};
 use model::*;
 
+use super::default_gateway::{BOTH, V4, publishing, world};
 use super::plugin_networks::to;
 use super::plugin_world::World;
-use super::steer::{BOTH, V4, publishing, world};
 
 /// A plugin's network `a`, and the kernel's `b`.
 pub(crate) fn networks() -> World {
@@ -56,7 +56,7 @@ fn an_endpoint_keeps_what_it_has_through_joins_and_leaves() {
             );
             let link = joined.wiring.link.as_ref().unwrap();
             assert_eq!(link.name.as_ref().unwrap().as_str(), "eth0");
-            assert_eq!(world.leaders("web"), [format!("{network}: {way}")]);
+            assert_eq!(world.default_gateways("web"), [format!("{network}: {way}")]);
             assert_eq!(world.served("web"), [format!("{network}: [8080]")]);
             assert_eq!(engine.ports().unwrap().len(), 1);
             assert_eq!(engine.connected(&sandbox.parse().unwrap()).unwrap().len(), 1);
@@ -72,7 +72,9 @@ fn an_endpoint_keeps_what_it_has_through_joins_and_leaves() {
             engine.leave_endpoint(&made.id).unwrap();
             let left = engine.attachment(&made.id).unwrap().unwrap();
             assert_eq!((&left.phase, addresses(&left)), (&Phase::Reserved, had.clone()));
-            assert!(left.lead.is_none() && left.wiring.link.as_ref().unwrap().name.is_none());
+            assert!(
+                left.gateway_role.is_none() && left.wiring.link.as_ref().unwrap().name.is_none()
+            );
             assert_eq!(left.wiring.publish, request.wiring.publish);
             assert!(engine.ports().unwrap().is_empty() && world.served("web").is_empty());
             assert!(engine.connected(&sandbox.parse().unwrap()).unwrap().is_empty());
@@ -95,14 +97,14 @@ fn one_sandbox_has_endpoints_of_several_names() {
     engine.join_endpoint(&one, &into("s", "eth0")).unwrap();
     engine.join_endpoint(&two, &into("s", "eth1")).unwrap();
     // The second leads better, and publishes the ports of both.
-    assert_eq!(world.leaders("two"), ["b: [V4, V6]"]);
+    assert_eq!(world.default_gateways("two"), ["b: [V4, V6]"]);
     assert_eq!(
-        (world.leaders("one"), world.served("two")),
+        (world.default_gateways("one"), world.served("two")),
         (vec![], vec!["b: [81, 82]".to_owned()])
     );
     engine.leave_endpoint(&two).unwrap();
     assert_eq!(
-        (world.leaders("one"), world.served("one")),
+        (world.default_gateways("one"), world.served("one")),
         (vec!["a: [V4]".to_owned()], vec!["a: [81]".to_owned()])
     );
     assert_eq!(engine.ports().unwrap().len(), 1, "what was named with the other leads nowhere");

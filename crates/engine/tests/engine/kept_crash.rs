@@ -3,9 +3,9 @@
 use engine::{Connecting, Mode};
 use model::*;
 
+use super::default_gateway::publishing;
 use super::kept::{apart, into, networks};
 use super::plugin_world::{Fault, World};
-use super::steer::publishing;
 
 /// Without what goes wrong it goes well: no fault comes after so many points.
 const MANY: usize = 400;
@@ -85,12 +85,12 @@ fn led(network: &str, step: usize) -> &'static [&'static str] {
 
 #[track_caller]
 fn world_is_led(world: &World, led: &[&str], when: &str) {
-    assert_eq!(world.leaders("web"), led, "{when}");
+    assert_eq!(world.default_gateways("web"), led, "{when}");
     let ports = world.engine().ports().unwrap().len();
     assert_eq!(ports, usize::from(!led.is_empty()), "{when}");
     if !led.is_empty() {
         let attachments = world.engine().attachments().unwrap();
-        assert!(attachments.iter().all(|it| it.lead.is_some()), "{when}");
+        assert!(attachments.iter().all(|it| it.gateway_role.is_some()), "{when}");
     }
 }
 

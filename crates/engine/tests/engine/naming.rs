@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::Connecting;
 use model::{ContainerId, Dns, Layer, Phase};
 
+use super::default_gateway::{V4, world};
 use super::plugin_networks::to;
 use super::plugin_world::World;
-use super::steer::{V4, world};
 
 fn named(world: &World) -> Vec<String> {
     let notes = world.engine().name_sandboxes().unwrap().into_iter();

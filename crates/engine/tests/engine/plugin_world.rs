@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) made: BTreeSet<AttachmentId>,
     pub(crate) addresses: BTreeMap<AttachmentId, IpNet>,
     /// Only of whom something is led out.
-    pub(crate) leads: BTreeMap<AttachmentId, Vec<Family>>,
+    pub(crate) gateway_families: BTreeMap<AttachmentId, Vec<Family>>,
     /// Which ports lead to whom.
     pub(crate) serves: BTreeMap<AttachmentId, Vec<u16>>,
     /// Whose removal failed: they are cut off, whatever was not undone.
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// What is done may go wrong before, and after: then the caller does not know that it was done.
-    fn told<T>(&self, what: String, work: impl FnOnce(&mut State) -> T) -> Result<T> {
+    fn reported<T>(&self, what: String, work: impl FnOnce(&mut State) -> T) -> Result<T> {
         self.point(&what)?;
         let done = work(&mut self.state.lock().unwrap());
         self.log.lock().unwrap().push(what.clone());
@@ -178,9 +178,10 @@ impl World {
     }
 
     /// Which attachments of the container lead, as `network: families`.
-    pub(crate) fn leaders(&self, container: &str) -> Vec<String> {
+    pub(crate) fn default_gateways(&self, container: &str) -> Vec<String> {
         let state = self.state();
-        let its = state.leads.iter().filter(|(id, _)| id.container.as_str() == container);
+        let its =
+            state.gateway_families.iter().filter(|(id, _)| id.container.as_str() == container);
         its.map(|(id, families)| format!("{}: {families:?}", id.network)).collect()
     }
 
@@ -214,14 +215,15 @@ fn held(net: IpNet) -> InterfaceAddress {
 impl Driver for World {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
         let id = attachment.id.clone();
-        self.told(format!("attach {}", id.network), |state| state.made.insert(id.clone()))?;
+        self.reported(format!("attach {}", id.network), |state| state.made.insert(id.clone()))?;
         let ways = self.ways.lock().unwrap().get(id.network.as_str()).cloned();
-        let is_exit = id.network.as_str() == GATEWAY_NETWORK;
-        let ways = ways.unwrap_or(if is_exit { vec![Family::V4] } else { vec![] });
-        let at_once = attachment.lead.iter().flat_map(|lead| &lead.families).copied();
+        let is_gateway_endpoint = id.network.as_str() == GATEWAY_NETWORK;
+        let ways = ways.unwrap_or(if is_gateway_endpoint { vec![Family::V4] } else { vec![] });
+        let at_once =
+            attachment.gateway_role.iter().flat_map(|gateway_role| &gateway_role.families).copied();
         let at_once: Vec<Family> = at_once.filter(|family| ways.contains(family)).collect();
         if !at_once.is_empty() {
-            self.lead(attachment, &at_once)?;
+            self.set_gateway(attachment, &at_once)?;
         }
         let routes = ways.iter().map(|family| Route::new(family.everything(), None));
         Ok(Attached {
@@ -235,7 +237,7 @@ impl Driver for World {
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         let id = attachment.id.clone();
         assert!(self.state().networks.contains(&id.network), "{id}: offered on no network");
-        self.told(format!("offer {}", id.network), |state| state.made.insert(id.clone()))?;
+        self.reported(format!("offer {}", id.network), |state| state.made.insert(id.clone()))?;
         let mut addresses = attachment.addresses.clone();
         if attachment.ipam == Ipam::None {
             addresses.push(held("192.0.2.7/24".parse().unwrap()));
@@ -253,30 +255,31 @@ impl Driver for World {
     }
 
     /// The plugin does, and the kernel does not.
-    fn leads_at_once(&self, attachment: &Attachment) -> bool {
+    fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         attachment.wiring.chooses_addresses()
     }
 
-    fn lead(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+    fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let id = attachment.id.clone();
         let what = format!("lead {} {families:?}", id.network);
-        self.told(what, |state| {
+        self.reported(what, |state| {
             let is_here = |other: &AttachmentId| {
                 other.container == id.container && !state.cut_off.contains(other)
             };
-            let others = state.leads.iter().filter(|(other, _)| is_here(other) && **other != id);
-            for (other, leads) in others {
+            let others =
+                state.gateway_families.iter().filter(|(other, _)| is_here(other) && **other != id);
+            for (other, gateway_families) in others {
                 assert!(
-                    families.iter().all(|family| !leads.contains(family)),
+                    families.iter().all(|family| !gateway_families.contains(family)),
                     "{other} and {id} lead at once"
                 );
             }
             let publish = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
             let ports: Vec<u16> = publish.map(|map| map.host_port.get()).collect();
             match families.is_empty() || !state.made.contains(&id) {
-                true => drop((state.leads.remove(&id), state.serves.remove(&id))),
+                true => drop((state.gateway_families.remove(&id), state.serves.remove(&id))),
                 false => {
-                    state.leads.insert(id.clone(), families.to_vec());
+                    state.gateway_families.insert(id.clone(), families.to_vec());
                     state.serves.insert(id.clone(), ports);
                 }
             }
@@ -288,9 +291,9 @@ impl Driver for World {
         if self.state().made.contains(id) {
             self.state.lock().unwrap().cut_off.insert(id.clone());
         }
-        self.told(format!("detach {}", id.network), |state| {
+        self.reported(format!("detach {}", id.network), |state| {
             state.made.remove(id);
-            state.leads.remove(id);
+            state.gateway_families.remove(id);
             state.serves.remove(id);
             state.cut_off.remove(id);
         })
@@ -319,7 +322,7 @@ impl Driver for World {
     fn create(&self, network: &Network) -> Result<()> {
         if network.wiring.chooses_addresses() {
             let name = network.name.clone();
-            self.told(format!("create {name}"), |state| state.networks.insert(name))?;
+            self.reported(format!("create {name}"), |state| state.networks.insert(name))?;
         }
         Ok(())
     }
@@ -330,7 +333,7 @@ impl Driver for World {
 
     fn remove(&self, network: &Network) -> Result<()> {
         let name = &network.name;
-        self.told(format!("remove {name}"), |state| state.networks.remove(name)).map(|_| ())
+        self.reported(format!("remove {name}"), |state| state.networks.remove(name)).map(|_| ())
     }
 
     /// What it would write, line by line.
@@ -369,7 +372,7 @@ impl IpamPort for World {
     fn request(&self, network: &Network) -> Result<Ipam> {
         let Ipam::Remote(remote) = &network.ipam else { return Ok(network.ipam.clone()) };
         let name = network.name.clone();
-        let asked = self.told(format!("request {name}"), |state| state.pools.insert(name));
+        let asked = self.reported(format!("request {name}"), |state| state.pools.insert(name));
         if let Err(error) = asked {
             // It gives back what it got.
             self.state.lock().unwrap().pools.remove(&network.name);
@@ -395,7 +398,7 @@ impl IpamPort for World {
             pool.net.hosts().nth(usize::from(*next)).unwrap()
         };
         let net = IpNet::new(wanted.unwrap_or_else(any), pool.net.prefix_len()).unwrap();
-        self.told(format!("lease {}", id.network), |state| {
+        self.reported(format!("lease {}", id.network), |state| {
             let old = state.addresses.insert(id.clone(), net);
             assert_eq!(old, None, "{id} has an address already");
         })?;
@@ -407,7 +410,8 @@ impl IpamPort for World {
             return Ok(());
         }
         let id = &attachment.id;
-        self.told(format!("release {}", id.network), |state| state.addresses.remove(id)).map(|_| ())
+        self.reported(format!("release {}", id.network), |state| state.addresses.remove(id))
+            .map(|_| ())
     }
 
     fn check(&self, _: &Attachment) -> Result<()> {
@@ -427,7 +431,7 @@ impl IpamPort for World {
         if network.ipam.remote().is_none() {
             return Ok(());
         }
-        self.told(format!("give {name} back"), |state| state.pools.remove(name)).map(|_| ())
+        self.reported(format!("give {name} back"), |state| state.pools.remove(name)).map(|_| ())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Subnets that are handed out by themselves: which, to whom, and when not.
 
 use engine::port::{Key, Occupied, Outcome, Prefix, Record, Store, Txn};
-use engine::{Purpose, SubnetRequest, SubnetWish};
+use engine::{Purpose, SubnetRequest, SubnetSpec};
 use model::*;
 use store::Memory;
 
@@ -9,7 +9,7 @@ use super::common::{book, network, pool, request};
 use super::subnet_rig::{Rig, exactly, for_network, wanting};
 
 fn any(family: Family, prefix_len: Option<u8>) -> SubnetRequest {
-    wanting(SubnetWish::Any { family, prefix_len })
+    wanting(SubnetSpec::Any { family, prefix_len })
 }
 
 fn tried(rig: &Rig, request: &SubnetRequest) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use engine::{Purpose, SubnetWish};
+use engine::{Purpose, SubnetSpec};
 use model::*;
 use proptest::prelude::*;
 use store::Memory;
@@ -55,7 +55,7 @@ fn threads_never_get_overlapping_subnets() {
         let rig = Rig::new(&store);
         let sizes = [24_u8, 20, 28, 16];
         let prefix_len = Some(sizes[thread % sizes.len()]);
-        let request = wanting(SubnetWish::Any { family: Family::V4, prefix_len });
+        let request = wanting(SubnetSpec::Any { family: Family::V4, prefix_len });
         (0..6).map(|_| rig.engine().request_subnet(&request).unwrap().id.net).collect::<Vec<_>>()
     };
     let all: Vec<IpNet> = at_once(work).into_iter().flatten().collect();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::port::{Host, Key, Occupied, Outcome, Prefix, Store, Txn, Versioned};
-use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetWish};
+use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetSpec};
 use model::*;
 use store::Memory;
 
@@ -147,10 +147,10 @@ pub(crate) fn container(subnet: &SubnetId, owner: Option<&str>) -> AddressReques
     }
 }
 
-pub(crate) fn wanting(wish: SubnetWish) -> SubnetRequest {
+pub(crate) fn wanting(spec: SubnetSpec) -> SubnetRequest {
     SubnetRequest {
         space: Space::Host,
-        wish,
+        spec,
         network: None,
         runtime: Runtime::Docker,
         order: Order::LowestFree,
@@ -164,7 +164,7 @@ pub(crate) fn exactly(text: &str) -> SubnetRequest {
     let mut parts = text.split(' ');
     let mut next = || parts.next().map(|net| net.parse().unwrap());
     let (net, part) = (next().unwrap(), next());
-    wanting(SubnetWish::Exactly { net, part })
+    wanting(SubnetSpec::Exactly { net, part })
 }
 
 pub(crate) fn for_network(name: &str, request: SubnetRequest) -> SubnetRequest {

@@ -73,8 +73,8 @@ impl Remote<'_> {
         let mut reply = ask()?;
         if reply.status() == 401 {
             let credential = self.credentials.of(self.reference)?;
-            let told = self.authorize(&url, &reply, credential.as_ref())?;
-            *self.authorization.borrow_mut() = Some(told);
+            let reported = self.authorize(&url, &reply, credential.as_ref())?;
+            *self.authorization.borrow_mut() = Some(reported);
             reply = ask()?;
         }
         match reply.status() {

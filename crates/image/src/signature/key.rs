@@ -4,7 +4,7 @@ use model::Result;
 
 use super::packet::{Packet, Tag, packets};
 use super::public::{Public, framed};
-use super::said::{Said, Type};
+use super::said::{SignaturePacket, Type};
 
 /// A key that is valid now, and the keys that sign for it.
 #[derive(Debug)]
@@ -30,7 +30,11 @@ impl Key {
     }
 
     /// Whether `said` is this key's over `message`; nothing where another one is named.
-    pub(super) fn check(&self, said: &Said, message: &mut Vec<u8>) -> Option<Result<()>> {
+    pub(super) fn check(
+        &self,
+        said: &SignaturePacket,
+        message: &mut Vec<u8>,
+    ) -> Option<Result<()>> {
         let mut tried = self.signing.iter().filter(|key| said.is_by(key));
         let first = tried.next()?.clone();
         let mut result = said.check(&first, message);
@@ -47,7 +51,7 @@ impl Key {
         let parts: Vec<&[Packet<'_>]> =
             chunk.chunk_by(|_, next| next.tag == Tag::Signature).collect();
         let whole = framed(&primary.body);
-        let mut own: Option<Said> = None;
+        let mut own: Option<SignaturePacket> = None;
         let mut signing = Vec::new();
         for part in parts {
             let Some((subject, signatures)) = part.split_first() else { continue };
@@ -90,7 +94,7 @@ fn subkey(
     let subkey = Public::parse(packet.body).ok()?;
     let message = [framed(&primary.body), framed(&subkey.body)].concat();
     let binding = signatures.best(Type::SubkeyBinding, &message)?;
-    let back = Said::parse(binding.embedded.as_ref()?).ok()?;
+    let back = SignaturePacket::parse(binding.embedded.as_ref()?).ok()?;
     let agreed =
         back.kind == Type::PrimaryBinding && back.check(&subkey, &mut message.clone()).is_ok();
     let usable = binding.may_sign == Some(true) && !binding.is_over(now);
@@ -104,11 +108,11 @@ fn is_revoked(signatures: &[Packet<'_>]) -> bool {
     kinds.flatten().any(|kind| matches!(kind, 0x20 | 0x28))
 }
 
-fn is_expired(key: &Public, said: &Said, now: u64) -> bool {
+fn is_expired(key: &Public, said: &SignaturePacket, now: u64) -> bool {
     said.key_lasts != 0 && u64::from(key.made) + said.key_lasts <= now
 }
 
-fn newest(own: &mut Option<Said>, said: Option<Said>) {
+fn newest(own: &mut Option<SignaturePacket>, said: Option<SignaturePacket>) {
     if said.as_ref().map(|said| said.made) > own.as_ref().map(|own| own.made) {
         *own = said;
     }
@@ -124,18 +128,18 @@ fn named(packet: &Packet<'_>) -> Vec<u8> {
 /// What a key signed about one of its parts.
 struct Signatures<'a> {
     primary: &'a Public,
-    all: Vec<Said>,
+    all: Vec<SignaturePacket>,
 }
 
 impl<'a> Signatures<'a> {
     /// What is not understood says nothing, and neither do others.
     fn read(packets: &[Packet<'_>], primary: &'a Public) -> Self {
-        let said = packets.iter().filter_map(|packet| Said::parse(packet.body).ok());
+        let said = packets.iter().filter_map(|packet| SignaturePacket::parse(packet.body).ok());
         Self { primary, all: said.filter(|said| said.is_by(primary)).collect() }
     }
 
     /// The newest valid one.
-    fn best(&self, kind: Type, message: &[u8]) -> Option<Said> {
+    fn best(&self, kind: Type, message: &[u8]) -> Option<SignaturePacket> {
         let mut message = message.to_vec();
         let of_kind = self.all.iter().filter(|said| said.kind == kind);
         let valid = of_kind.filter(|said| said.check(self.primary, &mut message).is_ok());

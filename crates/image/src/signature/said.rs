@@ -23,7 +23,7 @@ pub(super) enum Type {
 
 /// A signature, and what it says.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct SignaturePacket {
     pub(super) kind: Type,
     /// Seconds since 1970.
     pub(super) made: u64,
@@ -43,7 +43,7 @@ pub(super) struct Said {
     trailer: Vec<u8>,
 }
 
-impl Said {
+impl SignaturePacket {
     pub(super) fn parse(body: &[u8]) -> Result<Self> {
         let mut reader = Reader(body);
         let version = reader.byte().ok_or_else(damaged)?;

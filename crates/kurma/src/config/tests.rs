@@ -84,7 +84,7 @@ fn i12_one_bad_network_blocks_no_other() {
         {"aci": image}, 7, {"name": "b"}, {"name": "c", "aci": image, "default": true}]}));
     let names: Vec<_> = read.networks().map(|network| network.name.as_str()).collect();
     assert_eq!(names, ["a", "c"]);
-    let told: Vec<_> = read.refused().map(|refused| refused.error.to_string()).collect();
+    let reported: Vec<_> = read.refused().map(|refused| refused.error.to_string()).collect();
     let expected = [
         "k.json: network \"Bad_Name\": pod_networks[1].name: \"Bad_Name\" is no network's name",
         "k.json: network \"a\": pod_networks[2].name is \"a\": another network has that name",
@@ -92,9 +92,9 @@ fn i12_one_bad_network_blocks_no_other() {
         "k.json: pod_networks[4] is 7: it should be an object",
         "k.json: network \"b\": pod_networks[5] has no aci",
     ];
-    assert_eq!(told.len(), expected.len());
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(expected), "{told}");
+    assert_eq!(reported.len(), expected.len());
+    for (reported, expected) in reported.iter().zip(expected) {
+        assert!(reported.starts_with(expected), "{reported}");
     }
     let error = read.network(&"b".parse().unwrap()).unwrap_err();
     assert_eq!(error.kind(), Kind::Invalid, "{error}");

@@ -16,7 +16,7 @@ use crate::config::NetworkConfig;
 use crate::reply;
 
 /// How much of what a plugin says is wrong is told, in characters.
-const TOLD: usize = 2000;
+const REPORTED: usize = 2000;
 
 /// Where images keep CNI plugins, in the order of looking.
 pub(crate) const PROGRAMS: [&str; 4] =
@@ -191,7 +191,7 @@ pub(super) fn printable(text: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
-        .take(TOLD)
+        .take(REPORTED)
         .flat_map(char::escape_debug)
         .collect::<String>()
         .replace("\\'", "'")
@@ -231,6 +231,6 @@ mod tests {
     #[test]
     fn what_a_plugin_says_is_bounded_and_printable() {
         let error = said(Ending::Exited(1), &"\u{1b}[2J".repeat(5000), "");
-        assert!(error.len() < 10 * TOLD && !error.contains('\u{1b}'), "{error}");
+        assert!(error.len() < 10 * REPORTED && !error.contains('\u{1b}'), "{error}");
     }
 }

@@ -162,7 +162,7 @@ impl NetworkingPod {
                 return Ok(Started::After(pause));
             }
         }
-        let told = |error: Error| {
+        let reported = |error: Error| {
             let error = error.context(format!("plugin of {}", wanted.key));
             let failed = State { error: Some(error.to_string()), ..State::read(&directory)? };
             let failed = match failed.generation.is_empty() {
@@ -172,7 +172,7 @@ impl NetworkingPod {
             failed.write(&directory)?;
             Err(error)
         };
-        self.start_new(wanted, &before, runs.as_ref(), renewal).or_else(told)
+        self.start_new(wanted, &before, runs.as_ref(), renewal).or_else(reported)
     }
 
     /// Whether a container has other namespaces than the host, so that calls into it cannot serve.

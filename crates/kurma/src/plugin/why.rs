@@ -59,12 +59,12 @@ impl NetworkingPod {
             return None;
         }
         let end = self.engine.last_end(&directory.join(generation)).ok()??;
-        Some(Ended { pid: end.process.pid, why: told(&end) })
+        Some(Ended { pid: end.process.pid, why: reported(&end) })
     }
 }
 
 /// In words.
-fn told(end: &LastEnd) -> String {
+fn reported(end: &LastEnd) -> String {
     let mut text = match end.ending {
         Ending::Exited(code) => format!("its main executable exited {code}"),
         Ending::Signaled(signal) => format!("its main executable was ended by signal {signal}"),
@@ -86,7 +86,7 @@ mod tests {
     fn an_end_is_told() {
         let process = Process { pid: 1, start: 1 };
         let end = |ending, words: &str, was_short_of_memory| {
-            told(&LastEnd { process, ending, words: words.to_owned(), was_short_of_memory })
+            reported(&LastEnd { process, ending, words: words.to_owned(), was_short_of_memory })
         };
         let why = end(Ending::Exited(3), "no\n\u{1b}[2Jroute\n", false);
         assert_eq!(why, "its main executable exited 3: no \\u{1b}[2Jroute");

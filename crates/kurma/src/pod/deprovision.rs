@@ -2,7 +2,7 @@
 
 use model::{Error, Kind, Result};
 
-use super::shelf::Turn;
+use super::record_store::Turn;
 use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::NetworkConfig;
 use crate::plugin::Key;
@@ -10,7 +10,7 @@ use crate::{Name, PodId};
 
 /// A plugin that is owed its `del`, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owed {
+pub struct PendingDel {
     /// Which network's.
     pub network: Name,
     /// What it said the last time.
@@ -35,16 +35,16 @@ impl Pods<'_> {
     /// # Errors
     /// [`Kind::TryAgain`] where a plugin has failed; why the record or the namespace cannot be removed.
     pub fn deprovision(&self, pod: &PodId) -> Result<()> {
-        let turn = self.shelf().turn(pod)?;
+        let turn = self.record_store().turn(pod)?;
         let Some(record) = turn.read()? else {
             self.volume().remove(pod)?;
             return turn.forget();
         };
-        let owed = self.undo(turn, record)?;
-        if owed.is_empty() {
+        let pending = self.undo(turn, record)?;
+        if pending.is_empty() {
             return Ok(());
         }
-        let what = format!("pod {pod} is gone, but for {}; it is tried again", told(&owed));
+        let what = format!("pod {pod} is gone, but for {}; it is tried again", reported(&pending));
         Err(Error::new(Kind::TryAgain, what))
     }
 
@@ -54,7 +54,7 @@ impl Pods<'_> {
     /// # Errors
     /// Why the record or the namespace cannot be removed.
     pub fn abandon(&self, pod: &PodId) -> Result<Abandoned> {
-        let turn = self.shelf().turn(pod)?;
+        let turn = self.record_store().turn(pod)?;
         let abandoned = match turn.read() {
             Ok(None) => Abandoned::default(),
             Ok(Some(record)) => {
@@ -81,7 +81,7 @@ impl Pods<'_> {
     /// Where the records cannot be read; what fails for a pod is in the answer.
     pub fn settle(&self) -> Result<Vec<(PodId, Result<()>)>> {
         let mut settled = Vec::new();
-        for pod in self.shelf().pods()? {
+        for pod in self.record_store().pods()? {
             let done = self.settle_one(&pod).transpose();
             settled.extend(done.map(|done| (pod, done)));
         }
@@ -96,15 +96,15 @@ impl Pods<'_> {
 
     /// None where the pod is not to be undone.
     pub(crate) fn settle_one(&self, pod: &PodId) -> Result<Option<()>> {
-        let Some(turn) = self.shelf().turn_now(pod)? else { return Ok(None) };
+        let Some(turn) = self.record_store().turn_now(pod)? else { return Ok(None) };
         let Some(record) = turn.read()? else { return turn.forget().map(|()| None) };
         if record.stage == Stage::Ready {
             return Ok(None);
         }
-        let owed = self.undo(turn, record)?;
-        match owed.is_empty() {
+        let pending = self.undo(turn, record)?;
+        match pending.is_empty() {
             true => Ok(Some(())),
-            false => Err(Error::new(Kind::TryAgain, told(&owed))),
+            false => Err(Error::new(Kind::TryAgain, reported(&pending))),
         }
     }
 
@@ -122,7 +122,7 @@ impl Pods<'_> {
         self.plugins.forget(self.networks, &used)?;
         for name in crate::disk::names(&self.plugins.directories.netns, "")? {
             let Ok(pod) = name.parse::<PodId>() else { continue };
-            let Some(turn) = self.shelf().turn_now(&pod)? else { continue };
+            let Some(turn) = self.record_store().turn_now(&pod)? else { continue };
             if turn.read()?.is_none() {
                 self.volume().remove(&pod)?;
                 turn.forget()?;
@@ -132,7 +132,7 @@ impl Pods<'_> {
     }
 
     /// Undoes the pod, and forgets it where nothing is owed.
-    pub(super) fn undo(&self, turn: Turn, record: Record) -> Result<Vec<Owed>> {
+    pub(super) fn undo(&self, turn: Turn, record: Record) -> Result<Vec<PendingDel>> {
         let left = self.undo_attachments(&turn, record)?;
         if left.attachments.is_empty() {
             turn.forget()?;
@@ -168,8 +168,8 @@ impl Pods<'_> {
 }
 
 /// What a record says about the calls that failed.
-pub(super) fn failures(record: &Record) -> Vec<Owed> {
-    let failed = record.attachments.iter().map(|attachment| Owed {
+pub(super) fn failures(record: &Record) -> Vec<PendingDel> {
+    let failed = record.attachments.iter().map(|attachment| PendingDel {
         network: attachment.network.name.clone(),
         error: attachment.error().to_owned(),
     });
@@ -177,7 +177,9 @@ pub(super) fn failures(record: &Record) -> Vec<Owed> {
 }
 
 /// All of them in one sentence.
-pub(super) fn told(owed: &[Owed]) -> String {
-    let each = owed.iter().map(|Owed { network, error }| format!("network \"{network}\": {error}"));
+pub(super) fn reported(pending: &[PendingDel]) -> String {
+    let each = pending
+        .iter()
+        .map(|PendingDel { network, error }| format!("network \"{network}\": {error}"));
     each.collect::<Vec<_>>().join("; ")
 }

@@ -5,8 +5,8 @@ use netlink::Netns;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::deprovision::{failures, told};
-use super::shelf::Turn;
+use super::deprovision::{failures, reported};
+use super::record_store::Turn;
 use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::{Choice, HOST, NetworkConfig, OnError};
 use crate::reply::Reply;
@@ -30,7 +30,7 @@ impl Pods<'_> {
         let choice = self.networks.choice(names)?;
         let new = Record::new(pod.clone(), self.plugins.directories.netns_of(pod), &choice);
         self.volume().prepare()?;
-        let turn = self.shelf().turn(pod)?;
+        let turn = self.record_store().turn(pod)?;
         if let Some(record) = turn.read()?
             && let Some(complete) = self.settled(&turn, record, &new)?
         {
@@ -43,7 +43,7 @@ impl Pods<'_> {
         let and = |worse: String| Error::new(kind, format!("{error}; undoing it: {worse}"));
         match self.undo(turn, record) {
             Ok(left) if left.is_empty() => Err(error),
-            Ok(left) => Err(and(told(&left))),
+            Ok(left) => Err(and(reported(&left))),
             Err(worse) => Err(and(worse.to_string())),
         }
     }
@@ -69,7 +69,7 @@ impl Pods<'_> {
         }
         let what = format!(
             "pod {pod} is not undone yet, deprovision it first: {}",
-            told(&failures(&left))
+            reported(&failures(&left))
         );
         Err(Error::new(Kind::TryAgain, what))
     }

@@ -81,9 +81,9 @@ impl Record {
     }
 
     /// The networks whose `del` has failed and is due, as the record holds them.
-    pub fn owed(&self) -> Vec<&Name> {
-        let owed = self.attachments.iter().filter(|_| self.stage == Stage::Going);
-        owed.map(|attachment| &attachment.network.name).collect()
+    pub fn pending(&self) -> Vec<&Name> {
+        let pending = self.attachments.iter().filter(|_| self.stage == Stage::Going);
+        pending.map(|attachment| &attachment.network.name).collect()
     }
 
     /// The networks that a complete pod goes without, and why.
@@ -276,9 +276,9 @@ mod tests {
         assert_eq!(Record::from_value(&record.to_value()).unwrap(), record);
         let had = record.attachments[0].reply().cloned();
         assert!(had.is_some());
-        let mut owed = record.clone();
-        owed.attachments[0].state = State::Failed { why: "no".into(), had };
-        assert_eq!(Record::from_value(&owed.to_value()).unwrap(), owed);
+        let mut pending = record.clone();
+        pending.attachments[0].state = State::Failed { why: "no".into(), had };
+        assert_eq!(Record::from_value(&pending.to_value()).unwrap(), pending);
         for stage in [Stage::Coming, Stage::Going] {
             let record = Record { stage, ..record.clone() };
             assert_eq!(Record::from_value(&record.to_value()).unwrap(), record);
@@ -294,9 +294,9 @@ mod tests {
         assert!(record.has(&"eth1".parse().unwrap()));
         assert!(!record.has(&"eth2".parse().unwrap()));
         assert_eq!(record.without(), [("d", "why"), ("b", "no")]);
-        assert_eq!(record.owed(), [] as [&Name; 0]);
+        assert_eq!(record.pending(), [] as [&Name; 0]);
         let going = Record { stage: Stage::Going, ..record };
-        assert_eq!(going.owed().len(), 4);
+        assert_eq!(going.pending().len(), 4);
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Spy {
     }
 
     /// Has `add`, `del`, `setup` or `main` do this in a shell.
-    pub(crate) fn tell(&self, verb: &str, script: &str) {
+    pub(crate) fn report(&self, verb: &str, script: &str) {
         fs::write(self.directory().join(format!("spy/tell.{verb}")), script).unwrap();
     }
 

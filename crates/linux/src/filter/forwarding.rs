@@ -236,21 +236,21 @@ fn is(there: &nft::Rule, rule: &[Expression<'_>]) -> bool {
 /// Has `FORWARD` lead to our chain once, and behind Docker's rules. Where there are none it does so
 /// first, because the host may refuse everything at the end.
 fn lead_to_ours(change: &mut Transaction, table: Table<'_>, forward: &[&nft::Rule]) {
-    let lead = rule(Vec::new(), Verdict::Jump(OURS));
+    let gateway_role = rule(Vec::new(), Verdict::Jump(OURS));
     let bridges = docker_bridges(forward);
     let behind = forward.iter().rposition(|rule| is_dockers(rule, &bridges)).map_or(0, |at| at + 1);
-    let leads: Vec<usize> = (0..forward.len())
+    let is_gateway: Vec<usize> = (0..forward.len())
         .filter(|at| forward.get(*at).is_some_and(|rule| jumps(rule, OURS)))
         .collect();
-    if let [at] = leads[..]
+    if let [at] = is_gateway[..]
         && at >= behind
-        && forward.get(at).is_some_and(|there| is(there, &lead))
+        && forward.get(at).is_some_and(|there| is(there, &gateway_role))
     {
         return;
     }
     let next = forward.iter().skip(behind).find(|rule| !jumps(rule, OURS));
     let place = next.map_or(Place::Tail, |next| Place::Before(next.handle));
-    change.add_rule(table, FORWARD, place, &lead);
+    change.add_rule(table, FORWARD, place, &gateway_role);
     for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
         change.delete_rule(table, FORWARD, there.handle);
     }

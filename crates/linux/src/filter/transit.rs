@@ -37,7 +37,7 @@ pub(crate) enum Entry {
     Before(IfName),
     /// It is a bridge, and passes frames from one of its ports to another.
     Switched(IfName),
-    /// A bridge of somebody else is the gateway of containers.
+    /// A third party's bridge is the gateway of containers.
     Bridge(IfName),
     /// What is behind the interface is reached by routes.
     Direct(IfName),

@@ -97,7 +97,7 @@ pub(super) enum Message {
     Answer { serial: u32, value: Value },
     /// The refusal of a call: the error's name and its text.
     Refusal { serial: u32, name: String, text: String },
-    /// A signal, or a call of somebody else's.
+    /// A signal, or a third party's call.
     Other,
 }
 

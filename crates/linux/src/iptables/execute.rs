@@ -13,7 +13,7 @@ use super::Variant;
 /// How long the programs wait for the lock on the old tables, in seconds.
 const LOCK_WAIT: &str = "10";
 /// How long we wait for a program.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// No set of rules is larger, in bytes.
 const LARGEST: u64 = 256 << 20;
 /// How much of what a program complains about is shown, in bytes.
@@ -90,12 +90,12 @@ fn finish(name: &str, mut child: Child, input: String) -> Result<String> {
     let results = converse(&mut child, input);
     let mut texts = [String::new(), String::new()];
     for _ in 0..2 {
-        let Ok((which, text)) = results.recv_timeout(PATIENCE) else {
+        let Ok((which, text)) = results.recv_timeout(TIMEOUT) else {
             // Fails only where it has ended, and then it is reaped just the same.
             let _ = child.kill();
             let _ = child.wait();
             return Err(Error::try_again(format!(
-                "{name} did not end within {PATIENCE:?}; see who holds /run/xtables.lock"
+                "{name} did not end within {TIMEOUT:?}; see who holds /run/xtables.lock"
             )));
         };
         texts[which] = text;

@@ -8,7 +8,7 @@ use model::{
 };
 use sha2::{Digest, Sha512};
 
-use crate::plan::lead::leads;
+use crate::plan::gateway::is_gateway;
 
 pub(super) const NAT: &str = "nat";
 pub(super) const FILTER: &str = "filter";
@@ -75,7 +75,7 @@ impl Wanted {
             wanted.masquerade(&attachment.id, &addresses, part.sources);
         }
         let is_led =
-            |part: &&Publish| part.backend == Backend::Iptables && leads(attachment, family);
+            |part: &&Publish| part.backend == Backend::Iptables && is_gateway(attachment, family);
         let publish = wiring.publish.as_ref().filter(is_led);
         if let (Some(publish), Some(to)) = (publish, addresses.first()) {
             wanted.publish(&attachment.id, publish, *to)?;
@@ -339,7 +339,7 @@ fn comment(text: &str) -> String {
     format!("-m comment --comment \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The name of somebody else's chain, if it can be one.
+/// The third party's name chain, if it can be one.
 fn chain_name(name: &str) -> Result<String> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
     let starts_well = !name.starts_with(['-', '!', ':', '*', '#']);

@@ -2,8 +2,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use model::{
-    AttachmentId, Dns, Error, InterfaceAddress, Layer, Lead, Phase, Process, Runtime, Sandbox,
-    Timestamp,
+    AttachmentId, Dns, Error, GatewayRole, InterfaceAddress, Layer, Phase, Process, Runtime,
+    Sandbox, Timestamp,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ impl Host {
         let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
         Attachment {
             sandbox: Some(Sandbox { path, inode }),
-            lead: Some(Lead::default()),
+            gateway_role: Some(GatewayRole::default()),
             addresses: vec![InterfaceAddress {
                 address: address.parse().unwrap(),
                 gateway: None,

@@ -5,7 +5,7 @@ use model::{
     InterfaceAddress, IpNet, Link, Network, Place, Result, Route, Runtime,
 };
 
-use super::{BridgeFacts, Facts, Plan, Seat, Step, Veth, port};
+use super::{BridgeFacts, Facts, PeerPlacement, Plan, Step, Veth, port};
 use crate::identity::{Identity, bridge_mac};
 
 /// Where the container's interface stands in the result: after the bridge and the host's end.
@@ -22,12 +22,12 @@ pub(super) fn plan(
     let veth = veth(attachment, link, bridge)?;
     let mut host = ensure(bridge, link, facts)?;
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
-    let seat = Seat::of(attachment)?;
-    let sandbox = match seat.place {
+    let peer_placement = PeerPlacement::of(attachment)?;
+    let sandbox = match peer_placement.place {
         Place::Sandbox => complete(link, bridge, &veth.peer, &addresses, &routes)?,
         Place::Host => Vec::new(),
     };
-    let mut interfaces = interfaces(bridge, &veth, bridge_mac, seat.place);
+    let mut interfaces = interfaces(bridge, &veth, bridge_mac, peer_placement.place);
     if bridge.gateway != Gateway::None {
         host.extend(port::gateway(bridge, link, facts)?);
         interfaces.extend(vlan_gateway(bridge, facts)?);
@@ -36,7 +36,7 @@ pub(super) fn plan(
         host.extend(super::forwarding(&held));
     }
     let port = port::steps(&veth.host, &bridge.port);
-    host.extend(super::pair(veth, &seat, attachment, facts)?);
+    host.extend(super::pair(veth, &peer_placement, attachment, facts)?);
     host.extend(port);
     let attached = Attached {
         interfaces,
@@ -99,7 +99,7 @@ fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
     Ok(Veth {
         host: identity.host_link()?,
         host_mac: Some(identity.host_mac()),
-        peer: Seat::of(attachment)?.name,
+        peer: PeerPlacement::of(attachment)?.name,
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: Some(bridge.name.clone()),

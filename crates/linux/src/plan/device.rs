@@ -3,15 +3,15 @@
 use model::{Attachment, Device, Error, Fact, Place, Result};
 
 use super::single::Birth;
-use super::{DeviceFacts, Facts, Seat, Step};
+use super::{DeviceFacts, Facts, PeerPlacement, Step};
 
 pub(super) fn birth(
     attachment: &Attachment,
     device: &Device,
-    seat: &Seat,
+    peer_placement: &PeerPlacement,
     facts: &Facts,
 ) -> Result<Birth> {
-    if seat.place == Place::Host {
+    if peer_placement.place == Place::Host {
         return Err(Error::unsupported(format!(
             "{}: a device of the host is moved into its container at once",
             attachment.id
@@ -19,19 +19,21 @@ pub(super) fn birth(
     }
     match &facts.device {
         None => {
-            let what = format!("failed to find device {}: {}", seat.name, told(device));
+            let what =
+                format!("failed to find device {}: {}", peer_placement.name, reported(device));
             Err(Error::not_found(what).about(Fact::NoDevice(device.clone())))
         }
         Some(DeviceFacts::Program) => Ok(Birth { is_hidden: true, ..Birth::default() }),
         Some(DeviceFacts::There { mac }) => Ok(Birth { mac: *mac, ..Birth::default() }),
         Some(DeviceFacts::Host { name, mac }) => {
-            let moved = Step::Move { from: name.clone(), to: seat.name.clone(), remembers: true };
+            let moved =
+                Step::Move { from: name.clone(), to: peer_placement.name.clone(), remembers: true };
             Ok(Birth { host: vec![moved], mac: *mac, ..Birth::default() })
         }
     }
 }
 
-fn told(device: &Device) -> String {
+fn reported(device: &Device) -> String {
     use model::DeviceChoice::{Bus, Mac, Name, Path};
     match &device.choice {
         Name(name) => format!("the host has no interface {name}"),

@@ -18,16 +18,16 @@ pub struct Facts {
     /// The device of the host that the container is to have.
     pub device: Option<DeviceFacts>,
     /// The interface that somebody else made for the container.
-    pub ready: Option<ReadyFacts>,
+    pub external: Option<ExternalFacts>,
     /// The attachment's own link, where it was made before.
     pub connected: Option<Connected>,
 }
 
 /// An interface that somebody else made for a container, and what stands in its way there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadyFacts {
+pub struct ExternalFacts {
     /// The interface; `None` where it is neither in the host nor in the container.
-    pub link: Option<ReadyLink>,
+    pub link: Option<ExternalLink>,
     /// The names of the container's other interfaces.
     pub taken: BTreeSet<IfName>,
     /// Where the routes of these lead to.
@@ -36,7 +36,7 @@ pub struct ReadyFacts {
 
 /// An interface that somebody else made for a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadyLink {
+pub struct ExternalLink {
     /// Its name where it is.
     pub name: IfName,
     /// Where it is.

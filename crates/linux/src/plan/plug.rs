@@ -2,7 +2,7 @@
 
 use model::{Attached, Attachment, Interface, InterfaceAddress, Link, Mac, Place, Plug, Result};
 
-use super::{Facts, Plan, Seat, Step, Veth};
+use super::{Facts, PeerPlacement, Plan, Step, Veth};
 use crate::identity::Identity;
 
 /// Where the container's interface stands in the result: after the host's end.
@@ -15,11 +15,11 @@ pub(super) fn plan(
     facts: &Facts,
 ) -> Result<Plan> {
     let identity = Identity::of(&attachment.id);
-    let seat = Seat::of(attachment)?;
+    let peer_placement = PeerPlacement::of(attachment)?;
     let veth = Veth {
         host: plug.end.clone(),
         host_mac: None,
-        peer: seat.name.clone(),
+        peer: peer_placement.name.clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: None,
@@ -29,16 +29,23 @@ pub(super) fn plan(
     let here =
         |held: &InterfaceAddress| InterfaceAddress { interface: Some(CONTAINER), ..held.clone() };
     let addresses: Vec<InterfaceAddress> = attachment.addresses.iter().map(here).collect();
-    let interfaces = interfaces(&veth, seat.place);
-    let mut host: Vec<Step> =
-        super::pair(veth, &seat, attachment, facts)?.into_iter().chain(deaf(plug)).collect();
+    let interfaces = interfaces(&veth, peer_placement.place);
+    let mut host: Vec<Step> = super::pair(veth, &peer_placement, attachment, facts)?
+        .into_iter()
+        .chain(deaf(plug))
+        .collect();
     let mut sandbox = Vec::new();
-    let checksums = (!plug.offload).then(|| Step::Checksums(seat.name.clone()));
-    match seat.place {
+    let checksums = (!plug.offload).then(|| Step::Checksums(peer_placement.name.clone()));
+    match peer_placement.place {
         Place::Host => host.extend(checksums),
         Place::Sandbox => {
             sandbox.extend(checksums);
-            sandbox.extend(super::complete(link, &seat.name, &addresses, &attachment.routes));
+            sandbox.extend(super::complete(
+                link,
+                &peer_placement.name,
+                &addresses,
+                &attachment.routes,
+            ));
         }
     }
     let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());

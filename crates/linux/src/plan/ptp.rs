@@ -5,7 +5,7 @@ use model::{
     Place, Result, Route, host_net,
 };
 
-use super::{Facts, Plan, Seat, Step, Veth};
+use super::{Facts, PeerPlacement, Plan, Step, Veth};
 use crate::identity::{self, Identity};
 
 /// Where the container's interface stands in the result: after the host's end.
@@ -19,11 +19,11 @@ const HOST: u8 = 254;
 
 pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Result<Plan> {
     let identity = Identity::of(&attachment.id);
-    let seat = Seat::of(attachment)?;
+    let peer_placement = PeerPlacement::of(attachment)?;
     let veth = Veth {
         host: identity.host_link()?,
         host_mac: Some(identity.host_mac()),
-        peer: seat.name.clone(),
+        peer: peer_placement.name.clone(),
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: None,
@@ -35,9 +35,9 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         |name: &IfName, mac, place| Interface { name: name.clone(), mac, mtu: None, place };
     let interfaces = vec![
         interface(&veth.host, veth.host_mac, Place::Host),
-        interface(&veth.peer, Some(veth.peer_mac), seat.place),
+        interface(&veth.peer, Some(veth.peer_mac), peer_placement.place),
     ];
-    let sandbox = match seat.place {
+    let sandbox = match peer_placement.place {
         Place::Sandbox => inside(attachment, link, &veth.peer, &addresses),
         Place::Host => Vec::new(),
     };
@@ -49,7 +49,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     }
     let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
     let end = veth.host.clone();
-    let mut host = Vec::from_iter(super::pair(veth, &seat, attachment, facts)?);
+    let mut host = Vec::from_iter(super::pair(veth, &peer_placement, attachment, facts)?);
     host.extend(super::forwarding(&held));
     host.push(super::refuse_router_advertisements(&end));
     let attached = Attached {

@@ -6,7 +6,7 @@ use model::{
     Result,
 };
 
-use super::{Connected, Facts, ParentFacts, Plan, Seat, Step, Tap};
+use super::{Connected, Facts, ParentFacts, PeerPlacement, Plan, Step, Tap};
 use crate::identity::Identity;
 
 /// Where the container's interface stands in the result.
@@ -49,8 +49,8 @@ pub struct Single {
 }
 
 pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Result<Plan> {
-    let seat = Seat::of(attachment)?;
-    let birth = birth(attachment, link, &seat, facts)?;
+    let peer_placement = PeerPlacement::of(attachment)?;
+    let birth = birth(attachment, link, &peer_placement, facts)?;
     let here = |held: &InterfaceAddress| InterfaceAddress {
         interface: (!birth.is_hidden).then_some(CONTAINER),
         ..held.clone()
@@ -59,32 +59,47 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     let mut plan = Plan { host: birth.host, sandbox: birth.sandbox, ..Plan::default() };
     if let Some(there) = &facts.connected {
         (plan.host, plan.sandbox) = (super::parent::shared(plan.host), Vec::new());
-        plan.host.extend(seat.bring(there, attachment)?);
-        plan.sandbox.extend(correct(there, birth.mac, &seat));
+        plan.host.extend(peer_placement.bring(there, attachment)?);
+        plan.sandbox.extend(correct(there, birth.mac, &peer_placement));
     }
-    if seat.place == Place::Sandbox && !birth.is_hidden {
-        plan.sandbox.extend(super::complete(link, &seat.name, &addresses, &attachment.routes));
+    if peer_placement.place == Place::Sandbox && !birth.is_hidden {
+        plan.sandbox.extend(super::complete(
+            link,
+            &peer_placement.name,
+            &addresses,
+            &attachment.routes,
+        ));
     }
     plan.after = birth.after;
-    let interface = Interface { name: seat.name, mac: birth.mac, mtu: link.mtu, place: seat.place };
+    let interface = Interface {
+        name: peer_placement.name,
+        mac: birth.mac,
+        mtu: link.mtu,
+        place: peer_placement.place,
+    };
     let interfaces = if birth.is_hidden { Vec::new() } else { vec![interface] };
     let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
     plan.attached = Attached { interfaces, addresses, routes, dns, ..Attached::default() };
     Ok(plan)
 }
 
-fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Result<Birth> {
-    let bearing = Bearing { attachment, link, seat, facts };
+fn birth(
+    attachment: &Attachment,
+    link: &Link,
+    peer_placement: &PeerPlacement,
+    facts: &Facts,
+) -> Result<Birth> {
+    let bearing = Bearing { attachment, link, peer_placement, facts };
     match &link.kind {
         LinkKind::Macvlan(macvlan) => super::macvlan::birth(&bearing, macvlan),
         LinkKind::Ipvlan(ipvlan) => super::ipvlan::birth(&bearing, ipvlan),
         LinkKind::Vlan(vlan) => super::vlan::birth(&bearing, vlan),
-        LinkKind::Device(device) => super::device::birth(attachment, device, seat, facts),
+        LinkKind::Device(device) => super::device::birth(attachment, device, peer_placement, facts),
         LinkKind::Dummy => Ok(super::dummy::birth(&bearing)),
         LinkKind::Tap(tap) => {
             let mac = super::container_mac(attachment, link);
             let new = Tap {
-                name: seat.name.clone(),
+                name: peer_placement.name.clone(),
                 mac,
                 mtu: link.mtu,
                 group: Identity::of(&attachment.id).group(),
@@ -99,7 +114,7 @@ fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Re
         | LinkKind::Neutron(_)
         | LinkKind::Plug(_)
         | LinkKind::Remote(_)
-        | LinkKind::Ready(_) => {
+        | LinkKind::ExternalInterface(_) => {
             Err(Error::bug(format!("{}: its link has an end in the host", attachment.id)))
         }
     }
@@ -109,7 +124,7 @@ fn birth(attachment: &Attachment, link: &Link, seat: &Seat, facts: &Facts) -> Re
 pub(super) struct Bearing<'a> {
     pub(super) attachment: &'a Attachment,
     pub(super) link: &'a Link,
-    pub(super) seat: &'a Seat,
+    pub(super) peer_placement: &'a PeerPlacement,
     pub(super) facts: &'a Facts,
 }
 
@@ -136,13 +151,13 @@ impl<'a> Bearing<'a> {
     ) -> Birth {
         let from = parent.map_or(Place::Host, |(_, place)| place);
         let single = Single {
-            name: self.seat.name.clone(),
+            name: self.peer_placement.name.clone(),
             kind,
             parent: parent.map(|(name, _)| name.clone()),
             mac,
             mtu: self.link.mtu,
             group: Identity::of(&self.attachment.id).group(),
-            away: from == Place::Host && self.seat.place == Place::Sandbox,
+            away: from == Place::Host && self.peer_placement.place == Place::Sandbox,
             shared: false,
         };
         match from {
@@ -155,7 +170,7 @@ impl<'a> Bearing<'a> {
 }
 
 /// The hardware address may follow from an address that was chosen after the link was made.
-fn correct(there: &Connected, wanted: Option<Mac>, seat: &Seat) -> Option<Step> {
+fn correct(there: &Connected, wanted: Option<Mac>, peer_placement: &PeerPlacement) -> Option<Step> {
     let wanted = wanted.filter(|_| there.mac.is_some() && there.mac != wanted)?;
-    (seat.place == Place::Sandbox).then(|| Step::Mac(seat.name.clone(), wanted))
+    (peer_placement.place == Place::Sandbox).then(|| Step::Mac(peer_placement.name.clone(), wanted))
 }

@@ -33,7 +33,7 @@ pub enum Step {
         /// Whether it keeps its old name in mind, to have it again one day.
         remembers: bool,
     },
-    /// Says about a link of somebody else whose it is by now, and what it was.
+    /// Says about a third party's link whose it is by now, and what it was.
     Mark {
         /// The link.
         link: IfName,

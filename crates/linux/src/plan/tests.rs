@@ -7,10 +7,10 @@ use model::{
 
 use super::*;
 
+mod external;
 mod kinds;
 mod plug;
 mod port;
-mod ready;
 
 fn address(net: &str, gateway: Option<&str>) -> InterfaceAddress {
     InterfaceAddress {

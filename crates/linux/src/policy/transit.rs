@@ -9,7 +9,7 @@ use crate::forwarding;
 use crate::identity::GROUP;
 
 /// Tells it. Where the host forwarded before, there is no guard.
-pub(super) fn tell(attachment: &Attachment) -> Result<()> {
+pub(super) fn report(attachment: &Attachment) -> Result<()> {
     if !is_concerned(attachment) || !forwarding::is_ours_at_all() {
         return Ok(());
     }

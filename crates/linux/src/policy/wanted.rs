@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Backend, EgressPolicy, Family, Gateway, IfName, InterfaceAddress, Layer, Lead,
-    LinkKind, Publish, Result,
+    Attachment, Backend, EgressPolicy, Family, Gateway, GatewayRole, IfName, InterfaceAddress,
+    Layer, LinkKind, Publish, Result,
 };
 use netlink::{At, Socket};
 
@@ -12,7 +12,7 @@ use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
 use crate::identity::{Identity, bridge_mac, link_local};
 use crate::plan::container_mac;
-use crate::plan::lead::leads;
+use crate::plan::gateway::is_gateway;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
 
 /// The elements of an attachment, and the host's interface that leads to it.
@@ -67,7 +67,7 @@ impl Wanted {
             return;
         }
         let is_judged = !attachment.wiring.passage().is_unjudged();
-        let led = |it: &IpAddr| leads(attachment, Family::of(&model::host_net(*it)));
+        let led = |it: &IpAddr| is_gateway(attachment, Family::of(&model::host_net(*it)));
         for container in published(attachment).filter(led) {
             for port in &publish.ports {
                 self.elements.publish(port, container);
@@ -112,10 +112,11 @@ impl Wanted {
 }
 
 /// The attachment, as if it led its sandbox out in these families.
-pub(super) fn leading(attachment: &Attachment, families: &[Family]) -> Attachment {
-    let priority = attachment.lead.as_ref().map_or(0, |lead| lead.priority);
-    let lead = Some(Lead { families: families.to_vec(), ..Lead::of(priority) });
-    Attachment { lead, ..attachment.clone() }
+pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Attachment {
+    let priority = attachment.gateway_role.as_ref().map_or(0, |gateway_role| gateway_role.priority);
+    let gateway_role =
+        Some(GatewayRole { families: families.to_vec(), ..GatewayRole::of(priority) });
+    Attachment { gateway_role, ..attachment.clone() }
 }
 
 /// Who may send through the container's port, where that is checked.
@@ -209,25 +210,25 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
             | LinkKind::Neutron(_)
             | LinkKind::Plug(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => Ok(None),
+            | LinkKind::ExternalInterface(_) => Ok(None),
         };
     }
-    match (told(attachment), published(attachment).next()) {
-        (Some(told), _) => Ok(Some(told.clone())),
+    match (reported(attachment), published(attachment).next()) {
+        (Some(reported), _) => Ok(Some(reported.clone())),
         (None, Some(container)) => routed_through(container),
         (None, None) => Ok(None),
     }
 }
 
-fn told(attachment: &Attachment) -> Option<&IfName> {
+fn reported(attachment: &Attachment) -> Option<&IfName> {
     let wiring = &attachment.wiring;
     let publish = wiring.publish.as_ref().and_then(|publish| publish.behind.as_ref());
     publish.or_else(|| wiring.firewall.as_ref().and_then(|part| part.bridge.as_ref()))
 }
 
 /// Whether the record itself says which interface leads to the container.
-pub(super) fn is_told(attachment: &Attachment) -> bool {
-    attachment.wiring.link.is_some() || told(attachment).is_some()
+pub(super) fn names_interface(attachment: &Attachment) -> bool {
+    attachment.wiring.link.is_some() || reported(attachment).is_some()
 }
 
 fn routed_through(container: IpAddr) -> Result<Option<IfName>> {

@@ -45,14 +45,14 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn new() -> Self {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             unshare();
-            tell.send(own()).unwrap();
+            report.send(own()).unwrap();
             let _ = ended.recv();
         });
-        Self { sandbox: told.recv().unwrap(), end: Some(end), thread: Some(thread) }
+        Self { sandbox: reported.recv().unwrap(), end: Some(end), thread: Some(thread) }
     }
 
     /// Its namespace, as ip(8) takes it.

@@ -6,11 +6,11 @@
 #[allow(dead_code)]
 mod bed;
 mod device;
+mod external;
 mod handed;
 mod lacking;
 mod macvlan;
 mod plug;
-mod ready;
 mod segment;
 
 use bed::{Container, attachment, run};

@@ -159,8 +159,9 @@ fn many_at_once_have_a_table_each() {
         });
         let rules = container.run("ip rule");
         for table in 100..108 {
-            let leads = rules.lines().filter(|line| line.ends_with(&format!("lookup {table}")));
-            assert_eq!(leads.count(), 1, "{rules}");
+            let is_gateway =
+                rules.lines().filter(|line| line.ends_with(&format!("lookup {table}")));
+            assert_eq!(is_gateway.count(), 1, "{rules}");
         }
     });
 }

@@ -96,13 +96,13 @@ fn tagged(frame: &str, tags: &str) -> String {
 fn seen(from: &Container, to: &Container, frames: &[String]) -> [Vec<usize>; 2] {
     let input = frames.join("\n");
     let (from, to) = (from.netns(), to.netns());
-    let told = run(&format!(
+    let reported = run(&format!(
         "cat >/tmp/spoof.$$.py <<'END'\n{TELL}\nEND\n\
          printf '%s' '{input}' | python3 /tmp/spoof.$$.py {from} {to}; rm /tmp/spoof.$$.py"
     ));
     let bodies: Vec<_> = frames.iter().map(|frame| without_checksum(frame)).collect();
     ["n ", "h "].map(|who| {
-        let lines = told.lines().filter_map(|line| line.strip_prefix(who));
+        let lines = reported.lines().filter_map(|line| line.strip_prefix(who));
         let place = |line: &str| bodies.iter().position(|body| *body == without_checksum(line));
         lines.map(|line| place(line).unwrap_or(usize::MAX)).collect()
     })

@@ -1,4 +1,4 @@
-//! Links that are devices of the host, of programs, or of plugins of somebody else.
+//! Links that are devices of the host, of programs, or of third-party plugins.
 
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ pub struct Tap {
     pub bridge: Option<IfName>,
 }
 
-/// CNI plugins of somebody else that make the whole attachment, executed in order.
+/// third-party CNI plugins that make the whole attachment, executed in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginChain {
     /// The network configuration list, opaque to everybody but the spoke that executes it.

@@ -146,7 +146,8 @@ pub struct NeutronLink {
     /// named.
     pub subnets: Vec<ResourceRef>,
     /// What is asked of the port.
-    pub wish: PortWish,
+    #[serde(alias = "wish")]
+    pub spec: PortSpec,
     /// The port, once there is one.
     pub binding: Option<Binding>,
 }
@@ -154,7 +155,7 @@ pub struct NeutronLink {
 /// What is asked of a port; Neutron's or the host's defaults where nothing is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PortWish {
+pub struct PortSpec {
     /// A port that is there already, to be used instead of a new one.
     pub port: Option<ResourceId>,
     /// Its security groups.
@@ -215,7 +216,8 @@ pub struct Binding {
     /// The port.
     pub port: ResourceId,
     /// What becomes of it afterwards.
-    pub tenure: Tenure,
+    #[serde(alias = "tenure")]
+    pub ownership: Ownership,
     /// How it is connected on this host.
     pub vif: Vif,
 }
@@ -223,7 +225,7 @@ pub struct Binding {
 /// What becomes of a port when its attachment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tenure {
+pub enum Ownership {
     /// It was made for the attachment, and is deleted with it.
     Own,
     /// It was requested with an address, and is deleted with that.

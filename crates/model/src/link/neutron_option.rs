@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use super::neutron::{AddressPair, Nesting, NeutronLink, PortWish, ResourceId, ResourceRef};
+use super::neutron::{AddressPair, Nesting, NeutronLink, PortSpec, ResourceId, ResourceRef};
 use super::{IpvlanMode, MacvlanMode};
 use crate::text::{choice, shown, truth};
 use crate::{Error, IfName, Result, host_net};
@@ -67,13 +67,13 @@ const NOTHING: &str = "none";
 
 /// What options say of a Neutron network and the ports of its containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NeutronSaid {
+pub struct NeutronOptions {
     /// The network.
     pub network: Option<ResourceRef>,
     /// The subnets that addresses come from.
     pub subnets: Vec<ResourceRef>,
     /// What is asked of the ports.
-    pub wish: PortWish,
+    pub spec: PortSpec,
 }
 
 /// The texts of options, and how they are given on the command line, for errors.
@@ -82,7 +82,7 @@ struct Texts<'a> {
     map: &'a BTreeMap<String, String>,
 }
 
-impl NeutronSaid {
+impl NeutronOptions {
     /// Reads what is under [`NEUTRON_KEYS`]; an empty text says nothing. `flag` is how options are
     /// given, such as `-o`.
     ///
@@ -93,7 +93,7 @@ impl NeutronSaid {
         let said = Self {
             network: texts.resource(NETWORK, NET_UUID, NET_NAME)?,
             subnets: texts.subnets()?,
-            wish: PortWish {
+            spec: PortSpec {
                 port: texts.parsed(PORT)?,
                 security_groups: texts.list(SECURITY_GROUPS)?,
                 port_security: texts.flag(PORT_SECURITY)?,
@@ -104,7 +104,7 @@ impl NeutronSaid {
                 floating_ip: texts.parsed(FLOATING_IP)?,
             },
         };
-        said.wish
+        said.spec
             .agrees()
             .map_err(|why| Error::invalid(format!("{flag} {PORT_SECURITY}: {why}")))?;
         Ok(said)
@@ -121,11 +121,11 @@ impl NeutronSaid {
                  must be there already"
             ))
         })?;
-        Ok(NeutronLink { network, subnets: self.subnets, wish: self.wish, binding: None })
+        Ok(NeutronLink { network, subnets: self.subnets, spec: self.spec, binding: None })
     }
 }
 
-impl PortWish {
+impl PortSpec {
     /// Whether a port can be so; otherwise why not.
     ///
     /// # Errors
@@ -300,9 +300,9 @@ mod tests {
 
     const ID: &str = "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f";
 
-    fn read(said: &[(&str, &str)]) -> Result<NeutronSaid> {
+    fn read(said: &[(&str, &str)]) -> Result<NeutronOptions> {
         let said = said.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
-        NeutronSaid::read("-o", &said.collect())
+        NeutronOptions::read("-o", &said.collect())
     }
 
     #[test]
@@ -325,11 +325,11 @@ mod tests {
         let by_id = ResourceRef::Id(ID.parse().unwrap());
         let name = |text: &str| ResourceRef::Name(text.parse().unwrap());
         assert_eq!(said.subnets, [by_id, name("v6")]);
-        assert_eq!(said.wish.security_groups, Some(vec![name("web"), name("ssh")]));
-        assert_eq!(said.wish.allowed_address_pairs[1].net, "10.1.0.5/32".parse().unwrap());
-        assert!(said.wish.allowed_address_pairs[1].mac.is_some());
+        assert_eq!(said.spec.security_groups, Some(vec![name("web"), name("ssh")]));
+        assert_eq!(said.spec.allowed_address_pairs[1].net, "10.1.0.5/32".parse().unwrap());
+        assert!(said.spec.allowed_address_pairs[1].mac.is_some());
         let (parent, mode) = ("eth0".parse().unwrap(), MacvlanMode::Private);
-        assert_eq!(said.wish.nesting, Some(Nesting::Macvlan { parent, mode }));
+        assert_eq!(said.spec.nesting, Some(Nesting::Macvlan { parent, mode }));
         assert_eq!(said.link("-o").unwrap().network, name("front"));
     }
 
@@ -341,13 +341,13 @@ mod tests {
         let named = read(&[("neutron.net.name", ID), ("neutron.subnet.v6.name", "six")]).unwrap();
         assert_eq!(named.network, Some(ResourceRef::Name(ID.parse().unwrap())));
         assert_eq!(named.subnets, [ResourceRef::Name("six".parse().unwrap())]);
-        assert_eq!(read(&[("neutron.network", "")]).unwrap(), NeutronSaid::default());
+        assert_eq!(read(&[("neutron.network", "")]).unwrap(), NeutronOptions::default());
     }
 
     #[test]
     fn a_list_may_be_empty() {
         let none = read(&[("neutron.security_groups", "none"), ("neutron.port_security", "0")]);
-        assert_eq!(none.unwrap().wish.security_groups, Some(Vec::new()));
+        assert_eq!(none.unwrap().spec.security_groups, Some(Vec::new()));
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
         #[test]
         fn never_panics(key in 0..NEUTRON_KEYS.len(), value in ".*") {
             let map = BTreeMap::from([(NEUTRON_KEYS[key].to_owned(), value)]);
-            if let Err(error) = NeutronSaid::read("-o", &map) {
+            if let Err(error) = NeutronOptions::read("-o", &map) {
                 prop_assert!(error.to_string().len() < 2000);
             }
         }

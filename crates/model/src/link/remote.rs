@@ -1,4 +1,4 @@
-//! Networks of Docker network plugins of somebody else.
+//! Networks of Docker network third-party plugins.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct RemoteLink {
 /// An interface that somebody else made in the host's namespace, ready to be moved into a sandbox and
 /// to be put back afterwards. The kernel's part of [`RemoteLink`], known once its driver was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ExternalInterface {
     /// What it is called in the host's namespace (libnetwork's `SrcName`).
     pub source: IfName,
     /// What its name in the sandbox begins with, before the lowest number that is free there

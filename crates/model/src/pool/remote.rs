@@ -1,4 +1,4 @@
-//! Addresses of Docker IPAM plugins of somebody else.
+//! Addresses of Docker IPAM third-party plugins.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -17,7 +17,7 @@ impl Ipam {
     }
 
     /// The addresses that it names itself.
-    pub fn told(&self) -> &[Lease] {
+    pub fn fixed_addresses(&self) -> &[Lease] {
         match self {
             Ipam::Fixed { leases } | Ipam::Requested { leases } => leases,
             Ipam::None
@@ -46,11 +46,11 @@ impl Ipam {
     /// The families of the addresses that it gives, as far as that is known before it is asked.
     pub fn families(&self) -> Vec<Family> {
         let pools = self.pools().iter().filter_map(|pool| pool.ranges.first());
-        let told = self.told().iter().map(|lease| Family::of(&lease.address));
+        let fixed = self.fixed_addresses().iter().map(|lease| Family::of(&lease.address));
         let remote = self.remote().into_iter().flat_map(|remote| &remote.pools);
         let mut families: Vec<Family> = pools
             .map(|range| Family::of(&range.subnet))
-            .chain(told)
+            .chain(fixed)
             .chain(remote.map(|pool| pool.family))
             .collect();
         families.sort_unstable();

@@ -35,17 +35,17 @@ impl Batch {
         at.name(&mut request);
         let number = function.number.to_ne_bytes();
         request.nest(FUNCTIONS, |functions| {
-            functions.nest(FUNCTION, |told| {
+            functions.nest(FUNCTION, |reported| {
                 if let Some(mac) = function.mac {
                     let mut room = [0; MAC_ROOM];
                     for (at, octet) in room.iter_mut().zip(mac.octets()) {
                         *at = octet;
                     }
-                    told.attribute(MAC, &[&number[..], &room].concat());
+                    reported.attribute(MAC, &[&number[..], &room].concat());
                 }
                 if let Some(vlan) = function.vlan {
                     let vlan = u32::from(vlan.map_or(0, VlanId::number)).to_ne_bytes();
-                    told.attribute(VLAN, &[number, vlan, [0; 4]].concat());
+                    reported.attribute(VLAN, &[number, vlan, [0; 4]].concat());
                 }
             });
         });
@@ -70,8 +70,8 @@ mod tests {
         let number = 3u32.to_ne_bytes();
         let mac = [&number[..], &mac.octets(), &[0; 26]].concat();
         let vlan = [number, 101u32.to_ne_bytes(), [0; 4]].concat();
-        let told = [attribute(1, &mac), attribute(2, &vlan)].concat();
-        let body = attribute(0x8016, &attribute(0x8001, &told));
+        let reported = [attribute(1, &mac), attribute(2, &vlan)].concat();
+        let body = attribute(0x8016, &attribute(0x8001, &reported));
         let message = batch.seal(1);
         assert_eq!(&message[16 + 16..], body);
         assert_eq!(message[20..24], 4u32.to_ne_bytes());

@@ -17,14 +17,14 @@ const CARRIER: Duration = Duration::from_secs(1);
 
 /// How long and how often is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Retries {
     /// How many questions.
     pub probes: u32,
     /// From one to the next, and from the last one to the verdict.
     pub interval: Duration,
 }
 
-impl Default for Patience {
+impl Default for Retries {
     /// RFC 5227 §1.1 asks thrice, one to two seconds apart: for networks of radios. A host of a wired
     /// segment answers within a millisecond.
     fn default() -> Self {
@@ -111,13 +111,13 @@ impl Arp {
 ///
 /// # Errors
 /// As [`PacketSocket::open`] and [`PacketSocket::send`].
-pub fn probe(link: u32, own: Mac, address: Ipv4Addr, patience: Patience) -> Result<Option<Mac>> {
+pub fn probe(link: u32, own: Mac, address: Ipv4Addr, timeout: Retries) -> Result<Option<Mac>> {
     let socket = PacketSocket::open(link, Kind::Arp)?;
     // Where there is none, nobody answers; that is found out below.
-    wait_for_carrier(link, patience.interval.max(CARRIER))?;
-    for _ in 0..patience.probes.max(1) {
+    wait_for_carrier(link, timeout.interval.max(CARRIER))?;
+    for _ in 0..timeout.probes.max(1) {
         socket.send(EVERYBODY, &Arp::probe(own, address).encode())?;
-        let deadline = Instant::now() + patience.interval;
+        let deadline = Instant::now() + timeout.interval;
         while socket.wait(deadline)? {
             if let Some(holder) = claimed(&socket, own, address)? {
                 return Ok(Some(holder));

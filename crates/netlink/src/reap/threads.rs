@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::{IfName, Result};
 
-use super::{Doomed, LINKS, Vigil, delete, delete_each, find, pipe};
+use super::{Doomed, LINKS, ReapWait, delete, delete_each, find, pipe};
 use crate::socket::{ROUTE, Socket};
 
 /// So many deletions of one [`Reaper`] wait for the kernel at once: twice as many as it buries in
@@ -23,12 +23,12 @@ const IDLE: Duration = Duration::from_secs(5);
 /// them, which are kept for a while; beyond that the caller waits itself.
 #[derive(Debug, Default)]
 pub struct Reaper {
-    desk: Arc<Desk>,
+    work_queue: Arc<WorkQueue>,
 }
 
 /// Where work lies.
 #[derive(Debug, Default)]
-struct Desk {
+struct WorkQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -79,7 +79,7 @@ impl Reaper {
         let monitor = Socket::notified(ROUTE, LINKS)?;
         let (reader, writer) = pipe()?;
         match self.give(Job { links: doomed.clone(), route, writer }) {
-            true => Vigil::new(&doomed, monitor, reader).keep(),
+            true => ReapWait::new(&doomed, monitor, reader).keep(),
             // Too many threads: slower, but as well.
             false => doomed.iter().try_for_each(delete),
         }
@@ -87,13 +87,13 @@ impl Reaper {
 
     /// Leaves the job to a thread; `false` where there is none for it.
     fn give(&self, job: Job) -> bool {
-        let mut state = self.desk.state();
+        let mut state = self.work_queue.state();
         match state.worker() {
             Worker::There => state.jobs.push_back(job),
             Worker::New => {
-                let desk = Arc::clone(&self.desk);
+                let work_queue = Arc::clone(&self.work_queue);
                 let thread = thread::Builder::new().name("reaper".into()).stack_size(STACK);
-                if thread.spawn(move || desk.work()).is_err() {
+                if thread.spawn(move || work_queue.work()).is_err() {
                     return false;
                 }
                 state.threads += 1;
@@ -102,15 +102,15 @@ impl Reaper {
             Worker::Nobody => return false,
         }
         drop(state);
-        self.desk.changed.notify_one();
+        self.work_queue.changed.notify_one();
         true
     }
 }
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        self.desk.state().closed = true;
-        self.desk.changed.notify_all();
+        self.work_queue.state().closed = true;
+        self.work_queue.changed.notify_all();
     }
 }
 
@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-impl Desk {
+impl WorkQueue {
     /// A thread's whole life.
     fn work(&self) {
         while let Some(Job { links, route, writer }) = self.next() {

@@ -11,7 +11,7 @@ use netlink::{Event, Monitor, Socket, Stop, Wake};
 use crate::{isolated, make_pair};
 
 /// Longer than anything takes that does happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn run(program: &str, arguments: &[&str]) {
     assert!(Command::new(program).args(arguments).status().unwrap().success());
@@ -75,14 +75,14 @@ fn a_wait_is_ended_by_news_by_time_and_by_hand() {
         let (mut monitor, stop) = (Monitor::network().unwrap(), Stop::new().unwrap());
         assert_eq!(monitor.wait(&stop, Duration::from_millis(1)).unwrap(), Wake::Quiet);
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| monitor.wait(&stop, PATIENCE).unwrap());
+            let waiting = scope.spawn(|| monitor.wait(&stop, TIMEOUT).unwrap());
             run("ip", &["address", "add", "10.0.0.1/32", "dev", "lo"]);
             assert!(matches!(waiting.join().unwrap(), Wake::News(_)));
         });
         let (mut monitor, mut other) = (Monitor::network().unwrap(), Monitor::ruleset().unwrap());
         thread::scope(|scope| {
-            let one = scope.spawn(|| monitor.wait(&stop, PATIENCE).unwrap());
-            let two = scope.spawn(|| other.wait(&stop, PATIENCE).unwrap());
+            let one = scope.spawn(|| monitor.wait(&stop, TIMEOUT).unwrap());
+            let two = scope.spawn(|| other.wait(&stop, TIMEOUT).unwrap());
             stop.stop();
             assert_eq!((one.join().unwrap(), two.join().unwrap()), (Wake::Stopped, Wake::Stopped));
         });

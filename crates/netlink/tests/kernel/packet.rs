@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use netlink::packet::arp::{self, Arp, Patience};
+use netlink::packet::arp::{self, Arp, Retries};
 use netlink::packet::{EVERYBODY, Kind, PacketSocket, wait_for_carrier};
 use netlink::wire::Batch;
 use netlink::{At, Change, NewAddress, Socket};
@@ -12,8 +12,8 @@ use crate::{find, isolated, make_pair, net};
 
 const HELD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 const FREE: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 3);
-const ONCE: Patience = Patience { probes: 1, interval: Duration::from_millis(50) };
-const LONG: Patience = Patience { probes: 2, interval: Duration::from_secs(5) };
+const ONCE: Retries = Retries { probes: 1, interval: Duration::from_millis(50) };
+const LONG: Retries = Retries { probes: 2, interval: Duration::from_secs(5) };
 
 /// A pair, both ends here; the kernel answers at `b` for its address.
 fn pair(socket: &mut Socket) -> (netlink::Link, netlink::Link) {

@@ -3,45 +3,45 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::port::AddressWish;
-use model::{Error, Family, IpNet, Nesting, ResourceId, Result, Tenure};
+use engine::port::AddressSpec;
+use model::{Error, Family, IpNet, Nesting, Ownership, ResourceId, Result};
 
 use super::mark::{AUXILIARY_NAME, PortPurpose, auxiliary_mark, make};
 use super::memory::Place;
 use crate::Neutron;
+use crate::allocated::AllocatedPort;
 use crate::api::{FixedIp, NewPort, PortChange, PortResource};
 use crate::contract;
-use crate::handed::HandedPort;
 
 impl Neutron {
     /// The gateway of a pool's addresses. No port is made of it.
-    pub(super) fn gateway_address(&self, wish: &AddressWish) -> Result<IpNet> {
-        let found = self.find_place(&wish.pool)?;
+    pub(super) fn gateway_address(&self, spec: &AddressSpec) -> Result<IpNet> {
+        let found = self.find_place(&spec.pool)?;
         let address = match &found.place {
-            Some(place) => gateway_of(place, wish.address)?,
-            None => match wish.address {
+            Some(place) => gateway_of(place, spec.address)?,
+            None => match spec.address {
                 Some(address) => usable(found.net, address)?,
                 None => model::hosts_of(&found.net).0,
             },
         };
         if !found.is_used {
-            self.memory.take_turn(&wish.pool, found.net)?;
+            self.memory.take_turn(&spec.pool, found.net)?;
         }
         prefixed(address, &found.net)
     }
 
     /// An address that nobody gets.
-    pub(super) fn auxiliary_address(&self, wish: &AddressWish) -> Result<IpNet> {
-        let found = self.find_place(&wish.pool)?;
-        let Some(address) = wish.address else {
+    pub(super) fn auxiliary_address(&self, spec: &AddressSpec) -> Result<IpNet> {
+        let found = self.find_place(&spec.pool)?;
+        let Some(address) = spec.address else {
             return Err(Error::invalid("an address is to be kept back, and none is named"));
         };
-        self.keep_back(wish, found.net, found.place.as_deref(), address)
+        self.keep_back(spec, found.net, found.place.as_deref(), address)
     }
 
     fn keep_back(
         &self,
-        wish: &AddressWish,
+        spec: &AddressSpec,
         net: IpNet,
         place: Option<&Place>,
         address: IpAddr,
@@ -57,7 +57,7 @@ impl Neutron {
                 let at = (&place.subnet.network_id, &place.subnet.id);
                 self.reserve(at, address, once.map(String::as_str))?;
             }
-            None => self.memory.keep_back(&wish.pool, net, address),
+            None => self.memory.keep_back(&spec.pool, net, address),
         }
         prefixed(address, &net)
     }
@@ -91,25 +91,25 @@ impl Neutron {
     }
 
     /// An address for a container, with a port that has it.
-    pub(super) fn container_address(&self, wish: &AddressWish) -> Result<IpNet> {
-        let found = self.find_place(&wish.pool)?;
+    pub(super) fn container_address(&self, spec: &AddressSpec) -> Result<IpNet> {
+        let found = self.find_place(&spec.pool)?;
         // Engines do not say that an address is for nobody. Before there is a network, it must be.
-        if let (false, Some(address), None) = (found.is_used, wish.address, wish.mac) {
-            return self.keep_back(wish, found.net, found.place.as_deref(), address);
+        if let (false, Some(address), None) = (found.is_used, spec.address, spec.mac) {
+            return self.keep_back(spec, found.net, found.place.as_deref(), address);
         }
         let Some(place) = found.place else {
             return Err(Error::not_found(format!(
                 "there is no subnet of Neutron's of pool {} ({}) yet: addresses are handed out \
                  once there is a network",
-                wish.pool, found.net
+                spec.pool, found.net
             )));
         };
-        match self.port_with_address(wish, &place) {
+        match self.port_with_address(spec, &place) {
             Err(error) if matches!(error.status(), Some(400 | 404)) => {
-                self.memory.misplace(&wish.pool);
-                match self.find_place(&wish.pool)?.place {
+                self.memory.misplace(&spec.pool);
+                match self.find_place(&spec.pool)?.place {
                     Some(now) if now.subnet.id != place.subnet.id => {
-                        self.port_with_address(wish, &now)
+                        self.port_with_address(spec, &now)
                     }
                     _ => Err(error),
                 }
@@ -118,64 +118,64 @@ impl Neutron {
         }
     }
 
-    fn port_with_address(&self, wish: &AddressWish, place: &Arc<Place>) -> Result<IpNet> {
+    fn port_with_address(&self, spec: &AddressSpec, place: &Arc<Place>) -> Result<IpNet> {
         let subnet = &place.subnet;
-        if let Some(address) = wish.address {
+        if let Some(address) = spec.address {
             usable(subnet.cidr, address)?;
         }
-        if let Some(waiting) = self.waiting_port(wish, place)
-            && let Some(address) = self.address_of(wish, place, waiting)?
+        if let Some(waiting) = self.waiting_port(spec, place)
+            && let Some(address) = self.address_of(spec, place, waiting)?
         {
             return prefixed(address, &subnet.cidr);
         }
-        let (port, tenure) = match self.ready_port(wish, place)? {
-            Some(port) => (port, Tenure::Requested),
-            None => match self.new_port_with(wish, place) {
-                Err(error) if error.status() == Some(409) => self.taken(wish, place, error)?,
-                made => (made?, Tenure::Requested),
+        let (port, ownership) = match self.ready_port(spec, place)? {
+            Some(port) => (port, Ownership::Requested),
+            None => match self.new_port_with(spec, place) {
+                Err(error) if error.status() == Some(409) => self.taken(spec, place, error)?,
+                made => (made?, Ownership::Requested),
             },
         };
-        let address = wish.address.or_else(|| port.address_in(&subnet.id)).ok_or_else(|| {
+        let address = spec.address.or_else(|| port.address_in(&subnet.id)).ok_or_else(|| {
             Error::try_again(format!("Neutron's port {} has no address in {}", port.id, subnet.id))
         })?;
-        self.handed.add(port, address, wish.mac, tenure);
+        self.allocated.add(port, address, spec.mac, ownership);
         prefixed(address, &subnet.cidr)
     }
 
     /// A port that was handed out for the same interface a moment ago: for its other family, or in
     /// an answer that was lost.
-    fn waiting_port(&self, wish: &AddressWish, place: &Place) -> Option<HandedPort> {
+    fn waiting_port(&self, spec: &AddressSpec, place: &Place) -> Option<AllocatedPort> {
         let network = &place.subnet.network_id;
-        match wish.mac {
-            Some(mac) => self.handed.of_mac(network, mac),
+        match spec.mac {
+            Some(mac) => self.allocated.of_mac(network, mac),
             // Engines ask for IPv4 first: what waits with another family is another's.
             None if place.subnet.cidr.addr().is_ipv4() => None,
-            None => self.handed.only_without(network, |address| address.is_ipv6()),
+            None => self.allocated.only_without(network, |address| address.is_ipv6()),
         }
     }
 
     /// The address that it has, or gets; none where it cannot be the port that is meant.
     fn address_of(
         &self,
-        wish: &AddressWish,
+        spec: &AddressSpec,
         place: &Place,
-        handed: HandedPort,
+        allocated: AllocatedPort,
     ) -> Result<Option<IpAddr>> {
-        let Some(port) = handed.waiting else { return Ok(None) };
+        let Some(port) = allocated.waiting else { return Ok(None) };
         let has = port.address_in(&place.subnet.id);
-        let port = match (has, wish.address) {
+        let port = match (has, spec.address) {
             (Some(has), Some(wanted)) if has != wanted && !port.has(wanted) => return Ok(None),
             (Some(_), _) => port,
-            (None, _) if handed.tenure == Tenure::Borrowed => return Ok(None),
+            (None, _) if allocated.ownership == Ownership::Borrowed => return Ok(None),
             (None, wanted) => match self.extend(&port, &place.subnet.id, wanted) {
                 // A port of its own then; whoever makes an attachment of both joins them.
                 Err(error) if matches!(error.status(), Some(404 | 409)) => return Ok(None),
                 extended => extended?,
             },
         };
-        let address = wish.address.or_else(|| port.address_in(&place.subnet.id));
+        let address = spec.address.or_else(|| port.address_in(&place.subnet.id));
         if let Some(address) = address {
-            self.handed.add(port, address, wish.mac, handed.tenure);
+            self.allocated.add(port, address, spec.mac, allocated.ownership);
         }
         Ok(address)
     }
@@ -194,12 +194,12 @@ impl Neutron {
     }
 
     /// A port that was made ahead of need. Its hardware address and its addresses are what they are.
-    fn ready_port(&self, wish: &AddressWish, place: &Place) -> Result<Option<PortResource>> {
+    fn ready_port(&self, spec: &AddressSpec, place: &Place) -> Result<Option<PortResource>> {
         if self.settings.stock.is_none() {
             return Ok(None);
         }
-        self.note_passed_over(wish.mac.is_some());
-        if wish.mac.is_some() || wish.address.is_some() {
+        self.note_passed_over(spec.mac.is_some());
+        if spec.mac.is_some() || spec.address.is_some() {
             return Ok(None);
         }
         let Some(spot) = self.stock_place() else { return Ok(None) };
@@ -219,14 +219,14 @@ impl Neutron {
         }
     }
 
-    fn new_port_with(&self, wish: &AddressWish, place: &Place) -> Result<PortResource> {
+    fn new_port_with(&self, spec: &AddressSpec, place: &Place) -> Result<PortResource> {
         let mark = PortPurpose::Request.mark(&self.settings.host).to_string();
         let is_nested = self.settings.plugging.nesting.is_some();
         let port = NewPort {
             name: contract::PORT_NAME.to_owned(),
             network_id: Some(place.subnet.network_id.clone()),
-            fixed_ips: Some(vec![fixed(&place.subnet.id, wish.address)]),
-            mac_address: wish.mac,
+            fixed_ips: Some(vec![fixed(&place.subnet.id, spec.address)]),
+            mac_address: spec.mac,
             admin_state_up: true,
             device_owner: contract::OWNER.to_owned(),
             host: (!is_nested).then(|| self.settings.host.to_string()),
@@ -297,8 +297,9 @@ mod tests {
     #[test]
     fn no_gateway_is_of_every_subnet() {
         let net = "10.0.0.0/24".parse().unwrap();
-        let told = |address: &str| prefixed(address.parse().unwrap(), &net).unwrap().to_string();
-        assert_eq!(told("10.0.0.1"), "10.0.0.1/24");
-        assert_eq!(told("0.0.0.0"), "0.0.0.0/0");
+        let reported =
+            |address: &str| prefixed(address.parse().unwrap(), &net).unwrap().to_string();
+        assert_eq!(reported("10.0.0.1"), "10.0.0.1/24");
+        assert_eq!(reported("0.0.0.0"), "0.0.0.0/0");
     }
 }

@@ -83,7 +83,7 @@ impl Neutron {
 
     /// Whether it is of the stock of this host, which is emptied first.
     fn is_ready(&self, port: &PortResource, live: &Live) -> bool {
-        self.is_of_stock(port) && !self.shelf().is_lent(&port.id) && !live.has(port)
+        self.is_of_stock(port) && !self.stock_files().is_lent(&port.id) && !live.has(port)
     }
 
     /// Whether a port goes with its subnet: it was requested with an address or keeps one back, and
@@ -92,7 +92,7 @@ impl Neutron {
         match Mark::read(&port.description) {
             Some(mark) => {
                 let is_of_stock = KeyDigest::of_mark(&mark).is_some();
-                let is_lent = is_of_stock && self.shelf().is_lent(&port.id);
+                let is_lent = is_of_stock && self.stock_files().is_lent(&port.id);
                 let is_requested = PortPurpose::of(&mark).is_some() || is_lent;
                 mark.is_of(&self.settings.host) && is_requested && !live.has(port)
             }
@@ -195,8 +195,8 @@ impl Neutron {
         }
         for port in ports.iter().filter(|port| self.goes_with_subnet(port, live)) {
             self.abandon(&port.id)?;
-            self.shelf().drop_lent(&port.id)?;
-            self.handed.remove(&port.id);
+            self.stock_files().drop_lent(&port.id)?;
+            self.allocated.remove(&port.id);
         }
         Ok(())
     }

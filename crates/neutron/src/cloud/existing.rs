@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use engine::port::AddressWish;
-use model::{Error, Result, Tenure};
+use engine::port::AddressSpec;
+use model::{Error, Ownership, Result};
 
 use super::mark::PortPurpose;
 use super::memory::Place;
@@ -15,7 +15,7 @@ use crate::contract::{self, EXISTING_PORT, Mark};
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     /// It may be used, and is somebody's or ours then.
-    Free(Tenure),
+    Free(Ownership),
     /// It may not, because.
     Taken(&'static str),
 }
@@ -27,46 +27,46 @@ impl Neutron {
     /// [`model::Kind::Conflict`] with who has it; what Neutron said where nobody has.
     pub(super) fn taken(
         &self,
-        wish: &AddressWish,
+        spec: &AddressSpec,
         place: &Place,
         refusal: Error,
-    ) -> Result<(PortResource, Tenure)> {
-        let Some(port) = self.holder(wish, place)? else { return Err(refusal) };
+    ) -> Result<(PortResource, Ownership)> {
+        let Some(port) = self.holder(spec, place)? else { return Err(refusal) };
         let subnet = &place.subnet.id;
-        let standing = self.standing(wish, &port);
-        let has_it = match wish.address {
+        let standing = self.standing(spec, &port);
+        let has_it = match spec.address {
             Some(address) => port.has(address),
             None => port.address_in(subnet).is_some(),
         };
         if !has_it {
             // Of our own it is the one for the other family, of which another life knew.
             return match standing {
-                Standing::Free(Tenure::Requested) if port.address_in(subnet).is_none() => {
-                    let extended = self.extend(&port, subnet, wish.address)?;
-                    Ok((extended, Tenure::Requested))
+                Standing::Free(Ownership::Requested) if port.address_in(subnet).is_none() => {
+                    let extended = self.extend(&port, subnet, spec.address)?;
+                    Ok((extended, Ownership::Requested))
                 }
                 _ => Err(refused(&port, "it has the hardware address that was asked for")),
             };
         }
         match standing {
             Standing::Taken(why) => Err(refused(&port, why)),
-            Standing::Free(tenure) => {
+            Standing::Free(ownership) => {
                 if let Some(stored) = self.take_port_from_stock(&port.id)? {
-                    return Ok((stored, Tenure::Requested));
+                    return Ok((stored, Ownership::Requested));
                 }
-                if tenure == Tenure::Borrowed && !port.is_tagged(EXISTING_PORT) {
+                if ownership == Ownership::Borrowed && !port.is_tagged(EXISTING_PORT) {
                     self.api().add_tag(Tagged::Ports, &port.id, EXISTING_PORT)?;
                 }
                 // What the tag changed of it counts.
                 let port = self.api().port(&port.id)?.unwrap_or(port);
-                Ok((port, tenure))
+                Ok((port, ownership))
             }
         }
     }
 
-    fn holder(&self, wish: &AddressWish, place: &Place) -> Result<Option<PortResource>> {
+    fn holder(&self, spec: &AddressSpec, place: &Place) -> Result<Option<PortResource>> {
         let network = ("network_id", place.subnet.network_id.to_string());
-        if let Some(address) = wish.address {
+        if let Some(address) = spec.address {
             let filter = [network.clone(), ("fixed_ips", format!("ip_address={address}"))];
             // Neutron compares beginnings where it has the extension for that.
             let ports = self.api().ports(&filter)?;
@@ -74,11 +74,11 @@ impl Neutron {
                 return Ok(Some(port));
             }
         }
-        let Some(mac) = wish.mac else { return Ok(None) };
+        let Some(mac) = spec.mac else { return Ok(None) };
         Ok(self.api().ports(&[network, ("mac_address", mac.to_string())])?.pop())
     }
 
-    fn standing(&self, wish: &AddressWish, port: &PortResource) -> Standing {
+    fn standing(&self, spec: &AddressSpec, port: &PortResource) -> Standing {
         let host = self.settings.host.as_str();
         if !matches!(port.device_owner.as_str(), "" | contract::OWNER) {
             return Standing::Taken("it is of something that is no container");
@@ -89,49 +89,51 @@ impl Neutron {
         if has_endpoint(port) || self.is_getting_a_name(&port.id, None) {
             return Standing::Taken("a container has it");
         }
-        let is_same = wish.mac.is_none_or(|mac| mac == port.mac_address);
+        let is_same = spec.mac.is_none_or(|mac| mac == port.mac_address);
         match Mark::read(&port.description) {
-            Some(mark) => self.standing_of_ours(wish, port, &mark),
-            None if is_kuryrs(port) && port.host().is_none() => Standing::Free(Tenure::Requested),
+            Some(mark) => self.standing_of_ours(spec, port, &mark),
+            None if is_kuryrs(port) && port.host().is_none() => {
+                Standing::Free(Ownership::Requested)
+            }
             None if port.host().is_some() && !is_same => {
                 Standing::Taken("it is bound to this host with another hardware address")
             }
-            None if self.is_handed_to_another(wish, port) => {
+            None if self.is_allocated_to_another(spec, port) => {
                 Standing::Taken("a container is getting it")
             }
-            None => Standing::Free(Tenure::Borrowed),
+            None => Standing::Free(Ownership::Borrowed),
         }
     }
 
-    fn standing_of_ours(&self, wish: &AddressWish, port: &PortResource, mark: &Mark) -> Standing {
+    fn standing_of_ours(&self, spec: &AddressSpec, port: &PortResource, mark: &Mark) -> Standing {
         let is_stock = mark.what.starts_with("stock-");
         match PortPurpose::of(mark) {
             _ if !mark.is_of(&self.settings.host) => {
                 Standing::Taken("another host made it for itself")
             }
             Some(PortPurpose::Auxiliary) => Standing::Taken("the address is kept back"),
-            None if is_stock && self.is_handed_to_another(wish, port) => {
+            None if is_stock && self.is_allocated_to_another(spec, port) => {
                 Standing::Taken("a container is getting it")
             }
-            None if is_stock && port.device_id.is_empty() && wish.mac.is_none() => {
-                Standing::Free(Tenure::Requested)
+            None if is_stock && port.device_id.is_empty() && spec.mac.is_none() => {
+                Standing::Free(Ownership::Requested)
             }
             None => Standing::Taken("it was made for another container"),
-            Some(PortPurpose::Request) if self.is_handed_to_another(wish, port) => {
+            Some(PortPurpose::Request) if self.is_allocated_to_another(spec, port) => {
                 Standing::Taken("a container is getting it")
             }
-            Some(PortPurpose::Request) if wish.mac == Some(port.mac_address) => {
-                Standing::Free(Tenure::Requested)
+            Some(PortPurpose::Request) if spec.mac == Some(port.mac_address) => {
+                Standing::Free(Ownership::Requested)
             }
             Some(PortPurpose::Request) => Standing::Taken("it was requested for another container"),
         }
     }
 
     /// Whether some other request has got it and no container has yet.
-    fn is_handed_to_another(&self, wish: &AddressWish, port: &PortResource) -> bool {
+    fn is_allocated_to_another(&self, spec: &AddressSpec, port: &PortResource) -> bool {
         let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
-        let mut handed = addresses.filter_map(|ip| self.handed.port(&port.network_id, ip));
-        handed.any(|known| known.asked.is_none() || known.asked != wish.mac)
+        let mut allocated = addresses.filter_map(|ip| self.allocated.port(&port.network_id, ip));
+        allocated.any(|known| known.asked.is_none() || known.asked != spec.mac)
     }
 }
 
@@ -150,7 +152,7 @@ pub(crate) fn is_kuryrs(port: &PortResource) -> bool {
 }
 
 fn refused(port: &PortResource, why: &str) -> Error {
-    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let reported = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     let addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
     let addresses: Vec<String> = addresses.map(|address: IpAddr| address.to_string()).collect();
     Error::conflict(format!(
@@ -158,8 +160,8 @@ fn refused(port: &PortResource, why: &str) -> Error {
         port.id,
         addresses.join(", "),
         port.mac_address,
-        told(&port.device_owner),
-        told(&port.device_id),
-        told(port.host().unwrap_or_default())
+        reported(&port.device_owner),
+        reported(&port.device_id),
+        reported(port.host().unwrap_or_default())
     ))
 }

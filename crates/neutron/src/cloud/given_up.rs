@@ -47,7 +47,7 @@ impl GivenUp {
     }
 
     /// Where something happens when there is work.
-    pub(crate) fn bell(&self) -> Result<PathBuf> {
+    pub(crate) fn notifier(&self) -> Result<PathBuf> {
         files::make_directory(&self.directory).map(|()| self.directory.clone())
     }
 

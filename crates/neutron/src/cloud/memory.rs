@@ -14,7 +14,7 @@ use crate::api::SubnetResource;
 const MOST: usize = 4096;
 
 /// So long a network is waited for that is being made with the same subnet.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A network that has not been made by then never will be.
 const FORGOTTEN: Duration = Duration::from_secs(30);
@@ -171,7 +171,7 @@ impl Memory {
     /// # Errors
     /// [`model::Kind::TryAgain`] where that takes too long.
     pub(super) fn take_turn(&self, pool: &ResourceId, net: IpNet) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut turns = lock(&self.turns);
         loop {
             match turns.get(&net) {

@@ -181,11 +181,11 @@ pub(super) fn existing_tag(id: &AliasId) -> String {
 }
 
 fn disagree(which: &ResourceRef, network: &NetworkResource, shared: bool) -> Error {
-    let told = |shared: bool| if shared { "shared" } else { "not shared" };
+    let reported = |shared: bool| if shared { "shared" } else { "not shared" };
     Error::conflict(format!(
         "Neutron's network {which} ({}) is {}, and {} is asked for",
         network.id,
-        told(network.shared),
-        told(shared)
+        reported(network.shared),
+        reported(shared)
     ))
 }

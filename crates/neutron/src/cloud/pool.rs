@@ -1,6 +1,6 @@
 //! RequestPool.
 
-use engine::port::{CloudPool, PoolWish};
+use engine::port::{CloudPool, PoolSpec};
 use model::{Error, Family, IpNet, ResourceId, ResourceRef, Result};
 
 use super::carve::free_subnet;
@@ -12,22 +12,22 @@ use crate::contract::{self, EXISTING_POOL};
 
 impl Neutron {
     /// Hands out a pool: a new one, but where an operator's is wanted as a whole.
-    pub(super) fn hand_out_pool(&self, wish: &PoolWish) -> Result<CloudPool> {
-        let subnet = wish.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
-        let named = wish.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;
-        let there = self.there(wish, subnet.as_ref(), named.as_ref())?;
-        let wish = &part_that_is_there(wish, &there);
+    pub(super) fn hand_out_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
+        let subnet = spec.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
+        let named = spec.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;
+        let there = self.there(spec, subnet.as_ref(), named.as_ref())?;
+        let spec = &part_that_is_there(spec, &there);
         if let (Some(pool), None) = (&named, &subnet)
-            && let Some(whole) = whole_of(pool, wish)
+            && let Some(whole) = whole_of(pool, spec)
         {
-            return self.share_pool(pool, whole, wish.part);
+            return self.share_pool(pool, whole, spec.part);
         }
-        let mut note = self.plan_pool(wish, subnet.as_ref(), named.as_ref())?;
-        note.part = wish.part.filter(|part| *part != note.net);
+        let mut note = self.plan_pool(spec, subnet.as_ref(), named.as_ref())?;
+        note.part = spec.part.filter(|part| *part != note.net);
         if let Some(part) = note.part.filter(|part| !note.net.contains(part)) {
             return Err(Error::invalid(format!("IP range {part} is not in subnet {}", note.net)));
         }
-        let pool = self.make_pool(wish, &note)?;
+        let pool = self.make_pool(spec, &note)?;
         if let Some(subnet) = &note.subnet
             && let Err(error) = self.api().add_tag(Tagged::Pools, &pool.id, subnet.as_str())
         {
@@ -44,14 +44,14 @@ impl Neutron {
     /// network. Only where a part is named is there a choice.
     fn there(
         &self,
-        wish: &PoolWish,
+        spec: &PoolSpec,
         subnet: Option<&SubnetResource>,
         named: Option<&SubnetPool>,
     ) -> Result<Vec<There>> {
-        match (subnet, named, &wish.network) {
+        match (subnet, named, &spec.network) {
             (Some(subnet), _, _) => Ok(vec![There::Subnet(subnet.cidr)]),
             (None, Some(pool), _) => Ok(pool.prefixes.iter().copied().map(There::Pool).collect()),
-            (None, None, Some(which)) if wish.part.is_some() => {
+            (None, None, Some(which)) if spec.part.is_some() => {
                 let network = self.one_network(which)?;
                 let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
                 Ok(subnets.into_iter().map(|subnet| There::Subnet(subnet.cidr)).collect())
@@ -63,11 +63,11 @@ impl Neutron {
     /// Where the addresses are to be.
     fn plan_pool(
         &self,
-        wish: &PoolWish,
+        spec: &PoolSpec,
         subnet: Option<&SubnetResource>,
         named: Option<&SubnetPool>,
     ) -> Result<Note> {
-        match (subnet, wish.net) {
+        match (subnet, spec.net) {
             (Some(subnet), Some(net)) if subnet.cidr != net => Err(Error::invalid(format!(
                 "Neutron's subnet {} ({}) is {}, and {net} is asked for",
                 subnet.id, subnet.name, subnet.cidr
@@ -82,7 +82,7 @@ impl Neutron {
             (None, None) => {
                 let default = match named {
                     Some(_) => None,
-                    None => Some(self.default_pool(wish.family)?),
+                    None => Some(self.default_pool(spec.family)?),
                 };
                 self.carve(named.or(default.as_ref()))
             }
@@ -123,9 +123,9 @@ impl Neutron {
         })
     }
 
-    fn make_pool(&self, wish: &PoolWish, note: &Note) -> Result<SubnetPool> {
+    fn make_pool(&self, spec: &PoolSpec, note: &Note) -> Result<SubnetPool> {
         let is_source = note.source.is_none() && note.subnet.is_none();
-        let scope = wish.address_scope.as_ref().filter(|_| is_source);
+        let scope = spec.address_scope.as_ref().filter(|_| is_source);
         let scope = scope.map(|which| self.address_scope(which)).transpose()?;
         let description = pool_mark(&self.settings.host, note.source.as_ref()).to_string();
         let pool = NewPool {
@@ -133,7 +133,7 @@ impl Neutron {
             prefixes: vec![note.net],
             default_prefixlen: note.net.prefix_len(),
             min_prefixlen: is_wide(&note.net).then(|| note.net.prefix_len()),
-            shared: wish.shared.filter(|_| is_source),
+            shared: spec.shared.filter(|_| is_source),
             address_scope_id: scope,
             description: description.clone(),
         };
@@ -206,20 +206,20 @@ impl There {
 }
 
 /// What is there already may be the part alone, and then that is what is meant.
-fn part_that_is_there(wish: &PoolWish, there: &[There]) -> PoolWish {
+fn part_that_is_there(spec: &PoolSpec, there: &[There]) -> PoolSpec {
     let is_there = |net: IpNet| there.iter().any(|of| of.has(net));
-    let part = wish.part.filter(|part| !wish.net.is_some_and(is_there) && is_there(*part));
+    let part = spec.part.filter(|part| !spec.net.is_some_and(is_there) && is_there(*part));
     match part {
-        Some(part) => PoolWish { net: Some(part), part: None, ..wish.clone() },
-        None => wish.clone(),
+        Some(part) => PoolSpec { net: Some(part), part: None, ..spec.clone() },
+        None => spec.clone(),
     }
 }
 
 /// The pool's addresses, where all of its first prefix is wanted.
-fn whole_of(pool: &SubnetPool, wish: &PoolWish) -> Option<IpNet> {
+fn whole_of(pool: &SubnetPool, spec: &PoolSpec) -> Option<IpNet> {
     let first = *pool.prefixes.first()?;
     let is_undivided = pool.prefixes.len() == 1 && pool.default_prefixlen <= first.prefix_len();
-    match wish.net {
+    match spec.net {
         Some(net) => (net == first).then_some(first),
         None => is_undivided.then_some(first),
     }

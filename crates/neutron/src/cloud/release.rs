@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use engine::port::Records;
-use model::{Kind, ResourceId, Result, Tenure};
+use model::{Kind, Ownership, ResourceId, Result};
 
 use super::existing::is_kuryrs;
 use super::live::{Live, in_use};
@@ -28,13 +28,13 @@ impl Neutron {
         };
         let Some(place) = &found.place else { return Ok(()) };
         let subnet = &place.subnet;
-        match self.handed.port(&subnet.network_id, address) {
+        match self.allocated.port(&subnet.network_id, address) {
             Some(port) => {
                 // Where its attachment ended in this process nobody has it.
                 if !port.is_ended && Live::read(records)?.names(&port.id) {
                     return Err(in_use(&port.id, address));
                 }
-                self.end_handed(&port.id, port.tenure)?;
+                self.end_allocated(&port.id, port.ownership)?;
             }
             None if subnet.gateway_ip == Some(address) => {}
             None => self.end_found(place, address, &Live::read(records)?)?,
@@ -43,20 +43,20 @@ impl Neutron {
     }
 
     /// Of a port that this process handed out.
-    fn end_handed(&self, id: &ResourceId, tenure: Tenure) -> Result<()> {
-        match tenure {
-            Tenure::Borrowed => {
+    fn end_allocated(&self, id: &ResourceId, ownership: Ownership) -> Result<()> {
+        match ownership {
+            Ownership::Borrowed => {
                 if let Some(port) = self.api().port(id)? {
                     self.unbind(&port)?;
                 }
             }
-            Tenure::Own | Tenure::Requested => {
+            Ownership::Own | Ownership::Requested => {
                 if !self.return_to_stock(id)? {
                     self.abandon(id)?;
                 }
             }
         }
-        self.handed.remove(id);
+        self.allocated.remove(id);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Neutron {
             let is_elsewhere = port.host().is_some_and(|other| other != host);
             match Mark::read(&port.description) {
                 Some(mark) if self.is_requested(&mark, &port) => {
-                    self.end_handed(&port.id, Tenure::Requested)?;
+                    self.end_allocated(&port.id, Ownership::Requested)?;
                 }
                 Some(_) => {}
                 None if is_elsewhere => {}

@@ -266,7 +266,7 @@ fn pools_of(net: &IpNet, part: &IpNet, gateway: Option<IpAddr>) -> Vec<Allocatio
 mod tests {
     use super::*;
 
-    fn told(part: &str, gateway: Option<&str>) -> Vec<String> {
+    fn reported(part: &str, gateway: Option<&str>) -> Vec<String> {
         let gateway = gateway.map(|gateway| gateway.parse().unwrap());
         let pools = pools_of(&"10.0.0.0/16".parse().unwrap(), &part.parse().unwrap(), gateway);
         pools.iter().map(|pool| format!("{}-{}", pool.start, pool.end)).collect()
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn the_gateway_is_in_no_part() {
-        assert_eq!(told("10.0.1.0/24", Some("10.0.0.1")), ["10.0.1.0-10.0.1.255"]);
-        assert_eq!(told("10.0.1.0/24", Some("10.0.1.0")), ["10.0.1.1-10.0.1.255"]);
+        assert_eq!(reported("10.0.1.0/24", Some("10.0.0.1")), ["10.0.1.0-10.0.1.255"]);
+        assert_eq!(reported("10.0.1.0/24", Some("10.0.1.0")), ["10.0.1.1-10.0.1.255"]);
         let around = ["10.0.1.0-10.0.1.8", "10.0.1.10-10.0.1.255"];
-        assert_eq!(told("10.0.1.0/24", Some("10.0.1.9")), around);
-        assert_eq!(told("10.0.0.0/24", None), ["10.0.0.2-10.0.0.255"]);
+        assert_eq!(reported("10.0.1.0/24", Some("10.0.1.9")), around);
+        assert_eq!(reported("10.0.0.0/24", None), ["10.0.0.2-10.0.0.255"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{
-    AliasId, Dns, Ipam, Link, LinkKind, Mtu, Network, NetworkName, NeutronLink, PortWish,
+    AliasId, Dns, Ipam, Link, LinkKind, Mtu, Network, NetworkName, NeutronLink, PortSpec,
     ResourceRef, Result, Route, Runtime, Timestamp, Wiring,
 };
 
@@ -19,7 +19,7 @@ impl Neutron {
         let Some(network) = self.networks_of(id)?.pop() else { return Ok(None) };
         let subnets = self.api().subnets(&[("network_id", network.id.to_string())])?;
         let subnets = chosen(subnets, &self.use_of(id));
-        self.template(id, &network, &subnets, PortWish::default()).map(Some)
+        self.template(id, &network, &subnets, PortSpec::default()).map(Some)
     }
 
     pub(super) fn template(
@@ -27,12 +27,12 @@ impl Neutron {
         id: &AliasId,
         network: &NetworkResource,
         subnets: &[SubnetResource],
-        wish: PortWish,
+        spec: PortSpec,
     ) -> Result<Network> {
         let kind = LinkKind::Neutron(Box::new(NeutronLink {
             network: ResourceRef::Id(network.id.clone()),
             subnets: subnets.iter().map(|subnet| ResourceRef::Id(subnet.id.clone())).collect(),
-            wish,
+            spec,
             binding: None,
         }));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -67,7 +67,7 @@ pub struct Sources {
 
 /// What the sources say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct SourcesRead {
     /// Where the cloud is, and who we are there.
     pub access: Access,
     /// The rest of `kuryr.conf`, or what holds without it.
@@ -80,7 +80,7 @@ impl Sources {
     ///
     /// # Errors
     /// A file that cannot be read or understood, with the place of what is wrong.
-    pub fn read(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Said> {
+    pub fn read(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<SourcesRead> {
         let (conf, said) = match &self.kuryr_conf {
             Some(path) => {
                 let doing = || format!("reading {}", path.display());
@@ -103,7 +103,7 @@ impl Sources {
         }
         let access = options.access().map_err(|error| error.context("signing on to the cloud"))?;
         let proxies = Proxies::of_environment(variable);
-        Ok(Said { access: Access { proxies, ..access }, conf })
+        Ok(SourcesRead { access: Access { proxies, ..access }, conf })
     }
 
     fn cloud(&self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Options> {

@@ -12,7 +12,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, SendBody, Timeout};
 
 use super::gate::Gate;
-use super::patience::Patience;
+use super::retries::Retries;
 use super::{refusal, url};
 use crate::api::Verb;
 use crate::config::Access;
@@ -100,9 +100,9 @@ impl Wire {
     /// server is busy, and where that does no harm.
     pub(crate) fn carry(&self, exchange: &Exchange<'_>) -> Result<Answer> {
         let agent = self.agent(exchange.url)?;
-        let mut patience = Patience::new(deadline::left(exchange.until, self.access.timeout));
+        let mut retries = Retries::new(deadline::left(exchange.until, self.access.timeout));
         loop {
-            let is_again = patience.is_again();
+            let is_again = retries.is_again();
             let outcome = self.exchange(&agent, exchange);
             let asked = match &outcome {
                 Ok(answer) if !may_repeat(exchange, answer) => None,
@@ -110,7 +110,7 @@ impl Wire {
                 Err(Failure::Unsent(_)) => Some(None),
                 Err(Failure::Lost(_)) => exchange.is_repeatable.then_some(None),
             };
-            let Some(pause) = asked.and_then(|asked| patience.pause(asked)) else {
+            let Some(pause) = asked.and_then(|asked| retries.pause(asked)) else {
                 let answer = outcome.map_err(|failure| failure.error(exchange))?;
                 return Ok(Answer { is_again, ..answer });
             };

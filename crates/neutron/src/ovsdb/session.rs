@@ -16,7 +16,7 @@ use super::frame::Frames;
 
 /// How long the database may take for one answer, besides what it was told to wait for: longer than
 /// any such wait.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How many messages of others may come before an answer.
 const OTHERS: usize = 1000;
@@ -80,7 +80,7 @@ impl Session {
 
     /// The answer to a call; calls are answered in their order.
     pub(super) fn receive(&mut self, call: Call) -> Result<Result<Vec<Value>, Refusal>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for _ in 0..OTHERS {
             let message = self.message(deadline)?;
             match message.get("method").and_then(Value::as_str) {
@@ -107,7 +107,7 @@ impl Session {
                 return Ok(message);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let read = self.stream.set_patience(left).and_then(|()| self.stream.read(&mut buffer));
+            let read = self.stream.set_timeout(left).and_then(|()| self.stream.read(&mut buffer));
             match read {
                 Ok(0) => {
                     return Err(unreachable(&self.remote, io::ErrorKind::UnexpectedEof.into()));
@@ -121,8 +121,7 @@ impl Session {
 
     fn write(&mut self, message: &Value) -> Result<()> {
         let bytes = message.to_string().into_bytes();
-        let written =
-            self.stream.set_patience(PATIENCE).and_then(|()| self.stream.write_all(&bytes));
+        let written = self.stream.set_timeout(TIMEOUT).and_then(|()| self.stream.write_all(&bytes));
         written.map_err(|error| unreachable(&self.remote, error))
     }
 }
@@ -173,7 +172,7 @@ fn unix(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(TIMEOUT))?;
     rustix::net::connect(&socket, &address)?;
     Ok(socket.into())
 }
@@ -181,7 +180,7 @@ fn unix(path: &Path) -> io::Result<UnixStream> {
 fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failed = io::ErrorKind::NotFound.into();
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -198,7 +197,7 @@ enum Stream {
 }
 
 impl Stream {
-    fn set_patience(&self, left: Duration) -> io::Result<()> {
+    fn set_timeout(&self, left: Duration) -> io::Result<()> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }

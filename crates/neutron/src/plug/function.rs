@@ -24,10 +24,10 @@ struct Card {
 /// Gives a function its address and VLAN. A card that is wholly the container's has both.
 pub(super) fn give(slot: &DeviceAddress, mac: Mac, vlan: Option<VlanId>) -> Result<()> {
     let Some(card) = card(Path::new(DEVICES), slot)? else { return Ok(()) };
-    let told = Function { number: card.number, mac: Some(mac), vlan: Some(vlan) };
+    let reported = Function { number: card.number, mac: Some(mac), vlan: Some(vlan) };
     let mut socket = Socket::route()?;
     let mut batch = Batch::new();
-    batch.set_function(At::Name(&card.own), &told);
+    batch.set_function(At::Name(&card.own), &reported);
     if let Some(interface) = &card.interface {
         batch.change_link(At::Name(interface), &[Change::Mac(mac)]);
     }

@@ -46,16 +46,16 @@ fn in_host(name: &IfName) -> Parent {
 
 #[cfg(test)]
 mod tests {
-    use model::{IpvlanMode, Mac, MacvlanMode, Mtu, PortWish, Tenure, VlanId};
+    use model::{IpvlanMode, Mac, MacvlanMode, Mtu, Ownership, PortSpec, VlanId};
 
     use super::*;
 
     fn made(vif: Vif) -> Link {
         let network = "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse().unwrap();
         let neutron =
-            NeutronLink { network, subnets: vec![], wish: PortWish::default(), binding: None };
+            NeutronLink { network, subnets: vec![], spec: PortSpec::default(), binding: None };
         let port = "31b4f5a6-1c2d-4e3f-8a9b-0c1d2e3f4a5b".parse().unwrap();
-        let binding = Binding { port, tenure: Tenure::Own, vif };
+        let binding = Binding { port, ownership: Ownership::Own, vif };
         let link = Link {
             kind: LinkKind::Neutron(Box::new(neutron.clone())),
             name: Some("eth7".parse().unwrap()),

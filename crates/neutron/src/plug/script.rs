@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::Value;
 
-use super::{Lead, python};
+use super::{SwitchPort, python};
 use crate::config::Plugging;
 
 /// How long a program may take.
@@ -30,30 +30,39 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Connects the end: `bind PORT IFNAME ENDPOINT MAC NETWORK PROJECT DETAILS`.
 pub(super) fn bind(
-    lead: &Lead<'_>,
+    switch_port: &SwitchPort<'_>,
     end: &IfName,
     (name, details): (&ScriptName, &str),
     plugging: &Plugging,
 ) -> Result<()> {
     let file = find(name, plugging)?;
     let mut command = Command::new(file);
-    command.args(["bind", lead.port.as_str(), end.as_str(), lead.device]);
-    command.args([&lead.mac.to_string(), lead.network.as_str(), lead.project, &told(details)]);
+    command.args(["bind", switch_port.port.as_str(), end.as_str(), switch_port.device]);
+    command.args([
+        &switch_port.mac.to_string(),
+        switch_port.network.as_str(),
+        switch_port.project,
+        &reported(details),
+    ]);
     run(command, LIMIT)
 }
 
 /// The opposite: `unbind PORT IFNAME ENDPOINT MAC DETAILS NETWORK`. A program may complain that there is
 /// nothing to do any more: that is heard only as long as there is.
 pub(super) fn unbind(
-    lead: &Lead<'_>,
+    switch_port: &SwitchPort<'_>,
     end: &IfName,
     (name, details): (&ScriptName, &str),
     plugging: &Plugging,
 ) -> Result<()> {
     let ended = find(name, plugging).and_then(|file| {
         let mut command = Command::new(file);
-        command.args(["unbind", lead.port.as_str(), end.as_str(), lead.device]);
-        command.args([&lead.mac.to_string(), &told(details), lead.network.as_str()]);
+        command.args(["unbind", switch_port.port.as_str(), end.as_str(), switch_port.device]);
+        command.args([
+            &switch_port.mac.to_string(),
+            &reported(details),
+            switch_port.network.as_str(),
+        ]);
         run(command, LIMIT)
     });
     match ended {
@@ -63,7 +72,7 @@ pub(super) fn unbind(
 }
 
 /// Details as upstream tells them: in double quotes, and `None` where there are none.
-fn told(details: &str) -> String {
+fn reported(details: &str) -> String {
     match serde_json::from_str::<Value>(details) {
         Ok(Value::Object(members)) if !members.is_empty() => {
             format!("\"{}\"", python::repr(&Value::Object(members)))
@@ -73,8 +82,11 @@ fn told(details: &str) -> String {
 }
 
 fn find(name: &ScriptName, plugging: &Plugging) -> Result<PathBuf> {
-    let missing = |told: String| {
-        Error::not_found(format!("VIF type {} needs a program of that name, {told}", name.as_str()))
+    let missing = |reported: String| {
+        Error::not_found(format!(
+            "VIF type {} needs a program of that name, {reported}",
+            name.as_str()
+        ))
     };
     let Some(bindir) = &plugging.bindir else {
         return Err(missing("and no directory of such is set (bindir)".to_owned()));
@@ -87,10 +99,10 @@ fn find(name: &ScriptName, plugging: &Plugging) -> Result<PathBuf> {
 }
 
 fn run(mut command: Command, limit: Duration) -> Result<()> {
-    let told = format!("executing {}", command.get_program().display());
+    let reported = format!("executing {}", command.get_program().display());
     command.env_clear().env("PATH", PATH).env("LC_ALL", "C").current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn().map_err(|error| Error::os(told.clone(), error))?;
+    let mut child = command.spawn().map_err(|error| Error::os(reported.clone(), error))?;
     let ended = watch(&mut child, Instant::now() + limit);
     if !matches!(ended, Ok(Some(_))) {
         if let Some(pid) = pid(&child) {
@@ -101,13 +113,13 @@ fn run(mut command: Command, limit: Duration) -> Result<()> {
     match ended {
         Ok(Some((status, _))) if status.success() => Ok(()),
         Ok(Some((status, complaint))) => {
-            Err(Error::new(Kind::Kernel, format!("{told}: {status}: {}", complaint.trim())))
+            Err(Error::new(Kind::Kernel, format!("{reported}: {status}: {}", complaint.trim())))
         }
         Ok(None) => Err(Error::try_again(format!(
-            "{told}: it took longer than {} s and was killed",
+            "{reported}: it took longer than {} s and was killed",
             limit.as_secs()
         ))),
-        Err(errno) => Err(Error::os(told, errno.into())),
+        Err(errno) => Err(Error::os(reported, errno.into())),
     }
 }
 

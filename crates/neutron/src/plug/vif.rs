@@ -69,7 +69,7 @@ fn vif(
         _ => {}
     }
     let bridge = |default: &dyn Fn() -> Result<IfName>| match &details.bridge_name {
-        Some(name) => name.parse().map_err(|error: Error| error.context(told(port))),
+        Some(name) => name.parse().map_err(|error: Error| error.context(reported(port))),
         None => default(),
     };
     match vif_type {
@@ -100,20 +100,20 @@ fn bound(port: &PortResource) -> Result<&str> {
         None => Err(Error::new(
             Kind::Denied,
             format!(
-                "{}: Neutron does not tell how it is bound: by default only administrators and \
+                "{}: Neutron does not say how it is bound: by default only administrators and \
                  services may bind ports and see how",
-                told(port)
+                reported(port)
             ),
         )),
         Some("binding_failed") => Err(Error::try_again(format!(
             "{}: Neutron could not bind it to host {}: is there an agent of Neutron, alive and under \
              that name, which knows the network?",
-            told(port),
+            reported(port),
             port.host().unwrap_or("?")
         ))),
         Some("unbound" | "") => Err(Error::invalid(format!(
             "{}: it is bound to no host (binding:host_id is empty)",
-            told(port)
+            reported(port)
         ))),
         Some(vif_type) => Ok(vif_type),
     }
@@ -133,7 +133,7 @@ fn script(port: &PortResource, vif_type: &str, plugging: &Plugging) -> Result<Vi
         )),
         _ => {
             let name = ScriptName::try_from(vif_type.to_owned())
-                .map_err(|error| error.context(told(port)))?;
+                .map_err(|error| error.context(reported(port)))?;
             let details = port.vif_details.as_ref().map(Value::to_string).unwrap_or_default();
             Ok(Vif::Script { name, details })
         }
@@ -146,24 +146,24 @@ fn function(port: &PortResource, details: &Details) -> Result<Vif> {
     let slot = slot.ok_or_else(|| {
         Error::invalid(format!(
             "{}: which function of a card it is for is not said (binding:profile, pci_slot)",
-            told(port)
+            reported(port)
         ))
     })?;
-    let vlan = match details.vlan.filter(|vlan| *vlan != 0) {
-        Some(number) => Some(
-            VlanId::new(number)
-                .ok_or_else(|| Error::invalid(format!("{}: {number} is no VLAN", told(port))))?,
-        ),
-        None => None,
-    };
+    let vlan =
+        match details.vlan.filter(|vlan| *vlan != 0) {
+            Some(number) => Some(VlanId::new(number).ok_or_else(|| {
+                Error::invalid(format!("{}: {number} is no VLAN", reported(port)))
+            })?),
+            None => None,
+        };
     Ok(Vif::Function { slot: DeviceAddress::try_from(slot)?, vlan })
 }
 
 fn details(port: &PortResource) -> Result<Details> {
     match &port.vif_details {
         None | Some(Value::Null) => Ok(Details::default()),
-        Some(told_details) => Details::deserialize(told_details).map_err(|error| {
-            Error::invalid(format!("{}: binding:vif_details", told(port))).because(error)
+        Some(reported_details) => Details::deserialize(reported_details).map_err(|error| {
+            Error::invalid(format!("{}: binding:vif_details", reported(port))).because(error)
         }),
     }
 }
@@ -182,12 +182,12 @@ fn vlan_number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u16>,
     }
 }
 
-fn told(port: &PortResource) -> String {
+fn reported(port: &PortResource) -> String {
     format!("port {}", port.id)
 }
 
 fn unsupported(port: &PortResource, why: &str) -> Error {
-    Error::unsupported(format!("{} {why}", told(port)))
+    Error::unsupported(format!("{} {why}", reported(port)))
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-use model::{Attachment, Error, ResourceId, Result, Tenure};
+use model::{Attachment, Error, Ownership, ResourceId, Result};
 
 use super::known::KnownNetwork;
+use super::spec::tags_of;
 use super::standing::{in_use, is_made_by};
-use super::wish::tags_of;
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract::{self, Mark};
-use crate::naming::Naming;
 use crate::nested::SUBPORT;
+use crate::port_update::PortUpdate;
 
 /// How Neutron refuses to change what somebody else has changed.
 const STALE: u16 = 412;
@@ -22,7 +22,7 @@ const RACES: usize = 5;
 /// A port that is the attachment's now.
 pub(crate) struct Claimed {
     pub(crate) port: PortResource,
-    pub(crate) tenure: Tenure,
+    pub(crate) ownership: Ownership,
 }
 
 impl Neutron {
@@ -58,7 +58,7 @@ impl Neutron {
         if self.is_made_by_us(&port) && !self.is_own(attachment, &port) {
             return Err(in_use(&port, "it is not there to be named: it goes with its address"));
         }
-        self.take_over(attachment, vec![port], Tenure::Borrowed)
+        self.take_over(attachment, vec![port], Ownership::Borrowed)
     }
 
     /// The port or ports that have the attachment's addresses, as one; none where none has.
@@ -84,19 +84,19 @@ impl Neutron {
             return Ok(None);
         }
         // One that somebody else has an address of is no other's as a whole.
-        ports.sort_by_key(|port| !self.handed.others(&port.id, &wanted).is_empty());
+        ports.sort_by_key(|port| !self.allocated.others(&port.id, &wanted).is_empty());
         for port in &ports {
             self.refuse_foreign(attachment, port)?;
         }
-        let tenures: Vec<Tenure> =
-            ports.iter().map(|port| self.tenure(attachment, &known.network.id, port)).collect();
-        let first = tenures.first().copied().unwrap_or(Tenure::Requested);
-        if let Some(position) = tenures.iter().position(|tenure| *tenure != first) {
+        let tenures: Vec<Ownership> =
+            ports.iter().map(|port| self.ownership(attachment, &known.network.id, port)).collect();
+        let first = tenures.first().copied().unwrap_or(Ownership::Requested);
+        if let Some(position) = tenures.iter().position(|ownership| *ownership != first) {
             return Err(in_use(&ports[position], "it is not the container's as the other is"));
         }
         let claimed = self.take_over(attachment, ports, first)?;
         for address in &wanted {
-            self.handed_port(&known.network.id, *address);
+            self.allocated_port(&known.network.id, *address);
         }
         Ok(Some(claimed))
     }
@@ -108,17 +108,23 @@ impl Neutron {
         port.device_id == device || tagged.is_some_and(|id| id == device)
     }
 
-    fn tenure(&self, attachment: &Attachment, network: &ResourceId, port: &PortResource) -> Tenure {
+    fn ownership(
+        &self,
+        attachment: &Attachment,
+        network: &ResourceId,
+        port: &PortResource,
+    ) -> Ownership {
         let mut addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
-        if let Some(handed) = addresses.find_map(|address| self.handed.port(network, address)) {
-            return handed.tenure;
+        if let Some(allocated) = addresses.find_map(|address| self.allocated.port(network, address))
+        {
+            return allocated.ownership;
         }
         if port.description == self.own_mark(&attachment.id).to_string() {
-            return Tenure::Own;
+            return Ownership::Own;
         }
         match self.is_made_by_us(port) {
-            true => Tenure::Requested,
-            false => Tenure::Borrowed,
+            true => Ownership::Requested,
+            false => Ownership::Borrowed,
         }
     }
 
@@ -129,7 +135,7 @@ impl Neutron {
             if ports.iter().any(|port| port.has(*address)) {
                 continue;
             }
-            match self.handed.port(network, *address).and_then(|handed| handed.waiting) {
+            match self.allocated.port(network, *address).and_then(|allocated| allocated.waiting) {
                 Some(port) => ports.push(port),
                 None => {
                     let filter = [
@@ -154,32 +160,32 @@ impl Neutron {
         &self,
         attachment: &Attachment,
         ports: Vec<PortResource>,
-        tenure: Tenure,
+        ownership: Ownership,
     ) -> Result<Claimed> {
         let mut ports = ports.into_iter();
         let Some(mut port) = ports.next() else {
             return Err(Error::bug(format!("{} has no port to take over", attachment.id)));
         };
-        let tags = tags_for(attachment, &port, tenure);
-        let wished = match tenure {
-            Tenure::Borrowed => PortChange::default(),
-            Tenure::Own | Tenure::Requested => self.granted(attachment, &port)?,
+        let tags = tags_for(attachment, &port, ownership);
+        let requested = match ownership {
+            Ownership::Borrowed => PortChange::default(),
+            Ownership::Own | Ownership::Requested => self.granted(attachment, &port)?,
         };
-        let mut change = self.adapted(attachment, &port, wished)?;
-        if self.is_nameable(&port, tenure, &change) && ports.len() == 0 {
+        let mut change = self.adapted(attachment, &port, requested)?;
+        if self.is_nameable(&port, ownership, &change) && ports.len() == 0 {
             let (of, device_id) = (attachment.id.clone(), change.device_id);
             if tags.is_some() || device_id.is_some() {
-                let naming = Naming { port, of, tenure, device_id, tags };
-                self.owe(&naming)?;
-                port = naming.port;
+                let port_update = PortUpdate { port, of, ownership, device_id, tags };
+                self.enqueue(&port_update)?;
+                port = port_update.port;
             }
-            return Ok(Claimed { port, tenure });
+            return Ok(Claimed { port, ownership });
         }
         // What is owed was for somebody else, or is said now.
-        if self.namings().forgo(&port.id)?.is_some() {
-            self.namings().close(&port.id)?;
+        if self.port_updates().forgo(&port.id)?.is_some() {
+            self.port_updates().close(&port.id)?;
         }
-        if tenure == Tenure::Borrowed && ports.len() == 0 {
+        if ownership == Ownership::Borrowed && ports.len() == 0 {
             return self.take_borrowed(attachment, port, change);
         }
         if let Some(tags) = tags {
@@ -188,10 +194,10 @@ impl Neutron {
         }
         let mut fixed_ips = port.fixed_ips.clone();
         for other in ports {
-            self.merge(&mut fixed_ips, other, &addresses(attachment), tenure)?;
+            self.merge(&mut fixed_ips, other, &addresses(attachment), ownership)?;
         }
         change.fixed_ips = (fixed_ips != port.fixed_ips).then_some(fixed_ips);
-        self.change(port, change, None).map(|port| Claimed { port, tenure })
+        self.change(port, change, None).map(|port| Claimed { port, ownership })
     }
 
     /// Several may want a port that was there before: the first who changes it has it.
@@ -207,11 +213,11 @@ impl Neutron {
                 Err(error) if error.status() == Some(STALE) => {}
                 changed => {
                     let mut port = changed?;
-                    if let Some(tags) = tags_for(attachment, &port, Tenure::Borrowed) {
+                    if let Some(tags) = tags_for(attachment, &port, Ownership::Borrowed) {
                         self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
                         port.tags = tags;
                     }
-                    return Ok(Claimed { port, tenure: Tenure::Borrowed });
+                    return Ok(Claimed { port, ownership: Ownership::Borrowed });
                 }
             }
             port = self.api().port(&port.id)?.ok_or_else(|| {
@@ -224,29 +230,29 @@ impl Neutron {
     }
 
     /// Whether this host made and bound the port, and nothing is to change that packets could meet.
-    fn is_nameable(&self, port: &PortResource, tenure: Tenure, change: &PortChange) -> bool {
+    fn is_nameable(&self, port: &PortResource, ownership: Ownership, change: &PortChange) -> bool {
         let mark = Mark::read(&port.description);
         let is_ours = mark.is_some_and(|mark| mark.is_of(&self.settings.host));
         let name = PortChange { device_id: change.device_id.clone(), ..PortChange::default() };
-        is_ours && tenure != Tenure::Borrowed && *change == name
+        is_ours && ownership != Ownership::Borrowed && *change == name
     }
 
     /// What the attachment wishes of a port that was made before anybody knew that, once.
     fn granted(&self, attachment: &Attachment, port: &PortResource) -> Result<PortChange> {
-        let link = super::wish::link_of(attachment)?;
+        let link = super::spec::link_of(attachment)?;
         let device = self.device_of(attachment, link);
         if !device.is_empty() && port.device_id == device {
             return Ok(PortChange::default());
         }
-        let wish = &link.wish;
-        let pairs = super::wish::pairs(link);
-        let groups = self.group_ids(wish.security_groups.as_deref())?;
-        let security = wish.port_security;
+        let spec = &link.spec;
+        let pairs = super::spec::pairs(link);
+        let groups = self.group_ids(spec.security_groups.as_deref())?;
+        let security = spec.port_security;
         Ok(PortChange {
             security_groups: groups.filter(|groups| *groups != port.security_groups),
             port_security_enabled: security.filter(|on| port.port_security_enabled != Some(*on)),
-            qos_policy_id: self.policy_id(wish.qos_policy.as_ref())?,
-            dns_name: wish.dns_name.as_ref().map(|name| name.as_str().to_owned()),
+            qos_policy_id: self.policy_id(spec.qos_policy.as_ref())?,
+            dns_name: spec.dns_name.as_ref().map(|name| name.as_str().to_owned()),
             allowed_address_pairs: (pairs != port.allowed_address_pairs).then_some(pairs),
             ..PortChange::default()
         })
@@ -259,9 +265,9 @@ impl Neutron {
         ips: &mut Vec<FixedIp>,
         mut other: PortResource,
         wanted: &[IpAddr],
-        tenure: Tenure,
+        ownership: Ownership,
     ) -> Result<()> {
-        if tenure == Tenure::Borrowed {
+        if ownership == Ownership::Borrowed {
             return Err(Error::conflict(format!(
                 "the address of port {} is to be used together with that of another port, and one \
                  of them was there before",
@@ -272,11 +278,11 @@ impl Neutron {
         let (moved, left): (Vec<_>, Vec<_>) = other.fixed_ips.drain(..).partition(is_wanted);
         if left.is_empty() {
             self.abandon(&other.id)?;
-            self.handed.remove(&other.id);
+            self.allocated.remove(&other.id);
         } else {
             let change = PortChange { fixed_ips: Some(left), ..PortChange::default() };
             let parted = self.api().change_port(&other.id, &change, None)?;
-            self.handed.part(&parted, wanted);
+            self.allocated.part(&parted, wanted);
         }
         ips.extend(moved);
         Ok(())
@@ -289,7 +295,7 @@ impl Neutron {
         port: &PortResource,
         change: PortChange,
     ) -> Result<PortChange> {
-        let link = super::wish::link_of(attachment)?;
+        let link = super::spec::link_of(attachment)?;
         let device = self.device_of(attachment, link);
         let host = self.settings.host.as_str();
         let is_nested = self.nesting(link).is_some();
@@ -334,12 +340,16 @@ impl Neutron {
 }
 
 /// The tags of the attachment's port, where it has others. Those stay that are nobody's id.
-fn tags_for(attachment: &Attachment, port: &PortResource, tenure: Tenure) -> Option<Vec<String>> {
+fn tags_for(
+    attachment: &Attachment,
+    port: &PortResource,
+    ownership: Ownership,
+) -> Option<Vec<String>> {
     let mut tags = port.tags.clone();
-    let existing = (tenure == Tenure::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
+    let existing = (ownership == Ownership::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
     let ours = tags_of(&attachment.id).into_iter();
     // kuryr-libnetwork would delete what has the tag of those that it made.
-    let ours = ours.filter(|tag| tenure != Tenure::Borrowed || tag != contract::OWNER);
+    let ours = ours.filter(|tag| ownership != Ownership::Borrowed || tag != contract::OWNER);
     // Of an earlier endpoint.
     tags.retain(|tag| !contract::is_id_tag(tag));
     for tag in ours.chain(existing) {

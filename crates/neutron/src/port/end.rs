@@ -1,17 +1,17 @@
 //! What becomes of a port when its attachment ends.
 
 use model::{
-    Attachment, Binding, LinkKind, Mac, Nesting, NeutronLink, ResourceId, ResourceRef, Result,
-    Tenure,
+    Attachment, Binding, LinkKind, Mac, Nesting, NeutronLink, Ownership, ResourceId, ResourceRef,
+    Result,
 };
 
-use super::wish::{link_of, tags_of};
+use super::spec::{link_of, tags_of};
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
 use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
-use crate::naming::{Forgone, Naming};
 use crate::plug;
+use crate::port_update::{Forgone, PortUpdate};
 
 impl Neutron {
     /// Brings the attachment's port to its end, once nothing on this host is connected to it: deletes
@@ -38,44 +38,46 @@ impl Neutron {
     ) -> Result<()> {
         self.forget_status(&binding.port);
         let forgone = self.unnamed(binding)?;
-        let is_own = binding.tenure == Tenure::Own;
+        let is_own = binding.ownership == Ownership::Own;
         if is_own && forgone.is_none() && !self.is_still(attachment, &binding.port)? {
             return Ok(());
         }
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.unnest(&binding.vif, &binding.port, mac, &addresses)?;
-        if link.wish.floating_ip.is_some() {
+        if link.spec.floating_ip.is_some() {
             self.drop_floating_ips(&binding.port)?;
         }
-        match binding.tenure {
-            Tenure::Own => self.end_own(&binding.port, forgone),
+        match binding.ownership {
+            Ownership::Own => self.end_own(&binding.port, forgone),
             // It goes with its address.
-            Tenure::Requested => {
-                self.handed.end(&binding.port);
+            Ownership::Requested => {
+                self.allocated.end(&binding.port);
                 Ok(())
             }
             // Who requested its address gives that back.
-            Tenure::Borrowed if link.wish.port.is_none() && self.handed.has(&binding.port) => {
+            Ownership::Borrowed
+                if link.spec.port.is_none() && self.allocated.has(&binding.port) =>
+            {
                 Ok(())
             }
-            Tenure::Borrowed => self.give_up(attachment, &binding.port),
+            Ownership::Borrowed => self.give_up(attachment, &binding.port),
         }
     }
 
     /// Gives up what Neutron is still to be told of a port. One that goes with its address is waited
     /// for by whoever brings that to its end.
     fn unnamed(&self, binding: &Binding) -> Result<Option<Forgone>> {
-        match binding.tenure {
-            Tenure::Own => self.namings().forgo(&binding.port),
-            Tenure::Requested => self.namings().desist(&binding.port).map(|()| None),
-            Tenure::Borrowed => Ok(None),
+        match binding.ownership {
+            Ownership::Own => self.port_updates().forgo(&binding.port),
+            Ownership::Requested => self.port_updates().desist(&binding.port).map(|()| None),
+            Ownership::Borrowed => Ok(None),
         }
     }
 
     /// Brings a port to its end that was made for an attachment, whatever Neutron knows of that.
     fn end_own(&self, id: &ResourceId, forgone: Option<Forgone>) -> Result<()> {
-        let book = self.namings();
+        let book = self.port_updates();
         if forgone != Some(Forgone::Unsure) && self.is_for_stock(id) {
             // Who is killed now leaves it to the reconciler; later, it could be somebody else's.
             book.close(id)?;
@@ -84,7 +86,7 @@ impl Neutron {
             }
         }
         self.abandon(id)?;
-        self.shelf().drop_lent(id).map(drop)
+        self.stock_files().drop_lent(id).map(drop)
     }
 
     /// Whether a port is the attachment's and nobody else's by now: whoever is killed after he has
@@ -100,47 +102,48 @@ impl Neutron {
 
     /// Whoever was killed on the way may have made one.
     fn end_unknown(&self, attachment: &Attachment, link: &NeutronLink) -> Result<()> {
-        let owed = self.namings_of(attachment)?;
-        for naming in &owed {
-            self.end_unnamed(link, naming)?;
+        let queued = self.namings_of(attachment)?;
+        for port_update in &queued {
+            self.end_unnamed(link, port_update)?;
         }
-        let is_done = |port: &PortResource| owed.iter().any(|naming| naming.port.id == port.id);
+        let is_done =
+            |port: &PortResource| queued.iter().any(|port_update| port_update.port.id == port.id);
         for port in self.ports_of(attachment)?.into_iter().filter(|port| !is_done(port)) {
             let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
             self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
-            if link.wish.floating_ip.is_some() {
+            if link.spec.floating_ip.is_some() {
                 self.drop_floating_ips(&port.id)?;
             }
             match self.made_for(attachment, &port) {
                 true if self.return_to_stock(&port.id)? => {}
                 true => self.abandon(&port.id)?,
-                false if self.is_made_by_us(&port) || self.handed.has(&port.id) => {}
+                false if self.is_made_by_us(&port) || self.allocated.has(&port.id) => {}
                 // It goes with its address.
                 false if is_kuryrs(&port) => {}
                 false => self.give_up(attachment, &port.id)?,
             }
         }
-        match &link.wish.port {
+        match &link.spec.port {
             Some(port) => self.give_up(attachment, port),
             None => Ok(()),
         }
     }
 
     /// Of a port of which Neutron may not know yet whose it is.
-    fn end_unnamed(&self, link: &NeutronLink, naming: &Naming) -> Result<()> {
-        let port = &naming.port;
-        let (tenure, book) = (naming.tenure, self.namings());
+    fn end_unnamed(&self, link: &NeutronLink, port_update: &PortUpdate) -> Result<()> {
+        let port = &port_update.port;
+        let (ownership, book) = (port_update.ownership, self.port_updates());
         let forgone = book.forgo(&port.id)?;
         let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
         self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
-        if link.wish.floating_ip.is_some() {
+        if link.spec.floating_ip.is_some() {
             self.drop_floating_ips(&port.id)?;
         }
-        match tenure {
-            Tenure::Own => self.end_own(&port.id, forgone),
-            Tenure::Requested | Tenure::Borrowed => {
+        match ownership {
+            Ownership::Own => self.end_own(&port.id, forgone),
+            Ownership::Requested | Ownership::Borrowed => {
                 if forgone == Some(Forgone::Unsure) {
-                    self.shelf().drop_lent(&port.id)?;
+                    self.stock_files().drop_lent(&port.id)?;
                 }
                 book.close(&port.id)
             }
@@ -162,7 +165,7 @@ impl Neutron {
                 None => plug::vif_of(&port, &self.settings.plugging).ok(),
             };
             let Some(vif) = vif else { continue };
-            let binding = Binding { port: port.id, tenure: Tenure::Requested, vif };
+            let binding = Binding { port: port.id, ownership: Ownership::Requested, vif };
             let mut with = attachment.clone();
             if let Some(link) = &mut with.wiring.link {
                 link.mac = Some(port.mac_address);
@@ -200,7 +203,7 @@ impl Neutron {
         }
         let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
         let is_of_stock = mark.as_ref().and_then(crate::stock::KeyDigest::of_mark).is_some();
-        is_of_stock && attachment.ipam.told().is_empty()
+        is_of_stock && attachment.ipam.fixed_addresses().is_empty()
     }
 
     /// Makes a port nobody's, which was there before; one that is somebody else's by now stays.

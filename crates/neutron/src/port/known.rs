@@ -42,7 +42,7 @@ pub(crate) struct KnownNetwork {
 /// What is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    told: Mutex<BTreeMap<String, (Instant, Arc<Value>)>>,
+    reported: Mutex<BTreeMap<String, (Instant, Arc<Value>)>>,
 }
 
 impl Known {
@@ -54,44 +54,44 @@ impl Known {
         ask: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         if let Some(value) = self.recall(directory, key)
-            && let Ok(told) = T::deserialize(value.as_ref())
+            && let Ok(reported) = T::deserialize(value.as_ref())
         {
-            return Ok(told);
+            return Ok(reported);
         }
-        let told = ask()?;
-        if let Ok(value) = serde_json::to_value(&told) {
+        let reported = ask()?;
+        if let Ok(value) = serde_json::to_value(&reported) {
             // Who cannot write it down asks again.
             let _ = write(directory, key, &value);
             self.remember(key, Arc::new(value));
         }
-        Ok(told)
+        Ok(reported)
     }
 
     fn recall(&self, directory: &Path, key: &str) -> Option<Arc<Value>> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match told.get(key) {
+        let reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        match reported.get(key) {
             Some((since, value)) if since.elapsed() < FRESH => return Some(Arc::clone(value)),
             // The file is older than that.
             Some(_) => return None,
             None => {}
         }
-        drop(told);
+        drop(reported);
         let value = Arc::new(read(directory, key)?);
         self.remember(key, Arc::clone(&value));
         Some(value)
     }
 
     fn remember(&self, key: &str, value: Arc<Value>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= LARGEST {
-            told.clear();
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= LARGEST {
+            reported.clear();
         }
-        told.insert(key.to_owned(), (Instant::now(), value));
+        reported.insert(key.to_owned(), (Instant::now(), value));
     }
 
     fn forget(&self, directory: &Path, key: &str) {
         let _ = fs::remove_file(file(directory, key));
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
@@ -243,10 +243,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deeper");
         let (first, second) = (Known::default(), Known::default());
-        let told: u32 = first.get(&path, "a", || Ok(7)).unwrap();
+        let reported: u32 = first.get(&path, "a", || Ok(7)).unwrap();
         let again: u32 = first.get(&path, "a", || Err(Error::bug("asked again"))).unwrap();
         let other: u32 = second.get(&path, "a", || Err(Error::bug("asked again"))).unwrap();
-        assert_eq!((told, again, other), (7, 7, 7));
+        assert_eq!((reported, again, other), (7, 7, 7));
         first.forget(&path, "a");
         assert_eq!(first.get(&path, "a", || Ok(8_u32)).unwrap(), 8);
         // What another program wrote there is not believed.

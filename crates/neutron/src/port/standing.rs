@@ -49,8 +49,8 @@ impl Neutron {
     fn refuse_unrequested(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
         let mut addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
-        let handed = addresses.find_map(|ip| self.handed.port(&port.network_id, ip));
-        let asked = handed.and_then(|handed| handed.asked);
+        let allocated = addresses.find_map(|ip| self.allocated.port(&port.network_id, ip));
+        let asked = allocated.and_then(|allocated| allocated.asked);
         let is_anothers = matches!((asked, mac), (Some(asked), Some(mac)) if asked != mac);
         match attachment.alias.is_none() || is_anothers {
             true => Err(in_use(port, "it was requested for another container")),
@@ -66,17 +66,17 @@ impl Neutron {
     pub(super) fn vacate(&self, port: &PortResource) -> Result<bool> {
         let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
         let Some(digest) = mark.as_ref().and_then(KeyDigest::of_mark) else { return Ok(false) };
-        let shelf = self.shelf();
-        if shelf.is_lent(&port.id) || self.is_getting_a_name(&port.id, None) {
+        let stock_files = self.stock_files();
+        if stock_files.is_lent(&port.id) || self.is_getting_a_name(&port.id, None) {
             return Ok(false);
         }
         // Whoever makes ports of this kind has put it down afterwards.
-        shelf.made(&digest)?;
-        if shelf.claim_port(&port.id)?.is_none() {
-            if shelf.is_lent(&port.id) {
+        stock_files.made(&digest)?;
+        if stock_files.claim_port(&port.id)?.is_none() {
+            if stock_files.is_lent(&port.id) {
                 return Ok(false);
             }
-            if shelf.returned_ports()?.contains(&port.id) {
+            if stock_files.returned_ports()?.contains(&port.id) {
                 return Err(Error::try_again(format!(
                     "port {} ({}) is being made ready again: its container just ended",
                     port.id,
@@ -89,7 +89,7 @@ impl Neutron {
             }
         }
         self.abandon(&port.id)?;
-        shelf.drop_lent(&port.id)?;
+        stock_files.drop_lent(&port.id)?;
         Ok(true)
     }
 }
@@ -165,14 +165,14 @@ fn addresses(port: &PortResource) -> String {
 }
 
 pub(super) fn in_use(port: &PortResource, why: &str) -> Error {
-    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let reported = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     Error::conflict(format!(
         "port {} ({}) is in use: {why} (device_owner {}, device_id {}, host {})",
         port.id,
         addresses(port),
-        told(&port.device_owner),
-        told(&port.device_id),
-        told(port.host().unwrap_or_default())
+        reported(&port.device_owner),
+        reported(&port.device_id),
+        reported(port.host().unwrap_or_default())
     ))
 }
 
@@ -225,8 +225,8 @@ mod tests {
             json!({ "tags": contract::id_tags(OTHER), "name": "mine" }),
             json!({ "tags": [], "name": "mine", "device_id": "zun" }),
         ] {
-            let told = judged(changes.clone());
-            assert!(matches!(told, Standing::Taken(_)), "{changes}: {told:?}");
+            let reported = judged(changes.clone());
+            assert!(matches!(reported, Standing::Taken(_)), "{changes}: {reported:?}");
         }
         for changes in [json!({ "description": request }), json!({ "description": stock })] {
             assert_eq!(judged(changes.clone()), Standing::Unnamed, "{changes}");

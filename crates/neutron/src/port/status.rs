@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::port::PortStatus;
 use model::{Attachment, Error, NeutronLink, ResourceId, Result};
 
-use super::wish::link_of;
+use super::spec::link_of;
 use crate::Neutron;
 use crate::api::PortResource;
 
@@ -27,7 +27,7 @@ const ACTIVE: &str = "ACTIVE";
 /// What Neutron said last of each port.
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
-    told: Mutex<BTreeMap<ResourceId, (Instant, String)>>,
+    reported: Mutex<BTreeMap<ResourceId, (Instant, String)>>,
 }
 
 impl Neutron {
@@ -49,7 +49,7 @@ impl Neutron {
     /// # Errors
     /// [`model::Kind::TryAgain`] where it takes too long.
     pub fn wait_until_active(&self, attachment: &Attachment) -> Result<()> {
-        let Some(patience) = self.settings.plugging.wait else { return Ok(()) };
+        let Some(timeout) = self.settings.plugging.wait else { return Ok(()) };
         let port = bound_port(attachment, link_of(attachment)?)?;
         let since = Instant::now();
         let [mut pause, longest] = PAUSES;
@@ -58,13 +58,13 @@ impl Neutron {
             if status == ACTIVE {
                 return Ok(());
             }
-            let left = patience.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(since.elapsed());
             if left.is_zero() {
                 return Err(Error::try_again(format!(
                     "port {port} of {} is {status} after {} s: does Neutron's agent on this host \
                      see its interface?",
                     attachment.id,
-                    patience.as_secs()
+                    timeout.as_secs()
                 )));
             }
             thread::sleep(pause.min(left));
@@ -82,22 +82,22 @@ impl Neutron {
 
     /// Remembers what Neutron said of a port in answer to something else.
     pub(crate) fn note_status(&self, port: &PortResource) {
-        let mut told = self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= MOST {
-            told.retain(|_, (since, _)| since.elapsed() < FRESH);
+        let mut reported = self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= MOST {
+            reported.retain(|_, (since, _)| since.elapsed() < FRESH);
         }
-        if told.len() < MOST {
-            told.insert(port.id.clone(), (Instant::now(), port.status.clone()));
+        if reported.len() < MOST {
+            reported.insert(port.id.clone(), (Instant::now(), port.status.clone()));
         }
     }
 
     pub(crate) fn forget_status(&self, id: &ResourceId) {
-        self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     fn recalled(&self, id: &ResourceId) -> Option<String> {
-        let told = self.statuses.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, status) = told.get(id)?;
+        let reported = self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, status) = reported.get(id)?;
         (since.elapsed() < FRESH).then(|| status.clone())
     }
 }

@@ -80,11 +80,11 @@ impl Neutron {
 
     fn remove_port(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
         let Some(port) = self.api().port(&orphan.id)? else {
-            self.shelf().drop_lent(&orphan.id)?;
+            self.stock_files().drop_lent(&orphan.id)?;
             return Ok(Removed::Deleted);
         };
         let facts = facts()?;
-        let again = self.judge(&facts)?.orphan(&port);
+        let again = self.classify(&facts)?.orphan(&port);
         if again.as_ref().map(|again| &again.version) != Some(&orphan.version) {
             return Ok(Removed::Kept);
         }
@@ -94,9 +94,9 @@ impl Neutron {
         let removed = self.delete_unchanged(&port.id, orphan.version.revision())?;
         if removed == Removed::Deleted {
             // Also where it was ready, of a stock that is not kept any more.
-            self.shelf().claim_port(&port.id)?;
-            self.shelf().settle(&port.id)?;
-            self.shelf().drop_lent(&port.id)?;
+            self.stock_files().claim_port(&port.id)?;
+            self.stock_files().settle(&port.id)?;
+            self.stock_files().drop_lent(&port.id)?;
         }
         Ok(removed)
     }

@@ -13,23 +13,25 @@ impl Neutron {
     /// until somebody wants one; how many there were. To be called before the network, or one of
     /// its subnets, is deleted. Repeating it is no error.
     pub fn drain_stock(&self, network: &ResourceId) -> Result<usize> {
-        let shelf = self.shelf();
+        let stock_files = self.stock_files();
         let (own, others): (Vec<Wanted>, Vec<Wanted>) =
-            shelf.wanted()?.into_iter().partition(|wanted| wanted.key.network == *network);
-        own.iter().try_for_each(|wanted| shelf.forget(&wanted.digest))?;
+            stock_files.wanted()?.into_iter().partition(|wanted| wanted.key.network == *network);
+        own.iter().try_for_each(|wanted| stock_files.forget(&wanted.digest))?;
         let others: BTreeSet<KeyDigest> = others.into_iter().map(|wanted| wanted.digest).collect();
         // Whoever is making a port has it on the shelf afterwards, and sees that it is the last one.
         // Those of other networks may be made without end meanwhile.
-        for digest in shelf.kinds()?.iter().filter(|digest| !others.contains(*digest)) {
-            shelf.made(digest)?;
+        for digest in stock_files.kinds()?.iter().filter(|digest| !others.contains(*digest)) {
+            stock_files.made(digest)?;
         }
         let mut gone = 0;
-        for digest in shelf.kinds()? {
+        for digest in stock_files.kinds()? {
             gone += self.drain_kind(&digest, network)?;
         }
-        for stored in shelf.returned()?.into_iter().filter(|of| of.port.network_id == *network) {
+        for stored in
+            stock_files.returned()?.into_iter().filter(|of| of.port.network_id == *network)
+        {
             self.abandon(&stored.port.id)?;
-            shelf.settle(&stored.port.id)?;
+            stock_files.settle(&stored.port.id)?;
             gone += 1;
         }
         Ok(gone + self.drain_unknown(network)?)
@@ -37,22 +39,22 @@ impl Neutron {
 
     /// The same for one kind of port.
     pub(crate) fn drain_key(&self, digest: &KeyDigest) -> Result<usize> {
-        let shelf = self.shelf();
-        shelf.forget(digest)?;
-        shelf.made(digest)?;
+        let stock_files = self.stock_files();
+        stock_files.forget(digest)?;
+        stock_files.made(digest)?;
         let mut gone = 0;
-        while let Some(port) = shelf.claim(digest)? {
+        while let Some(port) = stock_files.claim(digest)? {
             self.api().delete_port(&port.id)?;
-            shelf.drop_lent(&port.id)?;
+            stock_files.drop_lent(&port.id)?;
             gone += 1;
         }
-        shelf.tidy(digest);
+        stock_files.tidy(digest);
         Ok(gone)
     }
 
     fn drain_kind(&self, digest: &KeyDigest, network: &ResourceId) -> Result<usize> {
         // All of a kind are of one network.
-        match self.shelf().first(digest)? {
+        match self.stock_files().first(digest)? {
             Some(stored) if stored.port.network_id == *network => {}
             Some(_) | None => return Ok(0),
         }
@@ -63,9 +65,9 @@ impl Neutron {
     fn drain_unknown(&self, network: &ResourceId) -> Result<usize> {
         let filter = [("network_id", network.to_string())];
         let ports = self.api().ports(&filter)?;
-        let mut lent: BTreeSet<ResourceId> = self.shelf().lent_ports()?.into_iter().collect();
+        let mut lent: BTreeSet<ResourceId> = self.stock_files().lent_ports()?.into_iter().collect();
         // Neutron does not know yet whose these are.
-        lent.extend(self.namings().owing()?);
+        lent.extend(self.port_updates().owing()?);
         let is_stray = |port: &PortResource| {
             self.is_of_stock(port) && port.device_id.is_empty() && !lent.contains(&port.id)
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use model::{Error, Kind, Result};
 
 use super::make::{Made, Task};
-use super::{KeyDigest, Shelf, Stored, Wanted};
+use super::{KeyDigest, StockFiles, Stored, Wanted};
 use crate::Neutron;
 use crate::config::StockSettings;
 use crate::pause::Pause;
@@ -66,9 +66,9 @@ impl Neutron {
     /// The right to fill this host's stock; none where no stock is kept, or somebody has it.
     pub fn filler(&self) -> Result<Option<Filler<'_>>> {
         let Some(settings) = self.settings.stock.clone() else { return Ok(None) };
-        let Some(only) = self.shelf().filler()? else { return Ok(None) };
+        let Some(only) = self.stock_files().filler()? else { return Ok(None) };
         if let Some(before) = SystemTime::now().checked_sub(STALE) {
-            self.shelf().sweep(before)?;
+            self.stock_files().sweep(before)?;
         }
         let (pause, pauses) = (Pause::default(), BTreeMap::new());
         let (checked, project) = (None, None);
@@ -115,7 +115,8 @@ impl Filler<'_> {
         };
         let mut missing = Vec::new();
         for of in &wanted {
-            let level = self.shelf().ready_ports(&of.digest)?.len() + renewed(&of.digest, &tasks);
+            let level =
+                self.stock_files().ready_ports(&of.digest)?.len() + renewed(&of.digest, &tasks);
             let is_paused =
                 self.pauses.get(&of.digest).is_some_and(|it| it.left(Instant::now()).is_some());
             if !is_paused {
@@ -146,19 +147,19 @@ impl Filler<'_> {
         let mut levels = BTreeMap::new();
         let maximum = self.settings.maximum.max(self.settings.minimum);
         let mut tasks = Vec::new();
-        for stored in self.shelf().returned()? {
+        for stored in self.stock_files().returned()? {
             let level = match levels.get_mut(&stored.key) {
                 Some(level) => level,
                 None => {
-                    let ready = self.shelf().ready_ports(&stored.key)?.len();
+                    let ready = self.stock_files().ready_ports(&stored.key)?.len();
                     levels.entry(stored.key.clone()).or_insert(ready)
                 }
             };
-            let is_kept = *level < maximum && self.shelf().is_wanted(&stored.key);
+            let is_kept = *level < maximum && self.stock_files().is_wanted(&stored.key);
             *level += usize::from(is_kept);
             if is_kept {
                 // Its container ends now: it may be started again.
-                self.shelf().touch(&stored.key)?;
+                self.stock_files().touch(&stored.key)?;
             }
             tasks.push(if is_kept { Task::Renew(stored) } else { Task::Discard(stored) });
         }
@@ -175,7 +176,7 @@ impl Filler<'_> {
         // A time of the future is that of a clock that was put back.
         let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
         let (idle, settling) = (self.settings.idle, SETTLING.min(self.settings.idle));
-        let all = self.shelf().wanted()?;
+        let all = self.stock_files().wanted()?;
         for of in all.iter().filter(|of| age(of) < idle) {
             round.next = round.next.min(idle.saturating_sub(age(of)));
         }
@@ -283,8 +284,8 @@ impl Filler<'_> {
         }
     }
 
-    fn shelf(&self) -> Shelf {
-        self.neutron.shelf()
+    fn stock_files(&self) -> StockFiles {
+        self.neutron.stock_files()
     }
 }
 

@@ -11,7 +11,7 @@ use super::{KeyDigest, Place, Stored, Wanted};
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract;
-use crate::naming::Forgone;
+use crate::port_update::Forgone;
 
 /// How Neutron says that no agent of the host answers for it.
 const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];
@@ -93,9 +93,9 @@ impl Neutron {
     }
 
     fn make(&self, wanted: &Wanted, count: usize) -> Result<Made> {
-        let shelf = self.shelf();
-        let _turn = shelf.making(&wanted.digest)?;
-        if !shelf.is_wanted(&wanted.digest) {
+        let stock_files = self.stock_files();
+        let _turn = stock_files.making(&wanted.digest)?;
+        if !stock_files.is_wanted(&wanted.digest) {
             return Ok(Made::Nothing);
         }
         let new = wanted.key.port(&self.settings.host)?;
@@ -133,13 +133,13 @@ impl Neutron {
             self.api().set_tags(Tagged::Ports, &port.id, &tags)?;
             port.tags = tags;
         }
-        self.shelf().put(&Stored { key: wanted.digest.clone(), port })
+        self.stock_files().put(&Stored { key: wanted.digest.clone(), port })
     }
 
     /// Undoes what an attachment changes of every port. One of which more was changed goes.
     fn renew(&self, stored: &Stored) -> Result<Made> {
         let id = &stored.port.id;
-        let book = self.namings();
+        let book = self.port_updates();
         match book.forgo(id)? {
             None => {}
             Some(Forgone::Unsaid) => book.close(id)?,
@@ -161,17 +161,17 @@ impl Neutron {
         if now.tags != [contract::OWNER] {
             self.api().set_tags(Tagged::Ports, id, &[contract::OWNER.to_owned()])?;
         }
-        let shelf = self.shelf();
-        let _turn = shelf.making(&stored.key)?;
-        if !shelf.is_wanted(&stored.key) {
+        let stock_files = self.stock_files();
+        let _turn = stock_files.making(&stored.key)?;
+        if !stock_files.is_wanted(&stored.key) {
             return self.discard(id);
         }
-        shelf.ready_again(stored).map(|()| Made::Renewed)
+        stock_files.ready_again(stored).map(|()| Made::Renewed)
     }
 
     fn discard(&self, id: &ResourceId) -> Result<Made> {
         self.abandon(id)?;
-        self.shelf().settle(id)?;
+        self.stock_files().settle(id)?;
         Ok(Made::Deleted)
     }
 }

@@ -40,17 +40,17 @@ impl Neutron {
     }
 
     fn restore(&self, key: &StockKey, port: &PortResource) -> Result<bool> {
-        let shelf = self.shelf();
+        let stock_files = self.stock_files();
         let digest = key.digest()?;
-        let _turn = shelf.making(&digest)?;
+        let _turn = stock_files.making(&digest)?;
         // Its network may have been emptied since.
         if self.api().port(&port.id)?.as_ref() != Some(port) {
             return Ok(false);
         }
-        if !shelf.is_wanted(&digest) {
-            shelf.want(key)?;
+        if !stock_files.is_wanted(&digest) {
+            stock_files.want(key)?;
         }
-        shelf.put(&Stored { key: digest, port: port.clone() })?;
+        stock_files.put(&Stored { key: digest, port: port.clone() })?;
         Ok(true)
     }
 
@@ -111,18 +111,18 @@ impl Neutron {
 
     /// What is not in Neutron's answer is asked for by itself before anything is believed.
     fn drop_stale(&self, findings: &Findings) -> Result<()> {
-        let shelf = self.shelf();
-        for id in shelf.lent_ports()?.into_iter().filter(|id| !findings.ports.contains(id)) {
-            let is_young = shelf.lent_since(&id).is_none_or(is_young);
+        let stock_files = self.stock_files();
+        for id in stock_files.lent_ports()?.into_iter().filter(|id| !findings.ports.contains(id)) {
+            let is_young = stock_files.lent_since(&id).is_none_or(is_young);
             if !is_young && self.api().port(&id)?.is_none() {
-                shelf.drop_lent(&id)?;
+                stock_files.drop_lent(&id)?;
             }
         }
-        for digest in shelf.kinds()? {
-            let ready = shelf.ready_ports(&digest)?.into_iter();
+        for digest in stock_files.kinds()? {
+            let ready = stock_files.ready_ports(&digest)?.into_iter();
             for id in ready.filter(|id| !findings.ports.contains(id)) {
-                if self.api().port(&id)?.is_none() && shelf.claim_port(&id)?.is_some() {
-                    shelf.drop_lent(&id)?;
+                if self.api().port(&id)?.is_none() && stock_files.claim_port(&id)?.is_some() {
+                    stock_files.drop_lent(&id)?;
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use model::{Nesting, ResourceId, ResourceRef, Result};
 
-use super::{KeyDigest, Shelf};
+use super::{KeyDigest, StockFiles};
 use crate::Neutron;
 use crate::reconcile::Facts;
 
@@ -42,7 +42,7 @@ impl Neutron {
     /// # Errors
     /// Where the files cannot be read.
     pub fn stock(&self) -> Result<Vec<StockKind>> {
-        let shelf = self.shelf();
+        let stock_files = self.stock_files();
         let mut kinds: BTreeMap<KeyDigest, StockKind> = BTreeMap::new();
         let add = |kinds: &mut BTreeMap<_, _>, digest: &KeyDigest, network: &ResourceId| {
             kinds.entry(digest.clone()).or_insert_with(|| StockKind {
@@ -54,21 +54,21 @@ impl Neutron {
                 wanted: None,
             });
         };
-        for wanted in shelf.wanted()? {
+        for wanted in stock_files.wanted()? {
             add(&mut kinds, &wanted.digest, &wanted.key.network);
             kinds.entry(wanted.digest).and_modify(|kind| kind.wanted = Some(wanted.last));
         }
-        for digest in shelf.kinds()? {
-            let Some(first) = shelf.first(&digest)? else { continue };
+        for digest in stock_files.kinds()? {
+            let Some(first) = stock_files.first(&digest)? else { continue };
             add(&mut kinds, &digest, &first.port.network_id);
-            let ready = shelf.ready_ports(&digest)?.len();
+            let ready = stock_files.ready_ports(&digest)?.len();
             kinds.entry(digest).and_modify(|kind| kind.ready = ready);
         }
-        for stored in shelf.lent_all()? {
+        for stored in stock_files.lent_all()? {
             add(&mut kinds, &stored.key, &stored.port.network_id);
             kinds.entry(stored.key).and_modify(|kind| kind.lent += 1);
         }
-        for stored in shelf.returned()? {
+        for stored in stock_files.returned()? {
             add(&mut kinds, &stored.key, &stored.port.network_id);
             kinds.entry(stored.key).and_modify(|kind| kind.returned += 1);
         }
@@ -84,13 +84,13 @@ impl Neutron {
 
     /// Whether some daemon looks after them now.
     pub fn is_stock_kept(&self) -> bool {
-        self.shelf().is_filled()
+        self.stock_files().is_filled()
     }
 
     /// Whether the last address that an engine asked for was for a hardware address, which no port
     /// that is ready has: engines ask what the plugin requires when they start.
     pub fn is_stock_passed_over(&self) -> bool {
-        self.settings.stock.is_some() && self.shelf().is_passed_over()
+        self.settings.stock.is_some() && self.stock_files().is_passed_over()
     }
 
     /// Whether containers of this host are connected so that no port can be made before its container
@@ -160,11 +160,11 @@ impl Neutron {
     /// Notes whether an engine could have had a port that is ready.
     pub(crate) fn note_passed_over(&self, is_passed_over: bool) {
         // It is only told to people.
-        let _ = self.shelf().pass_over(is_passed_over);
+        let _ = self.stock_files().pass_over(is_passed_over);
     }
 }
 
-impl Shelf {
+impl StockFiles {
     fn pass_over(&self, is_passed_over: bool) -> Result<()> {
         match (is_passed_over, self.is_passed_over()) {
             (true, false) => self.note(&self.passed_over()),

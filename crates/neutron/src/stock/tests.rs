@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::key::tests::key;
-use super::{KeyDigest, Shelf, Stored};
+use super::{KeyDigest, StockFiles, Stored};
 use crate::api::PortResource;
 
 /// Tells a process of this test where the stock is, and of what it is to claim.
@@ -31,12 +31,12 @@ fn stored(id: &str, network: &str) -> Stored {
     Stored { key: key(network).digest().unwrap(), port: port(id, network) }
 }
 
-fn filled(directory: &Path, count: usize) -> (Shelf, KeyDigest) {
-    let shelf = Shelf::at(directory);
+fn filled(directory: &Path, count: usize) -> (StockFiles, KeyDigest) {
+    let stock_files = StockFiles::at(directory);
     for at in 0..count {
-        shelf.put(&stored(&format!("p{at}"), "n")).unwrap();
+        stock_files.put(&stored(&format!("p{at}"), "n")).unwrap();
     }
-    (shelf, key("n").digest().unwrap())
+    (stock_files, key("n").digest().unwrap())
 }
 
 /// Every file of the stock: which port it is of, and where.
@@ -63,53 +63,53 @@ fn places(directory: &Path) -> BTreeMap<String, Vec<String>> {
 #[test]
 fn what_was_put_comes_back_once_and_the_oldest_first_in_memory() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (shelf, digest) = filled(directory.path(), 3);
-    let taken: Vec<_> = (0..3).map(|_| shelf.claim(&digest).unwrap().unwrap().id).collect();
+    let (stock_files, digest) = filled(directory.path(), 3);
+    let taken: Vec<_> = (0..3).map(|_| stock_files.claim(&digest).unwrap().unwrap().id).collect();
     assert_eq!(taken.iter().map(ResourceId::as_str).collect::<Vec<_>>(), ["p0", "p1", "p2"]);
-    assert!(shelf.claim(&digest).unwrap().is_none());
-    assert!(shelf.claim(&key("other").digest().unwrap()).unwrap().is_none());
-    assert_eq!(shelf.lent_ports().unwrap().len(), 3);
-    assert!(shelf.lent_since(&taken[0]).unwrap() <= SystemTime::now());
+    assert!(stock_files.claim(&digest).unwrap().is_none());
+    assert!(stock_files.claim(&key("other").digest().unwrap()).unwrap().is_none());
+    assert_eq!(stock_files.lent_ports().unwrap().len(), 3);
+    assert!(stock_files.lent_since(&taken[0]).unwrap() <= SystemTime::now());
 }
 
 #[test]
 fn a_port_goes_round() {
     let directory = tempfile::tempdir().unwrap();
-    let (shelf, digest) = filled(directory.path(), 1);
+    let (stock_files, digest) = filled(directory.path(), 1);
     let id: ResourceId = "p0".parse().unwrap();
-    assert!(!shelf.give_back(&id).unwrap(), "nobody has it");
-    assert_eq!(shelf.claim_port(&id).unwrap().unwrap(), port("p0", "n"));
-    assert!(shelf.claim_port(&id).unwrap().is_none());
-    assert!(shelf.give_back(&id).unwrap() && !shelf.give_back(&id).unwrap());
-    assert!(shelf.claim(&digest).unwrap().is_none(), "not like new yet");
-    let returned = shelf.returned().unwrap();
+    assert!(!stock_files.give_back(&id).unwrap(), "nobody has it");
+    assert_eq!(stock_files.claim_port(&id).unwrap().unwrap(), port("p0", "n"));
+    assert!(stock_files.claim_port(&id).unwrap().is_none());
+    assert!(stock_files.give_back(&id).unwrap() && !stock_files.give_back(&id).unwrap());
+    assert!(stock_files.claim(&digest).unwrap().is_none(), "not like new yet");
+    let returned = stock_files.returned().unwrap();
     assert_eq!(returned, [stored("p0", "n")]);
-    shelf.ready_again(&returned[0]).unwrap();
-    assert!(shelf.returned().unwrap().is_empty());
-    assert!(shelf.claim(&digest).unwrap().is_some());
-    assert!(shelf.drop_lent(&id).unwrap() && !shelf.drop_lent(&id).unwrap());
+    stock_files.ready_again(&returned[0]).unwrap();
+    assert!(stock_files.returned().unwrap().is_empty());
+    assert!(stock_files.claim(&digest).unwrap().is_some());
+    assert!(stock_files.drop_lent(&id).unwrap() && !stock_files.drop_lent(&id).unwrap());
 }
 
 #[test]
 fn what_is_wanted_is_remembered_once() {
     let directory = tempfile::tempdir().unwrap();
-    let shelf = Shelf::at(directory.path());
-    assert!(shelf.wanted().unwrap().is_empty());
-    shelf.want(&key("n")).unwrap();
-    let before = shelf.wanted().unwrap();
-    shelf.want(&key("n")).unwrap();
-    let after = shelf.wanted().unwrap();
+    let stock_files = StockFiles::at(directory.path());
+    assert!(stock_files.wanted().unwrap().is_empty());
+    stock_files.want(&key("n")).unwrap();
+    let before = stock_files.wanted().unwrap();
+    stock_files.want(&key("n")).unwrap();
+    let after = stock_files.wanted().unwrap();
     assert_eq!((before.len(), after.len()), (1, 1));
     assert_eq!(after[0].key, key("n"));
     assert!(after[0].last >= before[0].last);
-    shelf.forget(&after[0].digest).unwrap();
-    assert!(!shelf.is_wanted(&after[0].digest) && shelf.wanted().unwrap().is_empty());
+    stock_files.forget(&after[0].digest).unwrap();
+    assert!(!stock_files.is_wanted(&after[0].digest) && stock_files.wanted().unwrap().is_empty());
 }
 
 #[test]
 fn nothing_that_lies_there_does_harm() {
     let directory = tempfile::tempdir().unwrap();
-    let (shelf, digest) = filled(directory.path(), 1);
+    let (stock_files, digest) = filled(directory.path(), 1);
     let ready = directory.path().join("stock/ready").join(digest.as_str());
     fs::write(ready.join("torn.json"), b"{\"key\":").unwrap();
     fs::write(ready.join("liar.json"), fs::read(ready.join("p0.json")).unwrap()).unwrap();
@@ -121,22 +121,22 @@ fn nothing_that_lies_there_does_harm() {
     fs::write(directory.path().join("stock/wanted/no-digest.json"), b"{}").unwrap();
     let mut taken = Vec::new();
     for _ in 0..6 {
-        taken.extend(shelf.claim(&digest).into_iter().flatten());
+        taken.extend(stock_files.claim(&digest).into_iter().flatten());
     }
     assert_eq!(taken, [port("p0", "n")]);
-    assert!(shelf.wanted().unwrap().is_empty());
-    assert_eq!(shelf.kinds().unwrap(), [digest]);
+    assert!(stock_files.wanted().unwrap().is_empty());
+    assert_eq!(stock_files.kinds().unwrap(), [digest]);
 }
 
 #[test]
 fn many_threads_never_share_a_port() {
     let directory = tempfile::tempdir().unwrap();
-    let (shelf, digest) = filled(directory.path(), 200);
+    let (stock_files, digest) = filled(directory.path(), 200);
     let taken = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                while let Some(port) = shelf.claim(&digest).unwrap() {
+                while let Some(port) = stock_files.claim(&digest).unwrap() {
                     taken.lock().unwrap().push(port.id);
                 }
             });
@@ -151,11 +151,11 @@ fn many_threads_never_share_a_port() {
 #[test]
 fn a_claimer() {
     let Ok(directory) = std::env::var(CLAIMER) else { return };
-    let shelf = Shelf::at(Path::new(&directory));
+    let stock_files = StockFiles::at(Path::new(&directory));
     let digest = key("n").digest().unwrap();
     let once = std::env::var("SPOKE_TEST_ONCE").is_ok();
-    while let Some(port) = shelf.claim(&digest).unwrap() {
-        shelf.want(&key("n")).unwrap();
+    while let Some(port) = stock_files.claim(&digest).unwrap() {
+        stock_files.want(&key("n")).unwrap();
         let mark = Path::new(&directory).join("taken").join(port.id.as_str());
         fs::OpenOptions::new().write(true).create_new(true).open(mark).unwrap();
         if once {
@@ -196,7 +196,7 @@ fn a_killed_claimer_leaves_the_port_in_one_place() {
     for call in kinds {
         for when in 1.. {
             let directory = tempfile::tempdir().unwrap();
-            let (shelf, digest) = filled(directory.path(), 1);
+            let (stock_files, digest) = filled(directory.path(), 1);
             fs::create_dir(directory.path().join("taken")).unwrap();
             let inject = format!("inject={call}:signal=KILL:when={when}");
             let over = ["/usr/bin/strace", "-f", "-qq", "-o", "/dev/null", "-e", inject.as_str()];
@@ -209,12 +209,12 @@ fn a_killed_claimer_leaves_the_port_in_one_place() {
             match at[0].as_str() {
                 "lent" => {
                     lent_once += usize::from(!status.success());
-                    assert!(shelf.give_back(&"p0".parse().unwrap()).unwrap());
-                    assert_eq!(shelf.returned().unwrap(), [stored("p0", "n")], "{inject}");
+                    assert!(stock_files.give_back(&"p0".parse().unwrap()).unwrap());
+                    assert_eq!(stock_files.returned().unwrap(), [stored("p0", "n")], "{inject}");
                 }
-                _ => assert!(shelf.claim(&digest).unwrap().is_some(), "{inject}"),
+                _ => assert!(stock_files.claim(&digest).unwrap().is_some(), "{inject}"),
             }
-            assert!(shelf.wanted().is_ok());
+            assert!(stock_files.wanted().is_ok());
             if status.success() {
                 break;
             }
@@ -226,47 +226,47 @@ fn a_killed_claimer_leaves_the_port_in_one_place() {
 #[test]
 fn only_one_fills() {
     let directory = tempfile::tempdir().unwrap();
-    let shelf = Shelf::at(directory.path());
-    assert!(!shelf.is_filled());
-    let first = shelf.filler().unwrap().unwrap();
-    assert!(shelf.is_filled() && shelf.filler().unwrap().is_none());
+    let stock_files = StockFiles::at(directory.path());
+    assert!(!stock_files.is_filled());
+    let first = stock_files.filler().unwrap().unwrap();
+    assert!(stock_files.is_filled() && stock_files.filler().unwrap().is_none());
     drop(first);
-    assert!(!shelf.is_filled() && shelf.filler().unwrap().is_some());
+    assert!(!stock_files.is_filled() && stock_files.filler().unwrap().is_some());
 }
 
 #[test]
 fn who_takes_all_waits_for_who_makes() {
     let directory = tempfile::tempdir().unwrap();
-    let shelf = Shelf::at(directory.path());
+    let stock_files = StockFiles::at(directory.path());
     let digest = key("n").digest().unwrap();
-    let turn = shelf.making(&digest).unwrap();
-    let _both = shelf.making(&digest).unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
+    let turn = stock_files.making(&digest).unwrap();
+    let _both = stock_files.making(&digest).unwrap();
+    let (reported, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| {
-            told.send(()).unwrap();
-            shelf.made(&digest).unwrap();
-            shelf.claim(&digest).unwrap()
+            reported.send(()).unwrap();
+            stock_files.made(&digest).unwrap();
+            stock_files.claim(&digest).unwrap()
         });
         heard.recv().unwrap();
-        shelf.put(&stored("p0", "n")).unwrap();
+        stock_files.put(&stored("p0", "n")).unwrap();
         drop((turn, _both));
         assert!(drain.join().unwrap().is_some(), "it was made before the turn ended");
     });
-    shelf.tidy(&digest);
-    assert!(shelf.kinds().unwrap().is_empty());
-    shelf.making(&digest).unwrap();
+    stock_files.tidy(&digest);
+    assert!(stock_files.kinds().unwrap().is_empty());
+    stock_files.making(&digest).unwrap();
 }
 
 #[test]
 fn drafts_of_the_dead_go() {
     let directory = tempfile::tempdir().unwrap();
-    let (shelf, _) = filled(directory.path(), 1);
+    let (stock_files, _) = filled(directory.path(), 1);
     let draft = directory.path().join("stock/draft/0123");
     fs::write(&draft, b"{").unwrap();
-    shelf.sweep(SystemTime::UNIX_EPOCH).unwrap();
+    stock_files.sweep(SystemTime::UNIX_EPOCH).unwrap();
     assert!(draft.exists());
-    shelf.sweep(SystemTime::now() + Duration::from_secs(60)).unwrap();
+    stock_files.sweep(SystemTime::now() + Duration::from_secs(60)).unwrap();
     assert!(!draft.exists());
 }
 
@@ -300,7 +300,7 @@ proptest! {
     #[test]
     fn a_port_is_in_one_place_whatever_is_done(moves in prop::collection::vec(moves(), 1..60)) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let shelf = Shelf::at(directory.path());
+        let stock_files = StockFiles::at(directory.path());
         let digest = key("n").digest().unwrap();
         let mut model: BTreeMap<String, &str> = BTreeMap::new();
         for step in moves {
@@ -309,11 +309,11 @@ proptest! {
             match step {
                 // A port that is made is new.
                 Move::Put(at) if !model.contains_key(&name(at)) => {
-                    shelf.put(&stored(&name(at), "n")).unwrap();
+                    stock_files.put(&stored(&name(at), "n")).unwrap();
                     model.insert(name(at), "ready");
                 }
                 Move::Put(_) => {}
-                Move::Claim => match shelf.claim(&digest).unwrap() {
+                Move::Claim => match stock_files.claim(&digest).unwrap() {
                     Some(port) => {
                         prop_assert_eq!(model.insert(port.id.to_string(), "lent"), Some("ready"));
                     }
@@ -321,33 +321,33 @@ proptest! {
                 },
                 Move::ClaimThis(at) => {
                     let was_ready = model.get(&name(at)) == Some(&"ready");
-                    prop_assert_eq!(shelf.claim_port(&id(at)).unwrap().is_some(), was_ready);
+                    prop_assert_eq!(stock_files.claim_port(&id(at)).unwrap().is_some(), was_ready);
                     if was_ready {
                         model.insert(name(at), "lent");
                     }
                 }
                 Move::Return(at) => {
                     let was_lent = model.get(&name(at)) == Some(&"lent");
-                    prop_assert_eq!(shelf.give_back(&id(at)).unwrap(), was_lent);
+                    prop_assert_eq!(stock_files.give_back(&id(at)).unwrap(), was_lent);
                     if was_lent {
                         model.insert(name(at), "returned");
                     }
                 }
                 Move::Renew(at) => {
-                    shelf.ready_again(&stored(&name(at), "n")).unwrap();
+                    stock_files.ready_again(&stored(&name(at), "n")).unwrap();
                     if let Some(place @ &mut "returned") = model.get_mut(&name(at)) {
                         *place = "ready";
                     }
                 }
                 Move::Settle(at) => {
-                    shelf.settle(&id(at)).unwrap();
+                    stock_files.settle(&id(at)).unwrap();
                     if model.get(&name(at)) == Some(&"returned") {
                         model.remove(&name(at));
                     }
                 }
                 Move::Drop(at) => {
                     let was_lent = model.get(&name(at)) == Some(&"lent");
-                    prop_assert_eq!(shelf.drop_lent(&id(at)).unwrap(), was_lent);
+                    prop_assert_eq!(stock_files.drop_lent(&id(at)).unwrap(), was_lent);
                     if was_lent {
                         model.remove(&name(at));
                     }

@@ -62,8 +62,8 @@ fn takes_whom_the_settings_trust() {
     list(Access { insecure: true, ..access.clone() }).unwrap();
 
     let error = list(access.clone()).unwrap_err().to_string();
-    let is_told = error.contains("cafile") || error.contains("trusts no certificate authority");
-    assert!(is_told, "{error}");
+    let is_reported = error.contains("cafile") || error.contains("trusts no certificate authority");
+    assert!(is_reported, "{error}");
     fs::write(&cafile, "no certificate").unwrap();
     let error = list(Access { authorities: Some(cafile), ..access }).unwrap_err().to_string();
     assert!(error.contains("no certificate in PEM"), "{error}");

@@ -1,6 +1,6 @@
 //! RequestAddress and ReleaseAddress.
 
-use engine::port::{AddressUse, AddressWish, Cloud, CloudNetwork};
+use engine::port::{AddressSpec, AddressUse, Cloud, CloudNetwork};
 use model::Kind;
 
 use crate::bed::{Bed, id, mac, nobody, plan, subnet};
@@ -79,8 +79,8 @@ fn auxiliary_addresses_are_kept_back() {
         [("10.104.0.2", AddressUse::Auxiliary), ("10.104.0.4", AddressUse::Container)]
     {
         let address = Some(address.parse().unwrap());
-        let wish = AddressWish { pool: pool.clone(), address, mac: None, purpose };
-        assert_eq!(bed.cloud.request_address(&wish).unwrap().prefix_len(), 29);
+        let spec = AddressSpec { pool: pool.clone(), address, mac: None, purpose };
+        assert_eq!(bed.cloud.request_address(&spec).unwrap().prefix_len(), 29);
     }
     let id = id();
     let mut part = subnet("10.104.0.0/29", "10.104.0.1".parse().unwrap());

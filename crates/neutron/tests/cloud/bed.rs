@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use engine::port::{AddressUse, AddressWish, Cloud, CloudNetwork, CloudPool, PoolWish, SubnetPlan};
-use model::{AliasId, Attachment, Family, IpNet, Mac, Network, PortWish, ResourceId, Result};
+use engine::port::{AddressSpec, AddressUse, Cloud, CloudNetwork, CloudPool, PoolSpec, SubnetPlan};
+use model::{AliasId, Attachment, Family, IpNet, Mac, Network, PortSpec, ResourceId, Result};
 use neutron::Neutron;
 use neutron::config::{Access, Identity, Settings};
 use neutron::contract::HostId;
@@ -98,7 +98,7 @@ impl Bed {
         purpose: AddressUse,
     ) -> Result<IpNet> {
         let address = address.map(|address| address.parse().unwrap());
-        self.cloud.request_address(&AddressWish { pool: pool.clone(), address, mac, purpose })
+        self.cloud.request_address(&AddressSpec { pool: pool.clone(), address, mac, purpose })
     }
 
     #[track_caller]
@@ -169,14 +169,14 @@ pub(crate) fn mac() -> Mac {
     format!("02:42:{a:02x}:{b:02x}:{c:02x}:{d:02x}").parse().unwrap()
 }
 
-pub(crate) fn pool(net: &str) -> PoolWish {
+pub(crate) fn pool(net: &str) -> PoolSpec {
     let net: IpNet = net.parse().unwrap();
-    PoolWish { net: Some(net), ..no_pool(Family::of(&net)) }
+    PoolSpec { net: Some(net), ..no_pool(Family::of(&net)) }
 }
 
 /// Without a subnet.
-pub(crate) fn no_pool(family: Family) -> PoolWish {
-    PoolWish {
+pub(crate) fn no_pool(family: Family) -> PoolSpec {
+    PoolSpec {
         net: None,
         part: None,
         family,
@@ -201,7 +201,7 @@ pub(crate) fn plan(id: &AliasId) -> CloudNetwork {
         shared: None,
         subnets: Vec::new(),
         foreign_addresses: false,
-        ports: PortWish::default(),
+        ports: PortSpec::default(),
     }
 }
 
@@ -216,6 +216,6 @@ pub(crate) fn subnet(net: &str, gateway: IpAddr) -> SubnetPlan {
 }
 
 /// The requested pool, named as an engine is told.
-pub(crate) fn told(pool: &CloudPool) -> String {
+pub(crate) fn reported(pool: &CloudPool) -> String {
     pool.net.to_string()
 }

@@ -1,6 +1,6 @@
 //! What was there before: ports that may be used, ports that may not, what kuryr-libnetwork made.
 
-use engine::port::{Cloud, CloudNetwork, PoolWish};
+use engine::port::{Cloud, CloudNetwork, PoolSpec};
 use model::{Kind, ResourceRef};
 use neutron::contract;
 use serde_json::{Value, json};
@@ -171,8 +171,8 @@ fn a_named_subnet_is_used() {
     let (network, subnet_id) = bed.project.network("operators", "10.117.0.0/24");
     bed.start_from_here();
     let which: ResourceRef = subnet_id.parse().unwrap();
-    let wish = PoolWish { net: None, subnet: Some(which.clone()), ..pool("10.117.0.0/24") };
-    let requested = bed.cloud.request_pool(&wish).unwrap();
+    let spec = PoolSpec { net: None, subnet: Some(which.clone()), ..pool("10.117.0.0/24") };
+    let requested = bed.cloud.request_pool(&spec).unwrap();
     assert_eq!(requested.net.to_string(), "10.117.0.0/24");
     let gateway = bed.gateway(&requested.id, None).unwrap().addr();
     let id = id();
@@ -186,7 +186,7 @@ fn a_named_subnet_is_used() {
     bed.cloud.delete_network(&id, &nobody).unwrap();
     bed.cloud.release_pool(&requested.id, &nobody).unwrap();
     bed.is_clean();
-    let wrong = PoolWish { subnet: Some(subnet_id.parse().unwrap()), ..pool("10.118.0.0/24") };
+    let wrong = PoolSpec { subnet: Some(subnet_id.parse().unwrap()), ..pool("10.118.0.0/24") };
     assert_eq!(bed.cloud.request_pool(&wrong).unwrap_err().kind(), Kind::Invalid);
 }
 

@@ -32,7 +32,7 @@ fn insist<T>(work: impl Fn() -> model::Result<T>) -> T {
 #[track_caller]
 fn survives(bed: &Bed, method: &str, path: &str, fault: Fault) {
     bed.proxy.fail(method, path, 1, fault);
-    let told = format!("{method} {path}");
+    let reported = format!("{method} {path}");
     let pool = insist(|| bed.cloud.request_pool(&crate::bed::pool("10.130.0.0/24"))).id;
     let gateway = insist(|| bed.gateway(&pool, None)).addr();
     let id = crate::bed::id();
@@ -41,13 +41,13 @@ fn survives(bed: &Bed, method: &str, path: &str, fault: Fault) {
     insist(|| bed.cloud.create_network(&plan));
     let mac = mac();
     let address = insist(|| bed.any(&pool, Some(mac))).addr();
-    assert_eq!(bed.ports().len(), 1, "{told}");
+    assert_eq!(bed.ports().len(), 1, "{reported}");
     insist(|| bed.cloud.release_address(&pool, address, &nobody));
-    assert_eq!(bed.ports().len(), 0, "{told}");
+    assert_eq!(bed.ports().len(), 0, "{reported}");
     insist(|| bed.cloud.release_address(&pool, gateway, &nobody));
     insist(|| bed.cloud.release_pool(&pool, &nobody));
     insist(|| bed.cloud.delete_network(&id, &nobody));
-    assert_eq!(bed.proxy.pending(), 0, "{told} never happened");
+    assert_eq!(bed.proxy.pending(), 0, "{reported} never happened");
     bed.is_clean();
 }
 

@@ -1,10 +1,10 @@
 //! RequestPool and ReleasePool.
 
-use engine::port::{Cloud, CloudNetwork, PoolWish};
+use engine::port::{Cloud, CloudNetwork, PoolSpec};
 use model::{Family, Kind};
 use serde_json::json;
 
-use crate::bed::{Bed, id, mac, no_pool, nobody, plan, pool, subnet, told};
+use crate::bed::{Bed, id, mac, no_pool, nobody, plan, pool, reported, subnet};
 
 #[test]
 fn every_request_gets_a_pool_of_its_own() {
@@ -74,12 +74,13 @@ fn default_pools_are_divided_and_stay() {
         let six = bed.cloud.request_pool(&no_pool(Family::V6)).unwrap();
         let id = id();
         let subnets = [&four, &six]
-            .map(|pool| subnet(&told(pool), bed.gateway(&pool.id, None).unwrap().addr()));
+            .map(|pool| subnet(&reported(pool), bed.gateway(&pool.id, None).unwrap().addr()));
         let plan = CloudNetwork { subnets: subnets.to_vec(), ..plan(&id) };
         bed.cloud.create_network(&plan).unwrap();
         made.push((id, four, six));
     }
-    let nets: Vec<_> = made.iter().flat_map(|(_, four, six)| [told(four), told(six)]).collect();
+    let nets: Vec<_> =
+        made.iter().flat_map(|(_, four, six)| [reported(four), reported(six)]).collect();
     assert_eq!(nets, ["10.83.0.0/24", "fd00:83::/64", "10.83.1.0/24", "fd00:83:0:1::/64"]);
     let four = bed.project.only("subnetpools", &format!("name=four-{short}"));
     let taken = format!("subnetpool_id={}", four["id"].as_str().unwrap());
@@ -103,15 +104,15 @@ fn an_operators_pool_is_shared_and_stays() {
     let operators = bed.project.create("subnetpool", prefixes);
     let operators = operators["id"].as_str().unwrap();
     bed.start_from_here();
-    let wish = PoolWish { pool: Some(operators.parse().unwrap()), ..pool("10.84.0.0/24") };
-    let requested: Vec<_> = (0..2).map(|_| bed.cloud.request_pool(&wish).unwrap().id).collect();
+    let spec = PoolSpec { pool: Some(operators.parse().unwrap()), ..pool("10.84.0.0/24") };
+    let requested: Vec<_> = (0..2).map(|_| bed.cloud.request_pool(&spec).unwrap().id).collect();
     assert!(requested.iter().all(|id| id.as_str() == operators));
     bed.cloud.release_pool(&requested[0], &nobody).unwrap();
     let tags = bed.project.only("subnetpools", &format!("id={operators}"))["tags"].clone();
     assert!(tags.to_string().contains("kuryr.subnetpool.existing"), "{tags}");
     bed.cloud.release_pool(&requested[1], &nobody).unwrap();
     bed.is_clean();
-    let elsewhere = PoolWish { net: Some("10.85.0.0/24".parse().unwrap()), ..wish };
+    let elsewhere = PoolSpec { net: Some("10.85.0.0/24".parse().unwrap()), ..spec };
     assert_eq!(bed.cloud.request_pool(&elsewhere).unwrap_err().kind(), Kind::Invalid);
     bed.is_clean();
 }
@@ -132,9 +133,9 @@ fn what_is_not_ours_is_not_deleted() {
 #[test]
 fn any_address_is_of_the_part() {
     let bed = Bed::new();
-    let wish = PoolWish { part: Some("10.87.4.0/30".parse().unwrap()), ..pool("10.87.0.0/16") };
-    let requested = bed.cloud.request_pool(&wish).unwrap();
-    assert_eq!(told(&requested), "10.87.0.0/16");
+    let spec = PoolSpec { part: Some("10.87.4.0/30".parse().unwrap()), ..pool("10.87.0.0/16") };
+    let requested = bed.cloud.request_pool(&spec).unwrap();
+    assert_eq!(reported(&requested), "10.87.0.0/16");
     let gateway = bed.gateway(&requested.id, Some("10.87.4.2")).unwrap();
     let id = id();
     let subnets = vec![subnet("10.87.0.0/16", gateway.addr())];
@@ -151,6 +152,6 @@ fn any_address_is_of_the_part() {
     bed.cloud.delete_network(&id, &nobody).unwrap();
     bed.cloud.release_pool(&requested.id, &nobody).unwrap();
     bed.is_clean();
-    let outside = PoolWish { part: Some("10.90.0.0/24".parse().unwrap()), ..pool("10.87.0.0/16") };
+    let outside = PoolSpec { part: Some("10.90.0.0/24".parse().unwrap()), ..pool("10.87.0.0/16") };
     assert_eq!(bed.cloud.request_pool(&outside).unwrap_err().kind(), Kind::Invalid);
 }

@@ -51,16 +51,16 @@ impl Container {
     }
 
     fn new() -> Self {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             unshare();
             let id = rustix::thread::gettid().as_raw_nonzero();
             let process = std::process::id();
-            tell.send(PathBuf::from(format!("/proc/{process}/task/{id}/ns/net"))).unwrap();
+            report.send(PathBuf::from(format!("/proc/{process}/task/{id}/ns/net"))).unwrap();
             let _ = ended.recv();
         });
-        Self { path: told.recv().unwrap(), end: Some(end), thread: Some(thread) }
+        Self { path: reported.recv().unwrap(), end: Some(end), thread: Some(thread) }
     }
 
     pub(crate) fn run(&self, command: &str) -> String {

@@ -4,7 +4,7 @@ use model::{Kind, Vif};
 use neutron::plug::{self, GROUP};
 
 use crate::bed::{Container, exists, isolated, run};
-use crate::{NETWORK, PORTS, id, lead, mac, plugging};
+use crate::{NETWORK, PORTS, id, mac, plugging, switch_port};
 
 const BRIDGE: &str = "brq0f2c8d5e-6a";
 
@@ -17,9 +17,10 @@ fn a_bridge_of_ours_comes_with_its_first_port_and_goes_with_its_last() {
         let (ports, network) = (PORTS.map(id), id(NETWORK));
         let vif = Vif::Bridge { bridge: BRIDGE.parse().unwrap() };
         let plugging = plugging("unix:/nowhere".into());
-        let leads = [lead(&vif, &ports[0], &network), lead(&vif, &ports[1], &network)];
-        for lead in leads.iter().chain(&leads) {
-            plug::plug(lead, &plugging).unwrap();
+        let leads =
+            [switch_port(&vif, &ports[0], &network), switch_port(&vif, &ports[1], &network)];
+        for switch_port in leads.iter().chain(&leads) {
+            plug::plug(switch_port, &plugging).unwrap();
         }
         assert!(one.reaches("10.9.0.3"));
         plug::check(&leads[0], &plugging).unwrap();
@@ -43,17 +44,17 @@ fn the_agents_bridge_stays() {
         let (port, network) = (id(PORTS[0]), id(NETWORK));
         let vif = Vif::Bridge { bridge: BRIDGE.parse().unwrap() };
         let plugging = plugging("unix:/nowhere".into());
-        let lead = lead(&vif, &port, &network);
+        let switch_port = switch_port(&vif, &port, &network);
         run(&format!("ip link add {BRIDGE} type bridge; ip link set {BRIDGE} up"));
-        plug::plug(&lead, &plugging).unwrap();
+        plug::plug(&switch_port, &plugging).unwrap();
         assert!(run(&format!("ip -o link show master {BRIDGE}")).contains(&end));
-        plug::unplug(&lead, &plugging).unwrap();
+        plug::unplug(&switch_port, &plugging).unwrap();
         assert!(exists(BRIDGE));
         assert_eq!(run(&format!("ip -o link show master {BRIDGE}")), "");
 
         run(&format!("ip link delete {BRIDGE}; ip link add {BRIDGE} type veth peer name x"));
-        assert_eq!(plug::plug(&lead, &plugging).unwrap_err().kind(), Kind::Conflict);
-        plug::unplug(&lead, &plugging).unwrap();
+        assert_eq!(plug::plug(&switch_port, &plugging).unwrap_err().kind(), Kind::Conflict);
+        plug::unplug(&switch_port, &plugging).unwrap();
         assert!(exists(BRIDGE));
     });
 }

@@ -75,9 +75,9 @@ fn a_port_is_one_neutron_ports_in_one_bridge() {
         ));
         let mut all = database.plugged().unwrap();
         all.sort_by(|one, other| one.end.cmp(&other.end));
-        let told: Vec<_> =
+        let reported: Vec<_> =
             all.iter().map(|it| (it.end.as_str(), &it.port, &*it.device, it.is_ours)).collect();
-        assert_eq!(told, [("tapk", &other, "dk", false), ("tapx", &port, "d", true)]);
+        assert_eq!(reported, [("tapk", &other, "dk", false), ("tapx", &port, "d", true)]);
 
         assert!(database.unplug(&end, &port, "d").unwrap());
         assert!(!database.unplug(&end, &port, "d").unwrap());
@@ -122,7 +122,7 @@ fn many_may_plug_at_once() {
 }
 
 /// What a client makes of a server that sends this when it is called.
-fn told(bytes: &'static [u8]) -> (Result<Option<Bridge>, model::Error>, String) {
+fn reported(bytes: &'static [u8]) -> (Result<Option<Bridge>, model::Error>, String) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("db.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -144,7 +144,7 @@ fn told(bytes: &'static [u8]) -> (Result<Option<Bridge>, model::Error>, String) 
 
 #[test]
 fn servers_are_not_trusted() {
-    let (bridge, said) = told(
+    let (bridge, said) = reported(
         br#"{"method":"update","params":[],"id":null} {"method":"echo","params":["x"],"id":"echo"}
         {"id":77,"result":[],"error":null}
         {"id":1,"result":[{"rows":[{"datapath_type":"netdev"}]}],"error":null}"#,
@@ -152,11 +152,11 @@ fn servers_are_not_trusted() {
     assert_eq!(bridge.unwrap(), Some(Bridge { datapath: Datapath::Program }));
     assert!(said.contains(r#""id":"echo""#) && said.contains(r#""result":["x"]"#), "{said}");
 
-    let refused = |bytes| told(bytes).0.unwrap_err();
+    let refused = |bytes| reported(bytes).0.unwrap_err();
     assert_eq!(refused(b"HTTP/1.1 400 Bad Request").kind(), Kind::Invalid);
     assert_eq!(refused(br#"{"id":1,"result":"#).kind(), Kind::TryAgain);
     assert_eq!(refused(br#"{"id":1,"result":{},"error":null}"#).kind(), Kind::Invalid);
     let unknown = refused(br#"{"id":1,"result":null,"error":{"error":"unknown database"}}"#);
     assert!(unknown.kind() == Kind::Kernel && unknown.to_string().contains("unknown database"));
-    assert_eq!(told(br#"{"id":1,"result":[{"rows":7}],"error":null}"#).0.unwrap(), None);
+    assert_eq!(reported(br#"{"id":1,"result":[{"rows":7}],"error":null}"#).0.unwrap(), None);
 }

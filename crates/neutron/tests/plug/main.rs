@@ -10,7 +10,7 @@ mod switch;
 
 use model::{Mac, ResourceId, Vif};
 use neutron::config::Plugging;
-use neutron::plug::Lead;
+use neutron::plug::SwitchPort;
 
 /// Neutron's ports of the tests, and their network.
 const PORTS: [&str; 2] =
@@ -30,6 +30,6 @@ fn plugging(ovsdb: String) -> Plugging {
 }
 
 /// One of [`PORTS`], connected so.
-fn lead<'a>(vif: &'a Vif, port: &'a ResourceId, network: &'a ResourceId) -> Lead<'a> {
-    Lead { vif, port, network, mac: mac(2), device: "d3v1c3", project: "" }
+fn switch_port<'a>(vif: &'a Vif, port: &'a ResourceId, network: &'a ResourceId) -> SwitchPort<'a> {
+    SwitchPort { vif, port, network, mac: mac(2), device: "d3v1c3", project: "" }
 }

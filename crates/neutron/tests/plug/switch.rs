@@ -11,7 +11,7 @@ use neutron::ovsdb::Ovsdb;
 use neutron::plug;
 
 use crate::bed::{Container, Switch, exists, isolated, run};
-use crate::{NETWORK, PORTS, id, lead, mac, plugging};
+use crate::{NETWORK, PORTS, id, mac, plugging, switch_port};
 
 fn ends() -> [String; 2] {
     PORTS.map(|port| plug::end_of(&id(port)).unwrap().to_string())
@@ -46,18 +46,19 @@ fn containers_on_one_switch_reach_each_other() {
         let plugging = plugging(switch.database());
         let vif = Vif::Ovs { bridge: "br-int".parse().unwrap(), offload: false };
         let (ports, network) = (PORTS.map(id), id(NETWORK));
-        let leads = [lead(&vif, &ports[0], &network), lead(&vif, &ports[1], &network)];
+        let leads =
+            [switch_port(&vif, &ports[0], &network), switch_port(&vif, &ports[1], &network)];
         assert!(one.misses("10.9.0.3"));
-        for lead in leads.iter().chain(&leads) {
-            plug::prepare(lead).unwrap();
-            plug::plug(lead, &plugging).unwrap();
+        for switch_port in leads.iter().chain(&leads) {
+            plug::prepare(switch_port).unwrap();
+            plug::plug(switch_port, &plugging).unwrap();
         }
         assert_eq!(switch.ports("br-int"), ends());
-        leads.iter().for_each(|lead| plug::check(lead, &plugging).unwrap());
+        leads.iter().for_each(|switch_port| plug::check(switch_port, &plugging).unwrap());
         assert!(one.reaches("10.9.0.3"));
         assert!(transfers(&one, &two));
 
-        let told = switch.vsctl(&format!("get interface {} external_ids", ends()[0]));
+        let reported = switch.vsctl(&format!("get interface {} external_ids", ends()[0]));
         for word in [
             "attached-mac=\"fa:16:3e:00:00:02\"",
             &format!("iface-id=\"{}\"", PORTS[0]),
@@ -65,11 +66,11 @@ fn containers_on_one_switch_reach_each_other() {
             "owner=kuryr",
             "vm-uuid=d3v1c3",
         ] {
-            assert!(told.contains(word), "{word}: {told}");
+            assert!(reported.contains(word), "{word}: {reported}");
         }
-        for lead in leads.iter().chain(&leads) {
-            plug::unplug(lead, &plugging).unwrap();
-            plug::release(lead).unwrap();
+        for switch_port in leads.iter().chain(&leads) {
+            plug::unplug(switch_port, &plugging).unwrap();
+            plug::release(switch_port).unwrap();
         }
         assert!(switch.ports("br-int").is_empty());
         assert_eq!(plug::check(&leads[0], &plugging).unwrap_err().kind(), Kind::NotFound);
@@ -97,12 +98,12 @@ fn a_bridge_may_stand_between() {
         let hybrid = Vif::OvsHybrid { bridge: bridge.clone(), offload: false };
         let straight = Vif::Ovs { bridge, offload: false };
         let (ports, network) = (PORTS.map(id), id(NETWORK));
-        let lead_one = lead(&hybrid, &ports[0], &network);
-        let lead_two = lead(&straight, &ports[1], &network);
+        let switch_port_one = switch_port(&hybrid, &ports[0], &network);
+        let switch_port_two = switch_port(&straight, &ports[1], &network);
         for _ in 0..2 {
-            plug::plug(&lead_one, &plugging).unwrap();
+            plug::plug(&switch_port_one, &plugging).unwrap();
         }
-        plug::plug(&lead_two, &plugging).unwrap();
+        plug::plug(&switch_port_two, &plugging).unwrap();
         let [end_one, end_two] = ends();
         assert_eq!(switch.ports("br-int"), ["qvo31b4f5a6-1c".to_owned(), end_two]);
         assert!(run("bridge link").contains(&format!("{end_one}@")));
@@ -110,11 +111,11 @@ fn a_bridge_may_stand_between() {
         assert!(run("ip -o link show qvo31b4f5a6-1c").contains("mtu 1442"));
         assert_eq!(run("ip -6 address show dev qbr31b4f5a6-1c"), "");
         assert!(one.reaches("10.9.0.3"));
-        plug::check(&lead_one, &plugging).unwrap();
+        plug::check(&switch_port_one, &plugging).unwrap();
         run("ip link set qvb31b4f5a6-1c nomaster");
-        assert_eq!(plug::check(&lead_one, &plugging).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(plug::check(&switch_port_one, &plugging).unwrap_err().kind(), Kind::NotFound);
         for _ in 0..2 {
-            plug::unplug(&lead_one, &plugging).unwrap();
+            plug::unplug(&switch_port_one, &plugging).unwrap();
         }
         for gone in ["qbr31b4f5a6-1c", "qvb31b4f5a6-1c", "qvo31b4f5a6-1c"] {
             assert!(!exists(gone), "{gone}");
@@ -122,7 +123,7 @@ fn a_bridge_may_stand_between() {
         assert!(exists(&end_one));
 
         // What no record speaks of is found on the switch.
-        plug::plug(&lead_one, &plugging).unwrap();
+        plug::plug(&switch_port_one, &plugging).unwrap();
         let all = Ovsdb::connect(&plugging.ovsdb).unwrap().plugged().unwrap();
         let left = all.iter().find(|plugged| plugged.port == ports[0]).unwrap();
         for _ in 0..2 {
@@ -140,7 +141,7 @@ fn what_the_switch_cannot_use_is_told() {
         let plugging = plugging(switch.database());
         let (port, network) = (id(PORTS[0]), id(NETWORK));
         let vif = Vif::Ovs { bridge: "br-int".parse().unwrap(), offload: false };
-        let missing = plug::plug(&lead(&vif, &port, &network), &plugging).unwrap_err();
+        let missing = plug::plug(&switch_port(&vif, &port, &network), &plugging).unwrap_err();
         assert_eq!(missing.kind(), Kind::Kernel);
         assert!(missing.to_string().contains(&ends()[0]), "{missing}");
         assert!(missing.to_string().contains("No such device"), "{missing}");
@@ -149,21 +150,21 @@ fn what_the_switch_cannot_use_is_told() {
 
         // It comes later, and the port that was left is found to be usable.
         let _one = Container::behind(&ends()[0], mac(2), "10.9.0.2/24");
-        plug::plug(&lead(&vif, &port, &network), &plugging).unwrap();
+        plug::plug(&switch_port(&vif, &port, &network), &plugging).unwrap();
         assert_eq!(database.plugged().unwrap()[0].error, None);
-        plug::unplug(&lead(&vif, &port, &network), &plugging).unwrap();
+        plug::unplug(&switch_port(&vif, &port, &network), &plugging).unwrap();
 
         let elsewhere = Vif::Ovs { bridge: "br-none".parse().unwrap(), offload: false };
-        let missing = plug::plug(&lead(&elsewhere, &port, &network), &plugging).unwrap_err();
+        let missing = plug::plug(&switch_port(&elsewhere, &port, &network), &plugging).unwrap_err();
         assert_eq!(missing.kind(), Kind::NotFound);
         assert!(missing.to_string().contains("br-none"), "{missing}");
 
         switch.signal("STOP");
-        let hurried = Plugging { patience: Duration::from_millis(300), ..plugging.clone() };
-        let silent = plug::plug(&lead(&vif, &port, &network), &hurried).unwrap_err();
+        let hurried = Plugging { timeout: Duration::from_millis(300), ..plugging.clone() };
+        let silent = plug::plug(&switch_port(&vif, &port, &network), &hurried).unwrap_err();
         assert_eq!(silent.kind(), Kind::TryAgain);
         assert!(silent.to_string().contains("ovs-vswitchd"), "{silent}");
-        plug::unplug(&lead(&vif, &port, &network), &plugging).unwrap();
+        plug::unplug(&switch_port(&vif, &port, &network), &plugging).unwrap();
         switch.signal("CONT");
         assert!(switch.ports("br-int").is_empty());
     });

@@ -75,7 +75,7 @@ impl Rig {
         let link = NeutronLink {
             network: self.name.parse().unwrap(),
             subnets: Vec::new(),
-            wish: PortWish::default(),
+            spec: PortSpec::default(),
             binding: None,
         };
         let kind = LinkKind::Neutron(Box::new(link));
@@ -98,10 +98,10 @@ impl Rig {
 
     /// As the engine writes it down.
     fn accepted(&self, attachment: &Attachment, offer: Offer) -> Attachment {
-        let mut told = attachment.clone();
-        told.addresses = offer.addresses;
-        told.wiring.link = offer.link;
-        told
+        let mut reported = attachment.clone();
+        reported.addresses = offer.addresses;
+        reported.wiring.link = offer.link;
+        reported
     }
 
     fn offered(&self, attachment: &Attachment) -> Attachment {
@@ -152,9 +152,9 @@ fn binding(attachment: &Attachment) -> &Binding {
     link(attachment).binding.as_ref().unwrap()
 }
 
-fn change(attachment: &mut Attachment, change: impl FnOnce(&mut PortWish)) {
+fn change(attachment: &mut Attachment, change: impl FnOnce(&mut PortSpec)) {
     match &mut attachment.wiring.link.as_mut().unwrap().kind {
-        LinkKind::Neutron(link) => change(&mut link.wish),
+        LinkKind::Neutron(link) => change(&mut link.spec),
         other => panic!("{other:?}"),
     }
 }
@@ -167,20 +167,20 @@ fn a_port_is_made_told_and_deleted() {
     assert_eq!(offer.addresses.len(), 2);
     assert!(offer.routes.iter().all(|route| route.is_default() && route.via.is_some()));
     assert_eq!(offer.routes.len(), 2);
-    let told = rig.accepted(&asked, offer);
+    let reported = rig.accepted(&asked, offer);
     let [port] = &rig.ports()[..] else { panic!("{:?}", rig.ports()) };
-    assert_eq!(told.wiring.link.as_ref().unwrap().mac, Some(port.mac_address));
-    assert!(told.wiring.link.as_ref().unwrap().mtu.is_some());
-    assert_eq!(binding(&told).tenure, Tenure::Own);
+    assert_eq!(reported.wiring.link.as_ref().unwrap().mac, Some(port.mac_address));
+    assert!(reported.wiring.link.as_ref().unwrap().mtu.is_some());
+    assert_eq!(binding(&reported).ownership, Ownership::Own);
     assert_eq!(port.device_owner, "compute:kuryr");
     assert!(port.is_tagged("compute:kuryr") && port.tags.len() == 3, "{:?}", port.tags);
     assert!(port.description.ends_with(&port.device_id), "{}", port.description);
-    rig.neutron.check(&told).unwrap();
-    rig.neutron.status_of(&told).unwrap();
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.check(&reported).unwrap();
+    rig.neutron.status_of(&reported).unwrap();
+    rig.neutron.end(&reported).unwrap();
     assert_eq!(rig.ports(), []);
-    rig.neutron.end(&told).unwrap();
-    assert_eq!(rig.neutron.check(&told).unwrap_err().kind(), Kind::NotFound);
+    rig.neutron.end(&reported).unwrap();
+    assert_eq!(rig.neutron.check(&reported).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn an_exact_address_is_made_taken_over_or_refused() {
     // Docker's own IPAM: nobody made a port.
     let first = rig.with_addresses("a", &["10.77.0.9/24"]);
     let own = rig.offered(&first);
-    assert_eq!(binding(&own).tenure, Tenure::Own);
+    assert_eq!(binding(&own).ownership, Ownership::Own);
     // The same again is the same port.
     assert_eq!(binding(&rig.offered(&first)), binding(&own));
     // Somebody else's it is not.
@@ -232,12 +232,15 @@ fn what_was_bound_for_us_is_used_and_stays() {
     let error = rig.neutron.offer(&asked).unwrap_err();
     assert!(error.to_string().contains("their-container"), "{error}");
     asked.wiring.link.as_mut().unwrap().mac = Some(theirs.mac_address);
-    let told = rig.offered(&asked);
-    assert_eq!((binding(&told).tenure, &binding(&told).port), (Tenure::Borrowed, &theirs.id));
+    let reported = rig.offered(&asked);
+    assert_eq!(
+        (binding(&reported).ownership, &binding(&reported).port),
+        (Ownership::Borrowed, &theirs.id)
+    );
     let [port] = &rig.ports()[..] else { panic!() };
     assert_eq!(port.device_id, "their-container");
     assert!(port.is_tagged("kuryr.port.existing") && !port.is_tagged("compute:kuryr"));
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.end(&reported).unwrap();
     let [port] = &rig.ports()[..] else { panic!() };
     assert_eq!((port.device_id.as_str(), port.tags.len()), ("their-container", 0));
     assert_eq!(port.host(), theirs.host());
@@ -248,11 +251,11 @@ fn a_port_that_is_nobodys_is_borrowed_by_its_address_and_given_back() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     rig.foreign("10.77.0.32", "", "", false);
     for container in ["a", "b"] {
-        let told = rig.offered(&rig.with_addresses(container, &["10.77.0.32/24"]));
-        assert_eq!(binding(&told).tenure, Tenure::Borrowed);
+        let reported = rig.offered(&rig.with_addresses(container, &["10.77.0.32/24"]));
+        assert_eq!(binding(&reported).ownership, Ownership::Borrowed);
         let error = rig.neutron.offer(&rig.with_addresses("c", &["10.77.0.32/24"])).unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict, "{error}");
-        rig.neutron.end(&told).unwrap();
+        rig.neutron.end(&reported).unwrap();
         let [port] = &rig.ports()[..] else { panic!() };
         assert_eq!((port.device_id.as_str(), port.host(), port.tags.len()), ("", None, 0));
     }
@@ -264,17 +267,17 @@ fn a_port_that_is_named_is_borrowed_and_given_back() {
     let theirs = rig.foreign("10.77.0.31", "", "", false);
     for knows in [true, false] {
         let mut asked = rig.attachment("a");
-        change(&mut asked, |wish| wish.port = Some(theirs.id.clone()));
-        let told = rig.offered(&asked);
-        assert_eq!(binding(&told).tenure, Tenure::Borrowed);
-        assert_eq!(binding(&rig.offered(&asked)), binding(&told));
+        change(&mut asked, |spec| spec.port = Some(theirs.id.clone()));
+        let reported = rig.offered(&asked);
+        assert_eq!(binding(&reported).ownership, Ownership::Borrowed);
+        assert_eq!(binding(&rig.offered(&asked)), binding(&reported));
         let mut second = rig.attachment("b");
-        change(&mut second, |wish| wish.port = Some(theirs.id.clone()));
+        change(&mut second, |spec| spec.port = Some(theirs.id.clone()));
         let error = rig.neutron.offer(&second).unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict, "{error}");
         rig.neutron.end(&second).unwrap();
         assert_eq!(rig.ports()[0].device_owner, "compute:kuryr");
-        rig.neutron.end(if knows { &told } else { &asked }).unwrap();
+        rig.neutron.end(if knows { &reported } else { &asked }).unwrap();
         let [port] = &rig.ports()[..] else { panic!() };
         assert_eq!((port.device_id.as_str(), port.device_owner.as_str()), ("", ""));
         assert_eq!((port.host(), &port.tags), (None, &Vec::new()));
@@ -302,13 +305,13 @@ fn two_ports_of_either_family_become_one() {
     let error = rig.neutron.offer(&asked).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "an engine requested it, and this is none: {error}");
     asked.alias = Some("0123456789ab".parse().unwrap());
-    let told = rig.offered(&asked);
-    assert_eq!(binding(&told).tenure, Tenure::Requested);
+    let reported = rig.offered(&asked);
+    assert_eq!(binding(&reported).ownership, Ownership::Requested);
     let [port] = &rig.ports()[..] else { panic!() };
     assert_eq!(port.fixed_ips.len(), 2);
     assert_eq!(port.host(), Some(rig.neutron.settings().host.as_str()));
     // It goes with its addresses.
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.end(&reported).unwrap();
     rig.neutron.end(&asked).unwrap();
     assert_eq!(rig.ports().len(), 1);
 }
@@ -333,16 +336,16 @@ fn an_address_of_anothers_stays_with_its_port() {
     });
     let mut asked = rig.with_addresses("a", &["10.77.0.41/24", "fd77::41/64"]);
     asked.alias = Some("0123456789ab".parse().unwrap());
-    let told = rig.offered(&asked);
-    assert_eq!(binding(&told).port, made[0].id);
+    let reported = rig.offered(&asked);
+    assert_eq!(binding(&reported).port, made[0].id);
     let other = rig.neutron.api().port(&made[1].id).unwrap().unwrap();
     assert!(other.has("10.77.0.42".parse().unwrap()) && other.fixed_ips.len() == 1);
     let mut asked = rig.with_addresses("b", &["10.77.0.42/24"]);
     asked.alias = Some("0123456789ab".parse().unwrap());
-    change(&mut asked, |wish| {
-        wish.security_groups = Some(Vec::new());
+    change(&mut asked, |spec| {
+        spec.security_groups = Some(Vec::new());
         let net = "10.77.0.200/32".parse().unwrap();
-        wish.allowed_address_pairs = vec![AddressPair { net, mac: None }];
+        spec.allowed_address_pairs = vec![AddressPair { net, mac: None }];
     });
     assert_eq!(binding(&rig.offered(&asked)).port, made[1].id);
     let other = rig.neutron.api().port(&made[1].id).unwrap().unwrap();
@@ -352,16 +355,16 @@ fn an_address_of_anothers_stays_with_its_port() {
 #[test]
 fn exposed_ports_are_a_group_of_their_own() {
     let Some(rig) = Rig::new(&["10.77.0.0/24", "fd77::/64"]) else { return };
-    let told = rig.offered(&rig.attachment("a"));
+    let reported = rig.offered(&rig.attachment("a"));
     let port =
         |number| ExposedPort { protocol: Protocol::Tcp, port: NonZeroU16::new(number).unwrap() };
     let group = || {
-        let name = format!("{}-exposed_ports", binding(&told).port);
+        let name = format!("{}-exposed_ports", binding(&reported).port);
         rig.neutron.api().groups(&[("name", name)]).unwrap()
     };
     for ports in [&[80, 81, 90][..], &[80, 81, 90], &[90, 91]] {
         let ports: Vec<_> = ports.iter().map(|number| port(*number)).collect();
-        rig.neutron.expose_ports(&told, &ports).unwrap();
+        rig.neutron.expose_ports(&reported, &ports).unwrap();
         let [group] = &group()[..] else { panic!("{:?}", group()) };
         let ingress = group.rules.iter().filter(|rule| rule.port_range_min.is_some());
         let mut ranges: Vec<_> =
@@ -377,30 +380,30 @@ fn exposed_ports_are_a_group_of_their_own() {
         }
         assert_eq!(rig.ports()[0].security_groups.len(), 2);
     }
-    rig.neutron.conceal_ports(&told).unwrap();
-    rig.neutron.conceal_ports(&told).unwrap();
+    rig.neutron.conceal_ports(&reported).unwrap();
+    rig.neutron.conceal_ports(&reported).unwrap();
     assert!(group().is_empty());
     assert_eq!(rig.ports()[0].security_groups.len(), 1);
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.end(&reported).unwrap();
 }
 
 #[test]
 fn wishes_are_granted_or_named() {
     let Some(rig) = Rig::new(&["10.77.0.0/24"]) else { return };
     let mut asked = rig.attachment("a");
-    change(&mut asked, |wish| {
-        wish.port_security = Some(true);
+    change(&mut asked, |spec| {
+        spec.port_security = Some(true);
         let net = "10.77.0.200/32".parse().unwrap();
-        wish.allowed_address_pairs = vec![AddressPair { net, mac: None }];
+        spec.allowed_address_pairs = vec![AddressPair { net, mac: None }];
     });
     asked.wiring.link.as_mut().unwrap().mac = Some(Mac::new([2, 0, 0, 0x77, 1, 2]));
-    let told = rig.offered(&asked);
+    let reported = rig.offered(&asked);
     let [port] = &rig.ports()[..] else { panic!() };
     assert_eq!(port.mac_address, Mac::new([2, 0, 0, 0x77, 1, 2]));
     assert_eq!(port.allowed_address_pairs[0].ip_address, "10.77.0.200");
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.end(&reported).unwrap();
     let mut asked = rig.attachment("b");
-    change(&mut asked, |wish| wish.security_groups = Some(vec!["no such".parse().unwrap()]));
+    change(&mut asked, |spec| spec.security_groups = Some(vec!["no such".parse().unwrap()]));
     let error = rig.neutron.offer(&asked).unwrap_err();
     assert!(error.to_string().contains("no such"), "{error}");
     assert_eq!(rig.ports(), []);

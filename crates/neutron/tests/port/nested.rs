@@ -55,7 +55,7 @@ fn ip(args: &[&str]) {
 
 fn nested(rig: &Rig, container: &str, nesting: Nesting) -> Attachment {
     let mut asked = rig.attachment(container);
-    change(&mut asked, |wish| wish.nesting = Some(nesting));
+    change(&mut asked, |spec| spec.nesting = Some(nesting));
     asked
 }
 
@@ -70,35 +70,35 @@ fn addresses_are_allowed_on_the_instances_port_and_no_longer() {
     let pairs =
         || rig.neutron.api().port(&instance.port.id).unwrap().unwrap().allowed_address_pairs;
     // Several at once change one port.
-    let told: Vec<_> = thread::scope(|scope| {
+    let reported: Vec<_> = thread::scope(|scope| {
         let at_work: Vec<_> =
             asked.iter().map(|asked| scope.spawn(|| rig.offered(asked))).collect();
         at_work.into_iter().map(|work| work.join().unwrap()).collect()
     });
     assert_eq!(pairs().len(), 4);
-    for told in &told {
-        let address = told.addresses[0].address.addr().to_string();
-        let mac = told.wiring.link.as_ref().unwrap().mac;
+    for reported in &reported {
+        let address = reported.addresses[0].address.addr().to_string();
+        let mac = reported.wiring.link.as_ref().unwrap().mac;
         let is_it =
             |pair: &neutron::api::Pair| pair.ip_address == address && pair.mac_address == mac;
         assert!(pairs().iter().any(is_it), "{address} {mac:?} {:?}", pairs());
         assert_eq!(
-            binding(told).vif,
+            binding(reported).vif,
             Vif::Macvlan { parent: parent.clone(), mode: MacvlanMode::Bridge }
         );
     }
     // Of the last one nobody wrote down how far it came.
     rig.neutron.end(&asked[3]).unwrap();
-    for told in &told[..3] {
-        rig.neutron.end(told).unwrap();
+    for reported in &reported[..3] {
+        rig.neutron.end(reported).unwrap();
     }
     assert_eq!(pairs(), []);
     assert_eq!(rig.ports().len(), 1);
     // An ipvlan has the instance's own hardware address.
     let ipvlan = Nesting::Ipvlan { parent, mode: IpvlanMode::L2 };
-    let told = rig.offered(&nested(&rig, "e", ipvlan));
+    let reported = rig.offered(&nested(&rig, "e", ipvlan));
     assert_eq!(pairs()[0].mac_address, Some(instance.port.mac_address));
-    rig.neutron.end(&told).unwrap();
+    rig.neutron.end(&reported).unwrap();
     assert_eq!(pairs(), []);
 }
 
@@ -111,22 +111,22 @@ fn subports_have_the_lowest_free_vlan() {
     let nesting = Nesting::Trunk { parent, trunk: None };
     let asked: Vec<_> =
         ["a", "b", "c"].iter().map(|name| nested(&rig, name, nesting.clone())).collect();
-    let told: Vec<_> = thread::scope(|scope| {
+    let reported: Vec<_> = thread::scope(|scope| {
         let at_work: Vec<_> =
             asked.iter().map(|asked| scope.spawn(|| rig.offered(asked))).collect();
         at_work.into_iter().map(|work| work.join().unwrap()).collect()
     });
-    let vlan = |told: &Attachment| match &binding(told).vif {
+    let vlan = |reported: &Attachment| match &binding(reported).vif {
         Vif::Trunk { vlan, .. } => u16::from(*vlan),
         other => panic!("{other:?}"),
     };
-    let mut vlans: Vec<_> = told.iter().map(vlan).collect();
+    let mut vlans: Vec<_> = reported.iter().map(vlan).collect();
     vlans.sort_unstable();
     assert_eq!(vlans, [1, 2, 3]);
     let subports = || rig.neutron.api().trunks(&[("id", trunk.to_string())]).unwrap()[0].clone();
     assert_eq!(subports().sub_ports.len(), 3);
-    rig.neutron.check(&told[0]).unwrap();
-    let second = told.iter().find(|told| vlan(told) == 2).unwrap();
+    rig.neutron.check(&reported[0]).unwrap();
+    let second = reported.iter().find(|reported| vlan(reported) == 2).unwrap();
     rig.neutron.end(second).unwrap();
     rig.neutron.end(second).unwrap();
     assert_eq!(vlan(&rig.offered(&nested(&rig, "d", nesting.clone()))), 2);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::text::choice;
-use model::{Error, IngressPolicy, NEUTRON_KEYS, NeutronSaid, Result};
+use model::{Error, IngressPolicy, NEUTRON_KEYS, NeutronOptions, Result};
 
 use super::{CLOUD, METRIC, NOT_OF_NEUTRON, NewNetwork, Shape, Source, reach};
 use crate::DRIVER;
@@ -48,7 +48,7 @@ pub(super) fn network(
         other => return Err(decided(&format!("--ipam-driver {}", other.escape_debug()))),
     }
     Ok(NewNetwork {
-        shape: Shape::Neutron(Box::new(NeutronSaid::read("-o", options)?.link("-o")?)),
+        shape: Shape::Neutron(Box::new(NeutronOptions::read("-o", options)?.link("-o")?)),
         source: Source::Cloud,
         mtu: None,
         ingress: IngressPolicy::Open,

@@ -1,18 +1,18 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn read(with: Value) -> Result<Wish> {
+fn read(with: Value) -> Result<Spec> {
     let mut config = json!({"name": "n"});
     for (key, value) in with.as_object().unwrap() {
         config[key] = value.clone();
     }
-    Wish::read(&NetworkConfig::read(&config).unwrap())
+    Spec::read(&NetworkConfig::read(&config).unwrap())
 }
 
 fn options(options: Value) -> Result<NewNetwork> {
     match read(json!({"options": options}))? {
-        Wish::New(new) => Ok(new),
-        Wish::Join(name) => panic!("joins {name}"),
+        Spec::New(new) => Ok(new),
+        Spec::Join(name) => panic!("joins {name}"),
     }
 }
 
@@ -142,7 +142,7 @@ fn a_network_of_neutron_is_described_with_its_words() {
     .unwrap();
     let Shape::Neutron(link) = new.shape else { panic!("{new:?}") };
     assert_eq!((link.network.to_string(), link.binding), ("front".to_owned(), None));
-    assert_eq!(link.wish.security_groups.unwrap().len(), 1);
+    assert_eq!(link.spec.security_groups.unwrap().len(), 1);
     assert_eq!((new.source, new.reach, new.metric), (Source::Cloud, Reach::Local, Some(7)));
     assert!(!new.sticky);
     let short = options(json!({"neutron.net.name": "front"})).unwrap();

@@ -98,7 +98,7 @@ Examples:
 
 Events: started, stopped, network-created, network-removed, attached, detached, published,
 unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
-contest-over, lease-lost, lease-regained, owed, settled, plugin-came, plugin-gone, failed.
+contest-over, lease-lost, lease-regained, cleanup-pending, cleanup-done, plugin-came, plugin-gone, failed.
 
 Examples:
   spoke events --last 20
@@ -113,16 +113,17 @@ Examples:
     #[command(after_help = "Only what provably has no owner is removed. What is in doubt is kept \
         and its addresses are not handed out. In Neutron, what this host made and nobody on it \
         knows any more goes after a second look; networks, subnets and pools that a runtime \
-        may know go with --force only: where Docker's engines answer, their lists tell. What Docker plugins are owed, because they did not answer, is shown and settled; \
-        --force forgets what cannot be: what only they know, what they refused five times, and what \
-        plugins are owed that are not installed any more, and says what they have because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
+        may know go with --force only, unless every engine here answers and lists none of them. \
+        Cleanups that Docker plugins did not answer are shown and retried; --force forgets those \
+        that no call can finish: what only the plugin knows, what it refused five times, and those \
+        of plugins that are not installed any more. It says what they keep because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
     /// Say what is wrong with this host for containers, and the command that mends it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,
-    /// Be the daemon: serve Docker, watch over this host, tell what happens
+    /// Be the daemon: serve Docker, watch over this host, report what happens
     #[command(after_help = "Serves Docker Engines as their network driver and IPAM driver. CNI \
-        runtimes and the commands need no daemon; with one, whatever they do is told too, a \
+        runtimes and the commands need no daemon; with one, whatever they do is reported too, a \
         packet filter that somebody flushes is put back at once, and subnets that two runtimes \
         use are reported.
 
@@ -165,7 +166,7 @@ Examples:
     /// Make Spoke the CNI plugins of this host, and be a CNI runtime
     #[command(subcommand)]
     Cni(CniCommand),
-    /// Test plugins of somebody else, record and replay what they say
+    /// Test third-party plugins, record and replay what they say
     #[command(subcommand)]
     Plugin(PluginCommand),
     /// Print the version
@@ -444,14 +445,14 @@ pub(super) struct Plugins {
 #[command(defer = true)]
 pub(super) enum CniCommand {
     /// Put the plugins there as links to a copy of this program
-    #[command(after_help = "Plugins of somebody else are not touched without --takeover. What \
+    #[command(after_help = "Third-party plugins are not touched without --takeover. What \
         is taken over is kept, and `spoke cni uninstall` puts it back.\n\nExamples:
   spoke cni install
   spoke cni install --bin-dir /usr/lib/cni --takeover")]
     Install {
         #[command(flatten)]
         plugins: Plugins,
-        /// Replace plugins of somebody else
+        /// Replace third-party plugins
         #[arg(long)]
         takeover: bool,
     },

@@ -7,7 +7,7 @@ use std::path::Path;
 use cni::list::{self, Declared};
 use model::{IpNet, Network, overlap, overlapping_pairs};
 
-use super::World;
+use super::HostContext;
 use super::facts::{HostFacts, HostRoute};
 
 /// A subnet, and the network that has it.
@@ -75,10 +75,14 @@ impl Claimed {
 }
 
 /// Every subnet that a container network of this host claims.
-pub(super) fn claims(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
+pub(super) fn claims(
+    host_context: &HostContext,
+    networks: &[Network],
+    facts: &HostFacts,
+) -> Vec<Claimed> {
     let mut claims = ours(networks, facts);
-    claims.extend(declared(&world.root.join("etc/cni/net.d"), Owner::Cni));
-    claims.extend(declared(&world.root.join("etc/containers/networks"), Owner::Podman));
+    claims.extend(declared(&host_context.root.join("etc/cni/net.d"), Owner::Cni));
+    claims.extend(declared(&host_context.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims
 }

@@ -46,7 +46,7 @@ fn with<T>(
 ) -> Result<T> {
     let programs = Programs::new(place.path.clone(), &complain);
     let cache = Cache::new(&place.kept.cache_dir);
-    work(&Runtime { programs: &programs, cache: &cache }).map_err(told)
+    work(&Runtime { programs: &programs, cache: &cache }).map_err(reported)
 }
 
 /// What plugins complain of is for whoever called us.
@@ -54,7 +54,7 @@ pub(super) fn complain(said: &[u8]) {
     let _ = std::io::stderr().write_all(said);
 }
 
-fn told(failure: Failure) -> Error {
+fn reported(failure: Failure) -> Error {
     Error::new(failure.kind(), failure.to_string())
 }
 

@@ -7,7 +7,7 @@ use model::{Error, Result};
 
 use super::args::{DhcpCommand, Output};
 use super::units::Set;
-use super::{Answer, World};
+use super::{Answer, HostContext};
 
 const SOCKET: &str = include_str!("../../../../packaging/systemd/spoke-dhcp.socket");
 const SERVICE: &str = include_str!("../../../../packaging/systemd/spoke-dhcp.service");
@@ -15,14 +15,18 @@ const SERVICE: &str = include_str!("../../../../packaging/systemd/spoke-dhcp.ser
 /// What serves DHCP too: systemd would end it when ours begins.
 const OTHER: &str = "spoke.service";
 
-pub(super) fn run(command: &DhcpCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &DhcpCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     let socket = Path::new(AT);
     let set = Set {
         command: "dhcp",
         templates: &[("spoke-dhcp.socket", SOCKET), ("spoke-dhcp.service", SERVICE)],
         socket,
         passed_to: None,
-        otherwise: format!("start `{} dhcp daemon`", world.executable.display()),
+        otherwise: format!("start `{} dhcp daemon`", host_context.executable.display()),
     };
     match command {
         DhcpCommand::Install { units, no_enable } => {
@@ -30,13 +34,13 @@ pub(super) fn run(command: &DhcpCommand, output: Output, world: &World) -> Resul
                 let what = format!("`spoke serve` runs here as {OTHER}, and keeps DHCP leases too");
                 return Err(Error::conflict(what));
             }
-            set.install(&units.unit_dir, !no_enable, world)
+            set.install(&units.unit_dir, !no_enable, host_context)
         }
-        DhcpCommand::Uninstall { units } => set.uninstall(&units.unit_dir, world),
+        DhcpCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
         DhcpCommand::Status { units } => {
             let asked = Daemon::at(socket).status();
             let answer = asked.map(|()| "answers".to_owned()).map_err(|error| error.to_string());
-            set.status(&units.unit_dir, world, output, answer)
+            set.status(&units.unit_dir, host_context, output, answer)
         }
     }
 }

@@ -7,36 +7,41 @@ use model::Result;
 
 use super::args::{DockerCommand, Output};
 use super::units::Set;
-use super::{Answer, World};
+use super::{Answer, HostContext};
 
 const SOCKET: &str = include_str!("../../../../packaging/systemd/spoke.socket");
 const SERVICE: &str = include_str!("../../../../packaging/systemd/spoke.service");
 
-pub(super) fn run(command: &DockerCommand, output: Output, world: &World) -> Result<Answer> {
-    let set = set(world);
+pub(super) fn run(
+    command: &DockerCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let set = set(host_context);
     match command {
         DockerCommand::Install { units, no_enable } => {
-            set.install(&units.unit_dir, !no_enable, world)
+            set.install(&units.unit_dir, !no_enable, host_context)
         }
-        DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, world),
+        DockerCommand::Uninstall { units } => set.uninstall(&units.unit_dir, host_context),
         DockerCommand::Status { units } => {
-            let answer = probe::ask(&world.socket).map(|drivers| format!("answers as {drivers}"));
-            set.status(&units.unit_dir, world, output, answer)
+            let answer =
+                probe::ask(&host_context.socket).map(|drivers| format!("answers as {drivers}"));
+            set.status(&units.unit_dir, host_context, output, answer)
         }
-        DockerCommand::Plugin { directory } => plugin::write(directory, world),
+        DockerCommand::Plugin { directory } => plugin::write(directory, host_context),
     }
 }
 
-pub(super) fn set<'a>(world: &'a World) -> Set<'a> {
+pub(super) fn set<'a>(host_context: &'a HostContext) -> Set<'a> {
     Set {
         command: "docker",
         templates: &[("spoke.socket", SOCKET), ("spoke.service", SERVICE)],
-        socket: &world.socket,
+        socket: &host_context.socket,
         passed_to: None,
         otherwise: format!(
             "start `{} serve` before dockerd, and again whenever it ends (with \
              systemd-socket-activate no call is lost meanwhile)",
-            world.executable.display()
+            host_context.executable.display()
         ),
     }
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::view::FindingView;
-use super::{Answer, FOUND, HostFacts, World, events, findings, install, stock};
+use super::{Answer, FOUND, HostContext, HostFacts, events, findings, install, stock};
 
 /// Where most runtimes look for plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
@@ -59,43 +59,47 @@ impl Check {
     }
 }
 
-pub(super) fn run(output: Output, world: &World) -> Result<Answer> {
-    let mut checks = kernel::checks(&world.root);
-    checks.extend(host::stores(world));
-    let (networks, attachments) = book(world, &mut checks).unwrap_or_default();
-    checks.extend(traffic::forwarding(&world.root, &networks, &attachments));
-    checks.extend(ports::checks(world, &attachments));
-    match (world.facts)() {
-        Ok(facts) => checks.extend(on_the_wire(world, &networks, &facts)),
+pub(super) fn run(output: Output, host_context: &HostContext) -> Result<Answer> {
+    let mut checks = kernel::checks(&host_context.root);
+    checks.extend(host::stores(host_context));
+    let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
+    checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
+    checks.extend(ports::checks(host_context, &attachments));
+    match (host_context.facts)() {
+        Ok(facts) => checks.extend(on_the_wire(host_context, &networks, &facts)),
         Err(error) => checks.push(
             Check::fail(format!("the kernel does not describe this host: {error}"), "")
                 .without_fix(),
         ),
     }
-    checks.extend(plugins::checks(world, &networks));
-    checks.extend(kurma::checks(world));
-    checks.extend(plugins(world));
-    checks.extend(lost_ports(world));
-    checks.extend(stock(world));
-    checks.extend(events::contested(world).map(|what| {
+    checks.extend(plugins::checks(host_context, &networks));
+    checks.extend(kurma::checks(host_context));
+    checks.extend(plugins(host_context));
+    checks.extend(lost_ports(host_context));
+    checks.extend(stock(host_context));
+    checks.extend(events::contested(host_context).map(|what| {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
     let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
     Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
 }
 
-fn on_the_wire(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
+fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let bridges = traffic::bridges(networks, facts);
     let mut checks = vec![traffic::policy(&facts.forward, &bridges)];
-    checks.extend(traffic::bridge_filter(&world.root, &facts.forward, &bridges));
-    checks.extend(traffic::subnets(world, networks, facts));
+    checks.extend(traffic::bridge_filter(&host_context.root, &facts.forward, &bridges));
+    checks.extend(traffic::subnets(host_context, networks, facts));
     checks.extend(traffic::mtu(networks, facts));
     checks
 }
 
 /// Subnets of this host that two networks use, a sentence each with what mends it.
-pub(super) fn clashes(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<String> {
-    let checks = traffic::subnets(world, networks, facts).into_iter();
+pub(super) fn clashes(
+    host_context: &HostContext,
+    networks: &[Network],
+    facts: &HostFacts,
+) -> Vec<String> {
+    let checks = traffic::subnets(host_context, networks, facts).into_iter();
     let sentence = |check: Check| match check.fix {
         Some(fix) => format!("{}; mend it with: {fix}", check.what),
         None => check.what,
@@ -104,23 +108,23 @@ pub(super) fn clashes(world: &World, networks: &[Network], facts: &HostFacts) ->
 }
 
 /// Ports that somebody deleted in Neutron although containers have them.
-fn lost_ports(world: &World) -> Vec<Check> {
-    let lost = match (world.neutron)() {
+fn lost_ports(host_context: &HostContext) -> Vec<Check> {
+    let lost = match (host_context.neutron)() {
         Ok(Some(neutron)) => neutron.lost_ports().unwrap_or_default(),
         // Whoever cannot ask for the cloud has lost none that we know of.
         Ok(None) | Err(_) => Vec::new(),
     };
-    let told = |lost: &neutron::naming::Lost| {
+    let reported = |lost: &neutron::port_update::Lost| {
         let what = format!("port {} of {} was deleted in Neutron", lost.port, lost.of);
         Check::fail(what, "start the container again")
     };
-    lost.iter().map(told).collect()
+    lost.iter().map(reported).collect()
 }
 
 /// Ports of Neutron's that are made ahead of need.
-fn stock(world: &World) -> Vec<Check> {
-    let left = || world.store.first().map_or(0, |runtime| stock::orphaned(runtime));
-    let Ok(Some(neutron)) = (world.neutron)() else {
+fn stock(host_context: &HostContext) -> Vec<Check> {
+    let left = || host_context.store.first().map_or(0, |runtime| stock::orphaned(runtime));
+    let Ok(Some(neutron)) = (host_context.neutron)() else {
         return match left() {
             0 => Vec::new(),
             count => vec![Check::warn(
@@ -140,10 +144,13 @@ fn stock(world: &World) -> Vec<Check> {
 }
 
 /// Networks and attachments; what the book has left over is noted.
-fn book(world: &World, checks: &mut Vec<Check>) -> Option<(Vec<Network>, Vec<Attachment>)> {
+fn book(
+    host_context: &HostContext,
+    checks: &mut Vec<Check>,
+) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {
-        let engine = (world.engine)()?;
-        let (leftovers, networks) = findings::leftovers(&engine, Mode::DryRun, world)?;
+        let engine = (host_context.engine)()?;
+        let (leftovers, networks) = findings::leftovers(&engine, Mode::DryRun, host_context)?;
         Ok((leftovers, networks, engine.attachments()?))
     };
     match read() {
@@ -191,12 +198,15 @@ fn leaks(findings: &[FindingView]) -> Vec<Check> {
     checks
 }
 
-fn plugins(world: &World) -> Vec<Check> {
-    PLUGINS.iter().filter_map(|directory| plugins_in(&world.root.join(directory), world)).collect()
+fn plugins(host_context: &HostContext) -> Vec<Check> {
+    PLUGINS
+        .iter()
+        .filter_map(|directory| plugins_in(&host_context.root.join(directory), host_context))
+        .collect()
 }
 
-fn plugins_in(directory: &Path, world: &World) -> Option<Check> {
-    let states = install::states(directory, &world.executable).ok()?;
+fn plugins_in(directory: &Path, host_context: &HostContext) -> Option<Check> {
+    let states = install::states(directory, &host_context.executable).ok()?;
     let names = |wanted: &str| -> Vec<&str> {
         states.iter().filter(|plugin| plugin.state == wanted).map(|plugin| plugin.name).collect()
     };

@@ -18,7 +18,7 @@ use model::{
 use super::args::{CreateArgs, Driver};
 use super::claims::{claims, routed};
 use super::facts::HostFacts;
-use super::{World, claims};
+use super::{HostContext, claims};
 
 pub(super) use remote::plugins as plugins_of;
 
@@ -26,7 +26,7 @@ pub(super) use remote::plugins as plugins_of;
 /// that are passed over.
 pub(super) fn network(
     wanted: &CreateArgs,
-    world: &World,
+    host_context: &HostContext,
     known: &[Network],
     facts: &HostFacts,
     passed_over: usize,
@@ -38,17 +38,17 @@ pub(super) fn network(
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
     lan::refuse_senseless(wanted)?;
-    if let Some(network) = neutron::network(wanted, world)? {
+    if let Some(network) = neutron::network(wanted, host_context)? {
         return Ok(network);
     }
-    if let Some(network) = plugins::network(wanted, world)? {
+    if let Some(network) = plugins::network(wanted, host_context)? {
         return Ok(network);
     }
     let occupied = || {
-        let taken = taken(world, known, facts)?;
+        let taken = taken(host_context, known, facts)?;
         Ok(Occupancy { passed_over, ..taken })
     };
-    if let Some(network) = remote::network(wanted, world, known, &occupied)? {
+    if let Some(network) = remote::network(wanted, host_context, known, &occupied)? {
         return Ok(network);
     }
     let taken = occupied()?;
@@ -69,8 +69,8 @@ pub(super) fn network(
     Ok(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
-        since: world.now,
-        wiring: wiring(wanted, kind, world.backend),
+        since: host_context.now,
+        wiring: wiring(wanted, kind, host_context.backend),
         routes: routes(wanted, &subnets),
         ipam,
         dns: model::Dns::default(),
@@ -181,10 +181,10 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
 }
 
 /// Who has which subnets. What would hide a route of this host is not proposed.
-fn taken(world: &World, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
+fn taken(host_context: &HostContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
-    let mut taken = (world.engine)()?.occupancy()?;
-    let of_networks = claims(world, known, facts).into_iter().map(occupied);
+    let mut taken = (host_context.engine)()?.occupancy()?;
+    let of_networks = claims(host_context, known, facts).into_iter().map(occupied);
     taken.refused = of_networks.chain(taken.refused).collect();
     taken.avoided.extend(routed(facts).map(|route| route.dst));
     Ok(taken)

@@ -16,24 +16,28 @@ use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
 use super::table::Table;
 use super::view::AttachmentView;
-use super::{Answer, World};
+use super::{Answer, HostContext};
 
 /// Several endpoints are joined at once, and each wants the lowest name that is free.
 const RACES: usize = 32;
 
-pub(super) fn run(command: &EndpointCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &EndpointCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
-        EndpointCommand::Ls(wanted) => ls(wanted, output, world),
-        EndpointCommand::Inspect(wanted) => inspect(wanted, output, world),
-        EndpointCommand::Create(wanted) => create(wanted, output, world),
-        EndpointCommand::Join(wanted) => join(wanted, output, world),
-        EndpointCommand::Leave(wanted) => leave(wanted, output, world),
-        EndpointCommand::Rm(wanted) => rm(wanted, output, world),
+        EndpointCommand::Ls(wanted) => ls(wanted, output, host_context),
+        EndpointCommand::Inspect(wanted) => inspect(wanted, output, host_context),
+        EndpointCommand::Create(wanted) => create(wanted, output, host_context),
+        EndpointCommand::Join(wanted) => join(wanted, output, host_context),
+        EndpointCommand::Leave(wanted) => leave(wanted, output, host_context),
+        EndpointCommand::Rm(wanted) => rm(wanted, output, host_context),
     }
 }
 
-fn ls(wanted: &EndpointLsArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let network = match &wanted.network {
         Some(name) => Some(engine.network(name)?.name),
         None => None,
@@ -76,8 +80,8 @@ fn table(rows: &[AttachmentView], no_trunc: bool) -> Table {
     table
 }
 
-fn inspect(wanted: &NamedArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn inspect(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let id = find(&engine, wanted)?;
     let mut records = engine.attachments()?;
     records.retain(|record| record.id == id && record.layer == Layer::Link);
@@ -89,8 +93,12 @@ fn inspect(wanted: &NamedArgs, output: Output, world: &World) -> Result<Answer> 
     Ok(Answer::text(text))
 }
 
-fn create(wanted: &EndpointCreateArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn create(
+    wanted: &EndpointCreateArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.named.network)? };
     let name = &wanted.named.name;
     if engine.endpoint_named(&network.name, name)?.is_some_and(|id| is_finished(&engine, &id)) {
@@ -102,7 +110,7 @@ fn create(wanted: &EndpointCreateArgs, output: Output, world: &World) -> Result<
         ifname: engine::APART.parse()?,
         owner: None,
         sandbox: None,
-        wiring: connect::wiring(&wanted.made, &network, world.backend)?,
+        wiring: connect::wiring(&wanted.made, &network, host_context.backend)?,
         ipam: network.ipam.clone(),
         wanted: connect::addresses(&wanted.made),
         addresses: Vec::new(),
@@ -120,15 +128,15 @@ fn is_finished(engine: &Engine<'_>, id: &AttachmentId) -> bool {
     record.is_none_or(|record| matches!(record.phase, Phase::Reserved | Phase::Attached(_)))
 }
 
-fn join(wanted: &EndpointJoinArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let id = find(&engine, &wanted.named)?;
-    let (path, called) = connect::find(&wanted.sandbox, &world.root);
+    let (path, called) = connect::find(&wanted.sandbox, &host_context.root);
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     let there = engine.attachment(&id)?;
     let network = engine.network(&id.network)?;
     if let Some(said) = there.as_ref().filter(|there| there.dns != network.dns) {
-        naming::refuse_nameless(&said.dns, &wanted.sandbox, &path, &world.root)?;
+        naming::refuse_nameless(&said.dns, &wanted.sandbox, &path, &host_context.root)?;
     }
     let known = engine.connected(&container)?;
     let mut tries = 0;
@@ -161,28 +169,28 @@ fn join(wanted: &EndpointJoinArgs, output: Output, world: &World) -> Result<Answ
             }
             Err(error) => return Err(error),
             Ok(joined) => {
-                connect::look(&engine, &container, world);
+                connect::look(&engine, &container, host_context);
                 let moved =
                     Moved { container: &container, path: Some(&path), network: &id.network };
-                let notes = naming::name(&engine, &moved, &world.root);
+                let notes = naming::name(&engine, &moved, &host_context.root);
                 return Ok(Answer { notes, ..connect::shown(&joined, output)? });
             }
         }
     }
 }
 
-fn leave(wanted: &NamedArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn leave(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let id = find(&engine, wanted)?;
     let was = engine.attachment(&id)?;
     let left = engine.leave_endpoint(&id);
-    let notes = parted(&engine, &id, was.as_ref(), world);
+    let notes = parted(&engine, &id, was.as_ref(), host_context);
     left?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
 
-fn rm(wanted: &EndpointRmArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn rm(wanted: &EndpointRmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let id = match find(&engine, &wanted.named) {
         Err(error) if wanted.force && error.kind() == Kind::NotFound => {
             return Ok(Answer::text(names(output, &[])?));
@@ -191,7 +199,7 @@ fn rm(wanted: &EndpointRmArgs, output: Output, world: &World) -> Result<Answer> 
     };
     let was = engine.attachment(&id)?;
     let removed = engine.remove_endpoint(&id, wanted.force);
-    let notes = parted(&engine, &id, was.as_ref(), world);
+    let notes = parted(&engine, &id, was.as_ref(), host_context);
     removed?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
@@ -201,11 +209,11 @@ fn parted(
     engine: &Engine<'_>,
     id: &AttachmentId,
     was: Option<&Attachment>,
-    world: &World,
+    host_context: &HostContext,
 ) -> Vec<String> {
     let container = was.map_or(&id.container, Attachment::sandbox_name);
     let path = connect::path_of(was.as_slice());
-    naming::name(engine, &Moved { container, path, network: &id.network }, &world.root)
+    naming::name(engine, &Moved { container, path, network: &id.network }, &host_context.root)
 }
 
 /// The network may be gone, or called otherwise by whoever made it.

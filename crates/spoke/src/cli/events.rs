@@ -12,32 +12,36 @@ use super::args::{EventsArgs, Output};
 use super::output::{line, render};
 use super::table::Table;
 use super::time::rfc3339;
-use super::{Answer, World};
+use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
 
 /// A longer line is none of the daemon's.
 const LONGEST: u64 = 1 << 20;
 
 /// What was told so far.
-pub(super) fn show(wanted: &EventsArgs, output: Output, world: &World) -> Result<Answer> {
-    let events = told(&world.events);
+pub(super) fn show(
+    wanted: &EventsArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let events = reported(&host_context.events);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let events = &events[first..];
     Ok(Answer::text(render(output, &events, || table(events).text())?))
 }
 
-fn told(path: &Path) -> Vec<Event> {
+fn reported(path: &Path) -> Vec<Event> {
     let files = [aside(path), path.to_owned()];
     let rest = |path: PathBuf| Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default();
     files.into_iter().flat_map(rest).collect()
 }
 
 /// What the daemon that serves now says is removed again and again.
-pub(super) fn contested(world: &World) -> Option<String> {
+pub(super) fn contested(host_context: &HostContext) -> Option<String> {
     let settles = |event: &Event| {
         matches!(event.event, What::Contested | What::ContestOver | What::Started | What::Stopped)
     };
-    let last = told(&world.events).into_iter().rfind(settles)?;
+    let last = reported(&host_context.events).into_iter().rfind(settles)?;
     (last.event == What::Contested).then_some(last.message)
 }
 
@@ -45,14 +49,14 @@ pub(super) fn contested(world: &World) -> Option<String> {
 pub(super) fn follow(
     wanted: &EventsArgs,
     output: Output,
-    world: &World,
+    host_context: &HostContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
-    let watch = watch(&world.events)?;
-    let mut tail = Tail::open(&world.events).ok();
-    let told = tail.as_mut().map(Tail::rest).unwrap_or_default();
-    let first = told.len().saturating_sub(wanted.last.unwrap_or(0));
-    let mut news = told[first..].to_vec();
+    let watch = watch(&host_context.events)?;
+    let mut tail = Tail::open(&host_context.events).ok();
+    let reported = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
+    let mut news = reported[first..].to_vec();
     loop {
         for event in &news {
             if write(output, event, out).is_err() {
@@ -62,8 +66,8 @@ pub(super) fn follow(
         }
         wait(&watch)?;
         news = tail.as_mut().map(Tail::rest).unwrap_or_default();
-        if tail.as_ref().is_none_or(|tail| !tail.is_at(&world.events)) {
-            tail = Tail::open(&world.events).ok();
+        if tail.as_ref().is_none_or(|tail| !tail.is_at(&host_context.events)) {
+            tail = Tail::open(&host_context.events).ok();
             news.extend(tail.as_mut().map(Tail::rest).unwrap_or_default());
         }
     }

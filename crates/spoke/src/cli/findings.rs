@@ -13,14 +13,14 @@ use super::output::render;
 use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
-use super::{Answer, FOUND, World, claims, kurma, orphans, owed};
+use super::{Answer, FOUND, HostContext, claims, kurma, orphans, pending};
 
 /// `ipam check`.
-pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let mode = if fix { Mode::Mend } else { Mode::DryRun };
-    let (mut findings, networks) = leftovers(&engine, mode, world)?;
-    findings.extend(overlaps(&networks, world)?);
+    let (mut findings, networks) = leftovers(&engine, mode, host_context)?;
+    findings.extend(overlaps(&networks, host_context)?);
     let code = if findings.iter().any(is_open) { FOUND } else { 0 };
     let mut answer = answer(&findings, output)?;
     if code != 0 && !fix && findings.iter().any(|finding| finding.remedy == "free") {
@@ -30,16 +30,16 @@ pub(super) fn check(fix: bool, output: Output, world: &World) -> Result<Answer> 
 }
 
 /// `gc`.
-pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
     // The book proves by it who is gone.
-    let shown = kurma::left::collect(gc, world);
-    let left = leftovers(&engine, mode, world);
+    let shown = kurma::left::collect(gc, host_context);
+    let left = leftovers(&engine, mode, host_context);
     // Plugins get what they are owed, whatever else fails.
-    let owed = owed::collect(gc, world);
+    let pending = pending::collect(gc, host_context);
     let (mut findings, _) = left?;
-    let known = crate::netavark::known(&world.root);
+    let known = crate::netavark::known(&host_context.root);
     for name in ::podman::forgotten(&engine, &known, mode)? {
         findings.push(FindingView {
             kind: "network",
@@ -49,9 +49,9 @@ pub(super) fn collect(gc: &GcArgs, output: Output, world: &World) -> Result<Answ
             done: mode == Mode::Mend,
         });
     }
-    findings.extend(owed?);
+    findings.extend(pending?);
     findings.extend(shown?);
-    findings.extend(orphans::collect(gc, &engine, world)?);
+    findings.extend(orphans::collect(gc, &engine, host_context)?);
     answer(&findings, output)
 }
 
@@ -88,7 +88,7 @@ fn text(findings: &[FindingView]) -> String {
 pub(super) fn leftovers(
     engine: &Engine,
     mode: Mode,
-    world: &World,
+    host_context: &HostContext,
 ) -> Result<(Vec<FindingView>, Vec<Network>)> {
     let found = engine.reconcile(mode)?;
     let mut findings: Vec<FindingView> =
@@ -102,9 +102,9 @@ pub(super) fn leftovers(
         })
         .collect();
     let networks = engine.networks()?;
-    for file in reference::files(world, &networks) {
+    for file in reference::files(host_context, &networks) {
         if !recorded.contains(&(file.address, file.container.as_str())) {
-            findings.extend(of_file(&file, mode, world)?);
+            findings.extend(of_file(&file, mode, host_context)?);
         }
     }
     Ok((findings, networks))
@@ -158,8 +158,8 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
     FindingView { kind, subject, why: why.to_owned(), remedy, done }
 }
 
-fn of_file(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingView>> {
-    let (remedy, why) = match reference::life(file, world) {
+fn of_file(file: &HeldFile, mode: Mode, host_context: &HostContext) -> Result<Option<FindingView>> {
+    let (remedy, why) = match reference::life(file, host_context) {
         Life::Alive => return Ok(None),
         Life::Gone(why) => ("free", why),
         Life::Doubtful => ("keep", "nothing proves that its container lives or is gone"),
@@ -171,8 +171,11 @@ fn of_file(file: &HeldFile, mode: Mode, world: &World) -> Result<Option<FindingV
 }
 
 /// Networks that hand out the same addresses.
-pub(super) fn overlaps(networks: &[Network], world: &World) -> Result<Vec<FindingView>> {
-    let claims = claims::claims(world, networks, &(world.facts)()?);
+pub(super) fn overlaps(
+    networks: &[Network],
+    host_context: &HostContext,
+) -> Result<Vec<FindingView>> {
+    let claims = claims::claims(host_context, networks, &(host_context.facts)()?);
     let finding = |(one, other): (&claims::Claimed, &claims::Claimed)| FindingView {
         kind: "overlap",
         subject: one.to_string(),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::args::{CniCommand, Output};
 use super::output::render;
 use super::table::Table;
-use super::{Answer, World};
+use super::{Answer, HostContext};
 use disk::{Directory, Entry};
 
 /// The name of every plugin but the program itself, which is one too.
@@ -27,11 +27,15 @@ fn links() -> impl Iterator<Item = &'static str> {
 /// The copy of the program, and the type of the plugin that does everything.
 const PROGRAM: &str = "spoke";
 
-pub(super) fn run(command: &CniCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &CniCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
         CniCommand::Install { plugins, takeover } => {
             let directory = Directory::new(&plugins.bin_dir);
-            install(&directory, *takeover, &world.executable)
+            install(&directory, *takeover, &host_context.executable)
         }
         CniCommand::Uninstall { plugins } => uninstall(&Directory::new(&plugins.bin_dir)),
         CniCommand::Runtime(command) => super::cni::run(command, output),
@@ -39,7 +43,7 @@ pub(super) fn run(command: &CniCommand, output: Output, world: &World) -> Result
             super::cni::status(network, place)
         }
         CniCommand::Status { plugins, .. } => {
-            let states = states(&plugins.bin_dir, &world.executable)?;
+            let states = states(&plugins.bin_dir, &host_context.executable)?;
             Ok(Answer::text(render(output, &states, || table(&states).text())?))
         }
     }

@@ -11,21 +11,25 @@ use model::{Error, Holder, Network, NetworkName, OwnerName, Result, Space};
 use super::args::{IpamCommand, Output};
 use super::output::{names, render};
 use super::usage::{self, Taken};
-use super::{Answer, World, findings, reference};
+use super::{Answer, HostContext, findings, reference};
 
-pub(super) fn run(command: &IpamCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &IpamCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
         IpamCommand::Show { what, no_trunc } => {
-            show::show(what.as_deref(), *no_trunc, output, world)
+            show::show(what.as_deref(), *no_trunc, output, host_context)
         }
-        IpamCommand::Free { network, count } => free(network, *count, output, world),
-        IpamCommand::Check { fix } => findings::check(*fix, output, world),
+        IpamCommand::Free { network, count } => free(network, *count, output, host_context),
+        IpamCommand::Check { fix } => findings::check(*fix, output, host_context),
         IpamCommand::Reserve { address, owner, network } => {
-            let notes = reserve(*address, owner.as_ref(), network.as_ref(), world)?;
+            let notes = reserve(*address, owner.as_ref(), network.as_ref(), host_context)?;
             changed(*address, notes, output)
         }
         IpamCommand::Release { address, force } => {
-            let notes = release(*address, *force, world)?;
+            let notes = release(*address, *force, host_context)?;
             changed(*address, notes, output)
         }
     }
@@ -36,18 +40,23 @@ fn changed(address: IpAddr, notes: Vec<String>, output: Output) -> Result<Answer
 }
 
 /// The book, and the files of the reference plugins that it knows nothing of.
-fn taken(engine: &Engine, networks: &[Network], world: &World) -> Result<Taken> {
+fn taken(engine: &Engine, networks: &[Network], host_context: &HostContext) -> Result<Taken> {
     let holders = engine.holders()?;
-    let mut files = reference::files(world, networks);
+    let mut files = reference::files(host_context, networks);
     let held: BTreeSet<IpAddr> = holders.iter().map(|holder| holder.lease.address.addr()).collect();
     files.retain(|file| !held.contains(&file.address));
     Ok(Taken::new(holders, engine.reservations()?, files))
 }
 
-fn free(name: &NetworkName, count: usize, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn free(
+    name: &NetworkName,
+    count: usize,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let network = engine.network(name)?;
-    let taken = taken(&engine, std::slice::from_ref(&network), world)?;
+    let taken = taken(&engine, std::slice::from_ref(&network), host_context)?;
     let free: Vec<String> = network
         .ipam
         .pools()
@@ -68,9 +77,9 @@ fn reserve(
     address: IpAddr,
     owner: Option<&OwnerName>,
     network: Option<&NetworkName>,
-    world: &World,
+    host_context: &HostContext,
 ) -> Result<Vec<String>> {
-    let engine = (world.engine)()?;
+    let engine = (host_context.engine)()?;
     let networks = match network {
         Some(name) => vec![engine.network(name)?],
         None => engine.networks()?,
@@ -98,8 +107,8 @@ fn reserve(
 }
 
 /// Ends what keeps the address; taking it from its holder must be forced.
-fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
-    let engine = (world.engine)()?;
+fn release(address: IpAddr, force: bool, host_context: &HostContext) -> Result<Vec<String>> {
+    let engine = (host_context.engine)()?;
     let mut done = false;
     for reserved in engine.reservations()?.iter().filter(|r| r.address == address) {
         engine.unreserve_address(&reserved.space, address)?;
@@ -118,7 +127,7 @@ fn release(address: IpAddr, force: bool, world: &World) -> Result<Vec<String>> {
             return Err(in_use(address, &holder.tenant));
         }
     }
-    let files = reference::files(world, &engine.networks()?);
+    let files = reference::files(host_context, &engine.networks()?);
     for file in files.iter().filter(|file| file.address == address && force) {
         done |= file.remove()?;
     }

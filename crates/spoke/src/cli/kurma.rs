@@ -17,7 +17,7 @@ use model::{Error, Result};
 
 use super::args::Output;
 use super::output::{names, render};
-use super::{Answer, World, exit_code};
+use super::{Answer, HostContext, exit_code};
 use crate::kurma::TYPE;
 use args::KurmaCommand;
 
@@ -30,18 +30,22 @@ const CNI: &str = "etc/cni/net.d";
 /// A longer resolver file says nothing, in bytes.
 const LONGEST_RESOLVER: u64 = 1 << 16;
 
-pub(super) fn run(command: &KurmaCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &KurmaCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
-        KurmaCommand::Validate { file } => validate(file.as_deref(), output, world),
-        KurmaCommand::BuildImage(wanted) => place::build(wanted, output, world),
-        KurmaCommand::Install { directory } => place::install(directory, output, world),
-        KurmaCommand::Pull { locator } => pull(locator, output, world),
-        KurmaCommand::Images => images(output, world),
+        KurmaCommand::Validate { file } => validate(file.as_deref(), output, host_context),
+        KurmaCommand::BuildImage(wanted) => place::build(wanted, output, host_context),
+        KurmaCommand::Install { directory } => place::install(directory, output, host_context),
+        KurmaCommand::Pull { locator } => pull(locator, output, host_context),
+        KurmaCommand::Images => images(output, host_context),
         _ => {
-            let stay = world.kurma.enter()?;
-            let (networks, plugins) = (world.kurma.networks()?, world.kurma.pod()?);
-            let answer = with(command, output, world, (&plugins, &networks));
-            let left = world.kurma.leave(stay);
+            let stay = host_context.kurma.enter()?;
+            let (networks, plugins) = (host_context.kurma.networks()?, host_context.kurma.pod()?);
+            let answer = with(command, output, host_context, (&plugins, &networks));
+            let left = host_context.kurma.leave(stay);
             let mut answer = answer?;
             left?;
             let refused = networks.refused().count();
@@ -59,7 +63,7 @@ pub(super) fn run(command: &KurmaCommand, output: Output, world: &World) -> Resu
 fn with(
     command: &KurmaCommand,
     output: Output,
-    world: &World,
+    host_context: &HostContext,
     (plugins, networks): (&NetworkingPod, &PodNetworks),
 ) -> Result<Answer> {
     let pods = Pods::new(plugins, networks);
@@ -71,19 +75,19 @@ fn with(
             pods.deprovision(uuid).map(|()| Answer::default())
         }
         KurmaCommand::Deprovision { uuid, force: true } => {
-            abandon::run(&pods, plugins, uuid, output, world)
+            abandon::run(&pods, plugins, uuid, output, host_context)
         }
         KurmaCommand::Status => show::status(&plugins.status(networks)?, output),
         KurmaCommand::Pods => show::pods(&pods.list()?, output),
         KurmaCommand::Up { networks: names } => up(plugins, networks, names),
         KurmaCommand::Down { names } => down(plugins, names),
         KurmaCommand::Restart { names } => restart(plugins, networks, names),
-        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, world),
+        KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, host_context),
         KurmaCommand::Gc => {
             let mut named: Vec<Locator> =
                 networks.networks().map(|network| network.image.clone()).collect();
-            named.extend(named_by_cni(world));
-            gc(&pods, plugins, (&named, &world.kurma.images()?), output)
+            named.extend(named_by_cni(host_context));
+            gc(&pods, plugins, (&named, &host_context.kurma.images()?), output)
         }
         KurmaCommand::Validate { .. }
         | KurmaCommand::BuildImage(_)
@@ -134,20 +138,20 @@ fn restart(plugins: &NetworkingPod, networks: &PodNetworks, names: &[Key]) -> Re
     Ok(Answer::default())
 }
 
-fn resolv(pods: &Pods<'_>, uuid: &PodId, world: &World) -> Result<Answer> {
+fn resolv(pods: &Pods<'_>, uuid: &PodId, host_context: &HostContext) -> Result<Answer> {
     let record = pods.get(uuid)?;
-    let host = file::text(&world.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
+    let host = file::text(&host_context.root.join(RESOLVER), LONGEST_RESOLVER).unwrap_or_default();
     Ok(Answer::text(metadata::resolv(&record, &host)))
 }
 
 /// Every mistake, one line each.
-fn validate(file: Option<&Path>, output: Output, world: &World) -> Result<Answer> {
+fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> Result<Answer> {
     let networks = match file {
         Some(file) if !file.exists() => {
             return Err(Error::not_found(format!("there is no file {}", file.display())));
         }
         Some(file) => PodNetworks::load(file)?,
-        None => world.kurma.networks()?,
+        None => host_context.kurma.networks()?,
     };
     let wrong: Vec<String> = networks.refused().map(|one| one.error.to_string()).collect();
     let code = if wrong.is_empty() { 0 } else { exit_code(model::Kind::Invalid) };
@@ -164,25 +168,25 @@ fn validate(file: Option<&Path>, output: Output, world: &World) -> Result<Answer
     Ok(Answer { code, ..Answer::text(render(output, &wrong, table)?) })
 }
 
-fn pull(locator: &Locator, output: Output, world: &World) -> Result<Answer> {
-    let stay = world.kurma.enter()?;
-    let image = world.kurma.images().and_then(|images| images.pull(locator));
-    let left = world.kurma.leave(stay);
+fn pull(locator: &Locator, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let stay = host_context.kurma.enter()?;
+    let image = host_context.kurma.images().and_then(|images| images.pull(locator));
+    let left = host_context.kurma.leave(stay);
     let image = image?;
     left?;
     show::pulled(&image, locator, output)
 }
 
-fn images(output: Output, world: &World) -> Result<Answer> {
-    let stay = world.kurma.enter()?;
-    let images: Vec<Image> = world.kurma.images()?.list()?;
-    world.kurma.leave(stay)?;
+fn images(output: Output, host_context: &HostContext) -> Result<Answer> {
+    let stay = host_context.kurma.enter()?;
+    let images: Vec<Image> = host_context.kurma.images()?.list()?;
+    host_context.kurma.leave(stay)?;
     show::images(&images, output)
 }
 
 /// The images that plugins of type `spoke-image` in the host's CNI configurations name.
-fn named_by_cni(world: &World) -> Vec<Locator> {
-    let texts = cni::list::fields(&world.root.join(CNI), TYPE, "image");
+fn named_by_cni(host_context: &HostContext) -> Vec<Locator> {
+    let texts = cni::list::fields(&host_context.root.join(CNI), TYPE, "image");
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 

@@ -10,7 +10,7 @@ use model::{Error, Result};
 use super::args::{Output, Units};
 use super::docker::{self, probe};
 use super::units::{More, Set};
-use super::{Answer, World, stock};
+use super::{Answer, HostContext, stock};
 
 const SOCKET: &[(&str, &str)] =
     &[("spoke-kuryr.socket", include_str!("../../../../packaging/systemd/spoke-kuryr.socket"))];
@@ -53,7 +53,7 @@ pub(super) enum KuryrCommand {
     /// Print what kuryr.conf comes to in /etc/spoke/config.toml
     #[command(
         after_help = "Who we are in the cloud is read from FILE itself, which must stay. What \
-        is not read is told on standard error.\n\nExamples:
+        is not read is listed on standard error.\n\nExamples:
   spoke kuryr import-config >> /etc/spoke/config.toml"
     )]
     ImportConfig {
@@ -63,28 +63,39 @@ pub(super) enum KuryrCommand {
     },
 }
 
-pub(super) fn run(command: &KuryrCommand, output: Output, world: &World) -> Result<Answer> {
-    let socket = world.kuryr.as_deref().unwrap_or(Path::new(USUAL));
+pub(super) fn run(
+    command: &KuryrCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let socket = host_context.kuryr.as_deref().unwrap_or(Path::new(USUAL));
     match command {
-        KuryrCommand::Install { .. } if world.kuryr.is_none() => Err(not_enabled()),
+        KuryrCommand::Install { .. } if host_context.kuryr.is_none() => Err(not_enabled()),
         KuryrCommand::Install { units, no_enable } => {
-            install(&units.unit_dir, !no_enable, socket, world)
+            install(&units.unit_dir, !no_enable, socket, host_context)
         }
         KuryrCommand::ImportConfig { file } => import::import(file),
-        KuryrCommand::Uninstall { units } => set(socket, world).uninstall(&units.unit_dir, world),
+        KuryrCommand::Uninstall { units } => {
+            set(socket, host_context).uninstall(&units.unit_dir, host_context)
+        }
         KuryrCommand::Status { units } => {
-            let answer = match &world.kuryr {
+            let answer = match &host_context.kuryr {
                 Some(socket) => probe::ask(socket).map(|drivers| format!("answers as {drivers}")),
                 None => Err(not_enabled().to_string()),
             };
-            set(socket, world).status_with(&units.unit_dir, world, output, (answer, stock(world)))
+            set(socket, host_context).status_with(
+                &units.unit_dir,
+                host_context,
+                output,
+                (answer, stock(host_context)),
+            )
         }
     }
 }
 
 /// The ports that are ready, and what is wrong with them.
-fn stock(world: &World) -> More {
-    let Ok(Some(neutron)) = (world.neutron)() else { return Vec::new() };
+fn stock(host_context: &HostContext) -> More {
+    let Ok(Some(neutron)) = (host_context.neutron)() else { return Vec::new() };
     let kinds = neutron.stock().unwrap_or_default();
     let summary = stock::summary(&neutron, &kinds).map(|state| ("stock", true, state));
     let troubles = stock::troubles(&neutron, &kinds).into_iter();
@@ -99,21 +110,26 @@ fn not_enabled() -> Error {
     Error::invalid("the plugin is not served: set enabled = true in [kuryr] of the configuration")
 }
 
-fn install(directory: &Path, enable: bool, socket: &Path, world: &World) -> Result<Answer> {
+fn install(
+    directory: &Path,
+    enable: bool,
+    socket: &Path,
+    host_context: &HostContext,
+) -> Result<Answer> {
     let mut text = String::new();
     let mut notes = Vec::new();
     if !directory.join(SERVICE).exists() {
-        let service = docker::set(world).install(directory, enable, world)?;
+        let service = docker::set(host_context).install(directory, enable, host_context)?;
         text.push_str(&service.text);
         notes.extend(service.notes);
     }
-    let installed = set(socket, world).install(directory, enable, world)?;
+    let installed = set(socket, host_context).install(directory, enable, host_context)?;
     text.push_str(&installed.text);
     notes.extend(installed.notes);
     Ok(Answer { notes, ..Answer::text(text) })
 }
 
-fn set<'a>(socket: &'a Path, world: &'a World) -> Set<'a> {
+fn set<'a>(socket: &'a Path, host_context: &'a HostContext) -> Set<'a> {
     Set {
         command: "kuryr",
         templates: SOCKET,
@@ -121,7 +137,7 @@ fn set<'a>(socket: &'a Path, world: &'a World) -> Set<'a> {
         passed_to: Some(SERVICE),
         otherwise: format!(
             "start `{} serve` before dockerd, and again whenever it ends",
-            world.executable.display()
+            host_context.executable.display()
         ),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Alias, AliasId, ContainerId, OwnerName, PortMap, Publisher, Runtime};
 
-use super::World;
+use super::HostContext;
 
 /// What Docker maps.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Target {
 
 impl Mapped {
     /// Asks Docker, where there are networks for which it maps.
-    pub(super) fn ask(aliases: &[Alias], world: &World) -> Self {
+    pub(super) fn ask(aliases: &[Alias], host_context: &HostContext) -> Self {
         let is_theirs = |alias: &&Alias| {
             alias.runtime == Runtime::Docker && alias.publisher == Publisher::Runtime
         };
@@ -34,7 +34,7 @@ impl Mapped {
         if theirs.is_empty() {
             return mapped;
         }
-        for answer in (world.running)() {
+        for answer in (host_context.running)() {
             match answer {
                 Ok(containers) => mapped.add(containers, &theirs),
                 Err(error) => {

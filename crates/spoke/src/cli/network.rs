@@ -12,24 +12,28 @@ use super::args::{
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
-use super::{Answer, World, claims, draft, exit_code};
+use super::{Answer, HostContext, claims, draft, exit_code};
 
 /// How often a subnet that somebody else took meanwhile is chosen anew.
 const RACES: u32 = 100;
 
-pub(super) fn run(command: &NetworkCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &NetworkCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
-        NetworkCommand::Ls(wanted) => ls(wanted, output, world),
-        NetworkCommand::Inspect(wanted) => inspect(wanted, output, world),
-        NetworkCommand::Create(wanted) => create(wanted, output, world),
-        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, world),
-        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, world),
-        NetworkCommand::Rm(wanted) => rm(wanted, output, world),
+        NetworkCommand::Ls(wanted) => ls(wanted, output, host_context),
+        NetworkCommand::Inspect(wanted) => inspect(wanted, output, host_context),
+        NetworkCommand::Create(wanted) => create(wanted, output, host_context),
+        NetworkCommand::Connect(wanted) => connect::connect(wanted, output, host_context),
+        NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, host_context),
+        NetworkCommand::Rm(wanted) => rm(wanted, output, host_context),
     }
 }
 
-fn ls(wanted: &LsArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
     let views = engine.networks()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
@@ -72,8 +76,8 @@ fn table(rows: &[NetworkView]) -> Table {
     table
 }
 
-fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
     let mut views = Vec::new();
     for name in &wanted.names {
@@ -88,13 +92,13 @@ fn inspect(wanted: &InspectArgs, output: Output, world: &World) -> Result<Answer
     Ok(Answer::text(text))
 }
 
-fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
-    let facts = (world.facts)()?;
+fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let facts = (host_context.facts)()?;
     let mut tries = 0;
     loop {
         let known = near(wanted, &engine)?;
-        let network = draft::network(wanted, world, &known, &facts, spread(tries))?;
+        let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
         if wanted.driver == Driver::Neutron {
             // Whoever names what is not there learns it now, and not with the first container.
             engine.status(&network)?;
@@ -111,7 +115,7 @@ fn create(wanted: &CreateArgs, output: Output, world: &World) -> Result<Answer> 
             Ok(()) => {
                 let text = names(output, &[network.name.to_string()])?;
                 let mut notes = hidden(&network, &facts);
-                notes.extend(warnings(&network, world));
+                notes.extend(warnings(&network, host_context));
                 return Ok(Answer { notes, ..Answer::text(text) });
             }
         }
@@ -133,14 +137,14 @@ fn spread(tries: u32) -> usize {
 }
 
 /// What is to know of the Docker plugins that the network needs.
-fn warnings(network: &Network, world: &World) -> Vec<String> {
+fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
     let mut names: Vec<_> = draft::plugins_of(network).into_iter().collect();
     names.sort();
     names.dedup();
     if names.is_empty() {
         return Vec::new();
     }
-    let Ok(foreign) = (world.foreign)() else { return Vec::new() };
+    let Ok(foreign) = (host_context.foreign)() else { return Vec::new() };
     names.iter().flat_map(|name| foreign.calls.warnings(name)).collect()
 }
 
@@ -165,16 +169,17 @@ fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
 }
 
 /// Removes what it can; the first failure gives the exit code.
-fn rm(wanted: &RmArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let mut answer = Answer::default();
     let mut removed = Vec::new();
     for name in &wanted.names {
         let known = engine.network(name).ok();
-        match remove(&engine, name, wanted.force, world) {
+        match remove(&engine, name, wanted.force, host_context) {
             Ok(()) => {
                 removed.push(name.to_string());
-                let drained = known.map_or(Ok(()), |known| cloud::drain(&engine, &known, world));
+                let drained =
+                    known.map_or(Ok(()), |known| cloud::drain(&engine, &known, host_context));
                 // What is left goes by itself.
                 answer.notes.extend(drained.err().map(|error| error.to_string()));
             }
@@ -185,8 +190,13 @@ fn rm(wanted: &RmArgs, output: Output, world: &World) -> Result<Answer> {
     Ok(Answer { text: names(output, &removed)?, ..answer })
 }
 
-fn remove(engine: &Engine, name: &NetworkName, force: bool, world: &World) -> Result<()> {
-    match cloud::remove(engine, name, force, world)? {
+fn remove(
+    engine: &Engine,
+    name: &NetworkName,
+    force: bool,
+    host_context: &HostContext,
+) -> Result<()> {
+    match cloud::remove(engine, name, force, host_context)? {
         true => Ok(()),
         false => engine.remove_network(name, force),
     }

@@ -9,17 +9,21 @@ use model::{AliasId, Error, Result};
 use neutron::Neutron;
 use neutron::reconcile::{Breadth, Facts, Fate, Orphan, Removed, Thing};
 
-use super::World;
+use super::HostContext;
 use super::args::GcArgs;
 use super::view::FindingView;
 use crate::serve::neutron::facts;
 
 /// What is found, and what was done about it. The daemon waits a minute between its two looks; here
 /// the second look follows at once, and what is younger than that is left to the daemon.
-pub(super) fn collect(gc: &GcArgs, engine: &Engine, world: &World) -> Result<Vec<FindingView>> {
-    let Some(neutron) = (world.neutron)()? else { return Ok(Vec::new()) };
+pub(super) fn collect(
+    gc: &GcArgs,
+    engine: &Engine,
+    host_context: &HostContext,
+) -> Result<Vec<FindingView>> {
+    let Some(neutron) = (host_context.neutron)()? else { return Ok(Vec::new()) };
     let mut views = given_up(gc, engine, &neutron)?;
-    let facts = || facts(engine, gc.force, (world.listed)());
+    let facts = || facts(engine, gc.force, (host_context.listed)());
     let found = look(&neutron, &facts)?;
     if gc.dry_run || found.is_empty() {
         views.extend(found.iter().map(|orphan| view(orphan, gc, None)));

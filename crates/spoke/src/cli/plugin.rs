@@ -1,4 +1,4 @@
-//! `spoke plugin`: tests plugins of somebody else, and writes down what engines and plugins say.
+//! `spoke plugin`: tests third-party plugins, and writes down what engines and plugins say.
 
 pub(super) mod args;
 mod target;
@@ -12,16 +12,20 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, FOUND, World};
-use crate::kit::{self, CniWish, PluginWish, Recorder, Report, Row, Verdict};
+use super::{Answer, FOUND, HostContext};
+use crate::kit::{self, CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 use args::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
 
-pub(super) fn run(command: &PluginCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &PluginCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
         PluginCommand::Test(wanted) if wanted.list => list(wanted, output),
-        PluginCommand::Test(wanted) => test(wanted, output, world),
-        PluginCommand::Record(wanted) => record(wanted, world),
-        PluginCommand::Replay(wanted) => replay(wanted, output, world),
+        PluginCommand::Test(wanted) => test(wanted, output, host_context),
+        PluginCommand::Record(wanted) => record(wanted, host_context),
+        PluginCommand::Replay(wanted) => replay(wanted, output, host_context),
     }
 }
 
@@ -44,20 +48,20 @@ fn list(wanted: &TestArgs, output: Output) -> Result<Answer> {
     render(output, &cases, table).map(Answer::text)
 }
 
-fn test(wanted: &TestArgs, output: Output, world: &World) -> Result<Answer> {
+fn test(wanted: &TestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let report = match (wanted.cni.as_slice(), &wanted.target) {
-        ([], Some(name)) => kit::test_plugin(&wish(wanted, name, world)?)?,
+        ([], Some(name)) => kit::test_plugin(&spec(wanted, name, host_context)?)?,
         ([], None) => return Err(Error::invalid("name a socket, a .spec, or a plugin")),
-        (named, _) => kit::test_cni(&cni_wish(wanted, named)?)?,
+        (named, _) => kit::test_cni(&cni_test_spec(wanted, named)?)?,
     };
     let code = if report.number(Verdict::Fail) > 0 { FOUND } else { 0 };
     let text = render(output, &report, || table(&report, wanted.verbose))?;
     Ok(Answer { code, ..Answer::text(text) })
 }
 
-fn wish(wanted: &TestArgs, name: &str, world: &World) -> Result<PluginWish> {
-    Ok(PluginWish {
-        address: target::find(name, world)?,
+fn spec(wanted: &TestArgs, name: &str, host_context: &HostContext) -> Result<PluginTestSpec> {
+    Ok(PluginTestSpec {
+        address: target::find(name, host_context)?,
         only: wanted.only.clone(),
         subnet: subnet(wanted)?,
         options: wanted.options.clone(),
@@ -68,13 +72,13 @@ fn wish(wanted: &TestArgs, name: &str, world: &World) -> Result<PluginWish> {
     })
 }
 
-fn cni_wish(wanted: &TestArgs, named: &[std::path::PathBuf]) -> Result<CniWish> {
+fn cni_test_spec(wanted: &TestArgs, named: &[std::path::PathBuf]) -> Result<CniTestSpec> {
     let plugin = match named {
         [path] => path.clone(),
         [directory, name] => directory.join(name),
         _ => return Err(Error::invalid("--cni takes DIRECTORY/TYPE, or DIRECTORY and TYPE")),
     };
-    Ok(CniWish {
+    Ok(CniTestSpec {
         plugin,
         only: wanted.only.clone(),
         subnet: subnet(wanted)?,
@@ -129,8 +133,8 @@ fn table(report: &Report, is_verbose: bool) -> String {
     text
 }
 
-fn record(wanted: &RecordArgs, world: &World) -> Result<Answer> {
-    let plugin = target::find(&wanted.plugin, world)?;
+fn record(wanted: &RecordArgs, host_context: &HostContext) -> Result<Answer> {
+    let plugin = target::find(&wanted.plugin, host_context)?;
     let out: Box<dyn Write + Send> = match &wanted.out {
         None => Box::new(std::io::stdout()),
         Some(path) => {
@@ -143,13 +147,13 @@ fn record(wanted: &RecordArgs, world: &World) -> Result<Answer> {
     Ok(Answer::default())
 }
 
-fn replay(wanted: &ReplayArgs, output: Output, world: &World) -> Result<Answer> {
+fn replay(wanted: &ReplayArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     if let Some(socket) = &wanted.socket {
         kit::serve(&wanted.trace, socket)?;
         return Ok(Answer::default());
     }
     let name = wanted.plugin.as_deref().unwrap_or_default();
-    let (count, differences) = kit::against(&wanted.trace, &target::find(name, world)?)?;
+    let (count, differences) = kit::against(&wanted.trace, &target::find(name, host_context)?)?;
     let table = || {
         let mut table = Table::new(&["LINE", "METHOD", "RECORDED", "HEARD"]);
         for found in &differences {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, FOUND, World};
+use super::{Answer, FOUND, HostContext};
 use containers_conf::{ContainersConf, Snippet};
 use place::{Place, State};
 
@@ -52,19 +52,23 @@ pub(super) struct PluginDirectory {
     dir: PathBuf,
 }
 
-pub(super) fn run(command: &PodmanCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &PodmanCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
-        PodmanCommand::Install { plugins } => install(&plugins.dir, world),
-        PodmanCommand::Uninstall { plugins } => uninstall(&plugins.dir, world),
-        PodmanCommand::Status { plugins } => status(&plugins.dir, output, world),
+        PodmanCommand::Install { plugins } => install(&plugins.dir, host_context),
+        PodmanCommand::Uninstall { plugins } => uninstall(&plugins.dir, host_context),
+        PodmanCommand::Status { plugins } => status(&plugins.dir, output, host_context),
     }
 }
 
-fn install(directory: &Path, world: &World) -> Result<Answer> {
+fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = Place::new(directory);
     let mut text = String::new();
-    match place.state(&world.executable)? {
+    match place.state(&host_context.executable)? {
         State::Foreign => {
             return Err(Error::conflict(format!(
                 "{} is somebody else's; move it away, or choose another directory with --dir",
@@ -73,42 +77,42 @@ fn install(directory: &Path, world: &World) -> Result<Answer> {
         }
         State::Ours => text.push_str(&format!("{} is there\n", place.path().display())),
         State::Missing | State::Older => {
-            place.make(&world.executable)?;
+            place.make(&host_context.executable)?;
             text.push_str(&format!(
                 "made {}, a link to {}\n",
                 place.path().display(),
-                world.executable.display()
+                host_context.executable.display()
             ));
         }
     }
-    let conf = ContainersConf::read(&world.root)?;
+    let conf = ContainersConf::read(&host_context.root)?;
     if !conf.searches(directory) {
-        let snippet = Snippet::below(&world.root);
+        let snippet = Snippet::below(&host_context.root);
         snippet.write(directory)?;
         text.push_str(&format!("wrote {}\n", snippet.path().display()));
     }
-    Ok(Answer { notes: notes(&place, world)?, ..Answer::text(text) })
+    Ok(Answer { notes: notes(&place, host_context)?, ..Answer::text(text) })
 }
 
 /// What keeps Podman from finding the program all the same.
-fn notes(place: &Place, world: &World) -> Result<Vec<String>> {
-    let conf = ContainersConf::read(&world.root)?;
+fn notes(place: &Place, host_context: &HostContext) -> Result<Vec<String>> {
+    let conf = ContainersConf::read(&host_context.root)?;
     Ok(match conf.searches(place.directory()) {
         true => conf.first_of(place).into_iter().collect(),
         false => vec![format!(
             "Podman does not look in {}: another file in {} says where it looks",
             place.directory().display(),
-            Snippet::below(&world.root).directory().display()
+            Snippet::below(&host_context.root).directory().display()
         )],
     })
 }
 
-fn uninstall(directory: &Path, world: &World) -> Result<Answer> {
+fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = Place::new(directory);
-    let snippet = Snippet::below(&world.root);
+    let snippet = Snippet::below(&host_context.root);
     let mut answer = Answer::default();
-    match place.state(&world.executable)? {
+    match place.state(&host_context.executable)? {
         State::Ours | State::Older => {
             place.remove()?;
             answer.text.push_str(&format!("removed {}\n", place.path().display()));
@@ -136,14 +140,14 @@ struct Part {
     state: String,
 }
 
-fn status(directory: &Path, output: Output, world: &World) -> Result<Answer> {
+fn status(directory: &Path, output: Output, host_context: &HostContext) -> Result<Answer> {
     refuse_relative(directory)?;
     let place = Place::new(directory);
-    let conf = ContainersConf::read(&world.root)?;
+    let conf = ContainersConf::read(&host_context.root)?;
     let hidden = conf.first_of(&place);
     let searched = conf.searches(directory);
     let parts = vec![
-        of_place(&place, place.state(&world.executable)?),
+        of_place(&place, place.state(&host_context.executable)?),
         Part {
             part: format!("directory {}", directory.display()),
             good: searched && hidden.is_none(),

@@ -12,7 +12,7 @@ use super::ps::shortened;
 use super::table::Table;
 use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
-use super::{Answer, World};
+use super::{Answer, HostContext};
 
 /// A published port and who has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -36,10 +36,14 @@ struct PublishedView {
     backend: &'static str,
 }
 
-pub(super) fn run(wanted: &PortsArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn run(
+    wanted: &PortsArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let records = engine.attachments()?;
-    let mapped = Mapped::ask(&engine.aliases()?, world);
+    let mapped = Mapped::ask(&engine.aliases()?, host_context);
     let mut rows: Vec<PublishedView> = records
         .iter()
         .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))

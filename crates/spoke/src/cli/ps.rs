@@ -13,7 +13,7 @@ use super::output::{Shown, list};
 use super::table::Table;
 use super::time::ago;
 use super::view::{AttachmentView, PortView};
-use super::{Answer, World};
+use super::{Answer, HostContext};
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;
@@ -21,8 +21,8 @@ const SHORT: usize = 12;
 /// How much of a port's id: as much as its device's name has of it.
 const PORT: usize = 11;
 
-pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let records = engine.attachments()?;
     // A runtime's own name for a network does as well.
     let meant = wanted.network.as_ref().map(|name| (name, engine.network(name)));
@@ -37,13 +37,13 @@ pub(super) fn run(wanted: &PsArgs, output: Output, world: &World) -> Result<Answ
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let aliases = engine.aliases()?;
     entitle(&mut rows, &aliases);
-    let mapped = Mapped::ask(&aliases, world);
+    let mapped = Mapped::ask(&aliases, host_context);
     for row in &mut rows {
         row.add_ports(&mapped);
     }
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
-    let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, world.now);
+    let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }

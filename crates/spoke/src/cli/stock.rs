@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::output::render;
 use super::table::Table;
 use super::time::{ago, rfc3339};
-use super::{Answer, Output, World};
+use super::{Answer, HostContext, Output};
 use crate::serve::neutron::PASSED_OVER;
 
 /// What `spoke neutron` is asked.
@@ -63,23 +63,27 @@ struct DrainedView {
     deleted: usize,
 }
 
-pub(super) fn run(command: &NeutronCommand, output: Output, world: &World) -> Result<Answer> {
+pub(super) fn run(
+    command: &NeutronCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     let NeutronCommand::Stock(command) = command;
-    let neutron = (world.neutron)()?.ok_or_else(|| {
+    let neutron = (host_context.neutron)()?.ok_or_else(|| {
         Error::unsupported(
             "no cloud is configured: add [neutron] to the configuration of this host",
         )
     })?;
     match command {
-        StockCommand::Ls => list(&neutron, output, world),
+        StockCommand::Ls => list(&neutron, output, host_context),
         StockCommand::Drain { networks } => drain(&neutron, networks, output),
     }
 }
 
-fn list(neutron: &Neutron, output: Output, world: &World) -> Result<Answer> {
+fn list(neutron: &Neutron, output: Output, host_context: &HostContext) -> Result<Answer> {
     let kinds = neutron.stock()?;
     let views: Vec<KindView> = kinds.iter().map(view).collect();
-    let text = render(output, &views, || table(&kinds, world.now).text())?;
+    let text = render(output, &views, || table(&kinds, host_context.now).text())?;
     let notes = troubles(neutron, &kinds).into_iter().map(|(what, fix)| format!("{what}; {fix}"));
     Ok(Answer { notes: notes.collect(), ..Answer::text(text) })
 }

@@ -6,7 +6,7 @@ use engine::{Engine, Finding, Mode};
 use model::Result;
 
 use super::usage::{self, Taken};
-use super::{World, doctor, findings};
+use super::{HostContext, doctor, findings};
 use crate::config::Config;
 use crate::serve::metrics::{Book, PoolUse};
 
@@ -15,9 +15,9 @@ pub(crate) fn clashes<'a>(
     engine: &'a dyn Fn() -> Result<Engine<'a>>,
     config: &Config,
 ) -> Result<BTreeSet<String>> {
-    let world = world(engine, config);
+    let host_context = host_context(engine, config);
     let networks = engine()?.networks()?;
-    Ok(doctor::clashes(&world, &networks, &(world.facts)()?).into_iter().collect())
+    Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
 }
 
 /// What the book says now.
@@ -42,8 +42,11 @@ pub(crate) fn finding(finding: &Finding) -> (&'static str, String) {
     (view.kind, format!("{}: {}", view.subject, view.why))
 }
 
-fn world<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>, config: &Config) -> World<'a> {
-    World {
+fn host_context<'a>(
+    engine: &'a dyn Fn() -> Result<Engine<'a>>,
+    config: &Config,
+) -> HostContext<'a> {
+    HostContext {
         engine,
         facts: &crate::facts::gather,
         taken: &linux::taken,

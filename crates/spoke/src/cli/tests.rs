@@ -18,12 +18,13 @@ use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
-    LinkKind, Network, Place, PortMap, Process, Publish, Result, Sandbox, Tenure, Timestamp, Vif,
+    LinkKind, Network, Ownership, Place, PortMap, Process, Publish, Result, Sandbox, Timestamp,
+    Vif,
 };
 use store::Memory;
 use tempfile::TempDir;
 
-use super::{DroppingChain, Forward, HostFacts, HostLink, HostRoute, World, run};
+use super::{DroppingChain, Forward, HostContext, HostFacts, HostLink, HostRoute, run};
 use crate::config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use crate::dataplane::Foreign;
 
@@ -128,7 +129,7 @@ impl Fixture {
             Ok(())
         };
         let config = kurma_below(self.root.path());
-        let world = World {
+        let host_context = HostContext {
             engine: &|| Ok(self.engine()),
             facts: &|| Ok(self.facts.clone()),
             taken: &|_| linux::Taken::Kept,
@@ -150,7 +151,7 @@ impl Fixture {
         };
         let args = std::iter::once(&"spoke").chain(line).map(OsString::from).collect();
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let code = run(args, &world, &mut out, &mut err);
+        let code = run(args, &host_context, &mut out, &mut err);
         (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }
 
@@ -236,7 +237,7 @@ impl Driver for Kernel {
         if let Some(LinkKind::Neutron(neutron)) = link.as_mut().map(|link| &mut link.kind) {
             neutron.binding = Some(Binding {
                 port: "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse()?,
-                tenure: Tenure::Own,
+                ownership: Ownership::Own,
                 vif: Vif::Tap,
             });
         }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::args::Output;
 use super::output::render;
 use super::table::Table;
-use super::{Answer, FOUND, World};
+use super::{Answer, FOUND, HostContext};
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -54,8 +54,8 @@ enum State {
 
 impl Set<'_> {
     /// The units of this host.
-    fn units(&self, world: &World) -> Result<Vec<Unit>> {
-        let program = quoted(&world.executable)?;
+    fn units(&self, host_context: &HostContext) -> Result<Vec<Unit>> {
+        let program = quoted(&host_context.executable)?;
         let socket = quoted(self.socket)?;
         let mark = format!("# Written by `spoke {} install`; ", self.command);
         let unit = |(name, template): &(&'static str, &str)| {
@@ -66,8 +66,13 @@ impl Set<'_> {
         Ok(self.templates.iter().map(unit).collect())
     }
 
-    pub(super) fn install(&self, directory: &Path, enable: bool, world: &World) -> Result<Answer> {
-        let units = self.units(world)?;
+    pub(super) fn install(
+        &self,
+        directory: &Path,
+        enable: bool,
+        host_context: &HostContext,
+    ) -> Result<Answer> {
+        let units = self.units(host_context)?;
         let names: Vec<&str> = units.iter().map(|unit| unit.name).collect();
         for unit in &units {
             if unit.state(directory)? == State::Foreign {
@@ -83,7 +88,7 @@ impl Set<'_> {
             text.push_str(&format!("wrote {}\n", unit.path(directory).display()));
         }
         let mut notes = Vec::new();
-        match world.systemctl {
+        match host_context.systemctl {
             Some(systemctl) if enable => {
                 systemctl(&["daemon-reload"])?;
                 let stop = |service| systemctl(&["stop", service]);
@@ -101,8 +106,8 @@ impl Set<'_> {
         Ok(Answer { notes, ..Answer::text(text) })
     }
 
-    pub(super) fn uninstall(&self, directory: &Path, world: &World) -> Result<Answer> {
-        let units = self.units(world)?;
+    pub(super) fn uninstall(&self, directory: &Path, host_context: &HostContext) -> Result<Answer> {
+        let units = self.units(host_context)?;
         let mut ours = Vec::new();
         let mut notes = Vec::new();
         for unit in &units {
@@ -123,7 +128,7 @@ impl Set<'_> {
             );
             return Err(Error::not_found(what));
         }
-        if let (Some(systemctl), false) = (world.systemctl, ours.is_empty()) {
+        if let (Some(systemctl), false) = (host_context.systemctl, ours.is_empty()) {
             let names: Vec<&str> = ours.iter().map(|unit| unit.name).collect();
             systemctl(&[&["disable", "--now"], &names[..]].concat())?;
         }
@@ -132,7 +137,7 @@ impl Set<'_> {
             unit.remove(directory)?;
             text.push_str(&format!("removed {}\n", unit.path(directory).display()));
         }
-        if let (Some(systemctl), false) = (world.systemctl, ours.is_empty()) {
+        if let (Some(systemctl), false) = (host_context.systemctl, ours.is_empty()) {
             systemctl(&["daemon-reload"])?;
             let restart = |service| systemctl(&["try-restart", service]);
             self.passed_to.map_or(Ok(()), restart)?;
@@ -144,23 +149,23 @@ impl Set<'_> {
     pub(super) fn status(
         &self,
         directory: &Path,
-        world: &World,
+        host_context: &HostContext,
         output: Output,
         answer: std::result::Result<String, String>,
     ) -> Result<Answer> {
-        self.status_with(directory, world, output, (answer, Vec::new()))
+        self.status_with(directory, host_context, output, (answer, Vec::new()))
     }
 
     /// The same with more to tell, each by its name and whether it is as it should be.
     pub(super) fn status_with(
         &self,
         directory: &Path,
-        world: &World,
+        host_context: &HostContext,
         output: Output,
         (answer, more): (std::result::Result<String, String>, More),
     ) -> Result<Answer> {
         let mut parts = Vec::new();
-        for unit in self.units(world)? {
+        for unit in self.units(host_context)? {
             parts.push(self.part(&unit, unit.state(directory)?));
         }
         let code = if answer.is_ok() { 0 } else { FOUND };

@@ -42,7 +42,7 @@ pub(super) struct NetworkView {
     pub(super) neutron: Option<neutron::NeutronView>,
     /// Whether containers can be attached: `made`, or not.
     pub(super) state: &'static str,
-    /// What a Docker plugin of somebody else knows of it.
+    /// What a third-party Docker plugin knows of it.
     pub(super) remote: Option<remote::RemoteView>,
     /// Whether others reach containers by routes though this host forwards because of Spoke.
     pub(super) direct: bool,
@@ -66,7 +66,7 @@ pub(super) struct NetworkView {
     pub(super) ipam: String,
     pub(super) subnets: Vec<SubnetView>,
     /// Whose way out it is, of those containers whose way out Spoke chooses.
-    pub(super) leads: Vec<remote::LedView>,
+    pub(super) default_gateway: Vec<remote::LedView>,
     /// What else containers are called on it.
     pub(super) names: Vec<NamedView>,
     pub(super) attached: usize,
@@ -171,7 +171,7 @@ impl NetworkView {
             sticky: network.sticky,
             ipam: ipam(network),
             subnets: subnets(network),
-            leads: remote::LedView::of(attachments),
+            default_gateway: remote::LedView::of(attachments),
             names: named_on(network, attachments),
             attached: on_it.len(),
             containers: on_it.iter().map(|id| id.container.to_string()).collect(),
@@ -222,7 +222,7 @@ pub(super) fn driver(kind: &LinkKind) -> String {
         LinkKind::Chain(_) => "cni",
         LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
         LinkKind::Remote(remote) => return super::args::plugin(&remote.driver),
-        LinkKind::Ready(_) => "remote",
+        LinkKind::ExternalInterface(_) => "remote",
     };
     name.to_owned()
 }
@@ -272,7 +272,7 @@ pub(super) struct AttachmentView {
     /// What its interface has besides `addresses`.
     pub(super) link_local: Vec<String>,
     /// Of which families the container's way out is this one, where Spoke chooses that.
-    pub(super) leads: Option<Vec<&'static str>>,
+    pub(super) default_gateway: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,
     pub(super) ports: Vec<PortView>,
@@ -323,7 +323,7 @@ impl AttachmentView {
             names: main.names.iter().map(ToString::to_string).collect(),
             labels: labels(layers),
             link_local: main.link_local.iter().map(ToString::to_string).collect(),
-            leads: remote::led(main).map(remote::families),
+            default_gateway: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
             state: state(layers),
@@ -376,8 +376,8 @@ fn addresses(layers: &[&Attachment]) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     for layer in layers {
         let leased = layer.leases.iter().map(|lease| lease.address);
-        let told = layer.addresses.iter().map(|held| held.address);
-        for address in told.chain(leased).map(|address| address.to_string()) {
+        let reported = layer.addresses.iter().map(|held| held.address);
+        for address in reported.chain(leased).map(|address| address.to_string()) {
             if !addresses.contains(&address) {
                 addresses.push(address);
             }

@@ -88,7 +88,8 @@ pub(crate) struct DhcpConfig {
     /// Where the plugin `dhcp` finds it.
     pub(crate) socket: PathBuf,
     /// For how long a server is asked for a first address, in seconds.
-    pub(crate) patience_seconds: u64,
+    #[serde(alias = "patience_seconds")]
+    pub(crate) timeout_seconds: u64,
     /// Whether servers are asked to answer everybody on the link.
     pub(crate) broadcast: bool,
 }
@@ -96,17 +97,17 @@ pub(crate) struct DhcpConfig {
 impl Default for DhcpConfig {
     fn default() -> Self {
         let socket = PathBuf::from(cni::dhcp::SOCKET);
-        Self { enabled: true, socket, patience_seconds: 60, broadcast: false }
+        Self { enabled: true, socket, timeout_seconds: 60, broadcast: false }
     }
 }
 
 impl DhcpConfig {
     pub(super) fn check(&self) -> Result<()> {
         absolute("dhcp.socket", &self.socket)?;
-        match self.patience_seconds {
+        match self.timeout_seconds {
             1..=3600 => Ok(()),
             other => Err(Error::invalid(format!(
-                "dhcp.patience_seconds is {other}; it must be between 1 and 3600"
+                "dhcp.timeout_seconds is {other}; it must be between 1 and 3600"
             ))),
         }
     }

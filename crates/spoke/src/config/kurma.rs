@@ -133,7 +133,7 @@ impl KurmaConfig {
     }
 
     /// How long a plugin that is not up is waited for.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.wait_seconds)
     }
 
@@ -190,10 +190,10 @@ mod tests {
         assert_eq!(directories.runtime, PathBuf::from("/r/kurma"));
         assert_eq!(directories.netns, PathBuf::from("/var/lib/kurma/netns"));
         assert_eq!(config.kurma.cache(&config.store), PathBuf::from("/s/images"));
-        let told = parse("runtime = \"/x\"\nimages = \"/y\"\nengine = \"crun\"").unwrap();
-        assert_eq!(told.kurma.directories(&told.store).runtime, PathBuf::from("/x"));
-        assert_eq!(told.kurma.cache(&told.store), PathBuf::from("/y"));
-        assert_eq!(told.kurma.engine.engine(), Engine::Runtime("crun".into()));
+        let reported = parse("runtime = \"/x\"\nimages = \"/y\"\nengine = \"crun\"").unwrap();
+        assert_eq!(reported.kurma.directories(&reported.store).runtime, PathBuf::from("/x"));
+        assert_eq!(reported.kurma.cache(&reported.store), PathBuf::from("/y"));
+        assert_eq!(reported.kurma.engine.engine(), Engine::Runtime("crun".into()));
     }
 
     #[test]

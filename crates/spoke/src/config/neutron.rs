@@ -206,7 +206,7 @@ impl NeutronConfig {
                 None => said.nesting,
             },
             wait: self.wait_seconds.map(Duration::from_secs).or(said.wait),
-            patience: said.patience,
+            timeout: said.timeout,
         })
     }
 

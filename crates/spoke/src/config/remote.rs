@@ -1,4 +1,4 @@
-//! `[remote]`: Docker plugins of somebody else, which Spoke calls as Docker's libnetwork does.
+//! `[remote]`: third-party Docker plugins, which Spoke calls as Docker's libnetwork does.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::daemon::absolute;
 
 /// A plugin that is slower than an hour is dead; one that has no time at all cannot answer.
-const PATIENCE: RangeInclusive<u64> = 1..=3600;
+const TIMEOUT: RangeInclusive<u64> = 1..=3600;
 
 /// More hosts than this are told by something better than a file.
 const MOST_HOSTS: usize = 4096;
@@ -29,7 +29,8 @@ pub(crate) struct RemoteConfig {
     /// Where plugins are told that network namespaces are: links to these.
     pub(crate) sandboxes: PathBuf,
     /// How long a plugin has for an answer, in seconds.
-    pub(crate) patience_seconds: u64,
+    #[serde(alias = "patience_seconds")]
+    pub(crate) timeout_seconds: u64,
     /// The hosts that drivers whose networks span hosts are told of (libnetwork's `DiscoverNew`).
     pub(crate) hosts: BTreeSet<IpAddr>,
     /// Which of them this one is.
@@ -42,7 +43,7 @@ impl Default for RemoteConfig {
             sockets: vec!["/run/docker/plugins".into()],
             descriptions: vec!["/etc/docker/plugins".into(), "/usr/lib/docker/plugins".into()],
             sandboxes: "/var/run/docker/netns".into(),
-            patience_seconds: 30,
+            timeout_seconds: 30,
             hosts: BTreeSet::new(),
             own: None,
         }
@@ -51,8 +52,8 @@ impl Default for RemoteConfig {
 
 impl RemoteConfig {
     /// How long a plugin has for an answer.
-    pub(crate) fn patience(&self) -> Duration {
-        Duration::from_secs(self.patience_seconds)
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
     }
 
     /// Refuses what could not be used.
@@ -64,12 +65,12 @@ impl RemoteConfig {
             absolute("remote.descriptions", path)?;
         }
         absolute("remote.sandboxes", &self.sandboxes)?;
-        if !PATIENCE.contains(&self.patience_seconds) {
+        if !TIMEOUT.contains(&self.timeout_seconds) {
             return Err(Error::invalid(format!(
-                "remote.patience_seconds is {}; it must be between {} and {}",
-                self.patience_seconds,
-                PATIENCE.start(),
-                PATIENCE.end()
+                "remote.timeout_seconds is {}; it must be between {} and {}",
+                self.timeout_seconds,
+                TIMEOUT.start(),
+                TIMEOUT.end()
             )));
         }
         if self.hosts.len() > MOST_HOSTS {
@@ -115,7 +116,7 @@ mod tests {
             ("sockets = ['plugins']", "absolute"),
             ("descriptions = ['plugins']", "absolute"),
             ("sandboxes = 'netns'", "absolute"),
-            ("patience_seconds = 0", "between 1 and 3600"),
+            ("timeout_seconds = 0", "between 1 and 3600"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");

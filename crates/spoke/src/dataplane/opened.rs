@@ -10,7 +10,7 @@ use super::remote::Foreign;
 use super::{cloud, remote};
 use crate::config::Config;
 
-/// Neutron, and the Docker plugins of somebody else.
+/// Neutron, and the third-party Docker plugins.
 #[derive(Clone)]
 pub(crate) struct Opened {
     /// How long the process lives.

@@ -1,4 +1,4 @@
-//! Attachments on networks of Docker plugins of somebody else: the plugin's part, and around it the
+//! Attachments on networks of third-party Docker plugins: the plugin's part, and around it the
 //! kernel's.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Plugins {
     opened: Opened,
 }
 
-/// Docker plugins of somebody else, and who carries calls to them.
+/// third-party Docker plugins, and who carries calls to them.
 pub(crate) struct Foreign {
     pub(crate) remote: Remote,
     pub(crate) calls: Arc<dyn Calls>,
@@ -36,7 +36,7 @@ pub(crate) struct Foreign {
 pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let said = &config.remote;
     let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
-    let carrier = Carrier::new(places, said.patience());
+    let carrier = Carrier::new(places, said.timeout());
     let carrier = carrier.noting(config.store.runtime.join(NOTES));
     let calls: Arc<dyn Calls> = Arc::new(match life {
         Life::Short | Life::Childless => carrier.keeping_connections(),
@@ -45,8 +45,8 @@ pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let settings = Settings {
         sockets: said.sockets.clone(),
         descriptions: said.descriptions.clone(),
-        patience: said.patience(),
-        ledger: config.store.state.join(LEDGER),
+        timeout: said.timeout(),
+        undo_log: config.store.state.join(LEDGER),
         sandboxes: said.sandboxes.clone(),
         boot: store::boot_id()?,
         now: host::now,
@@ -77,7 +77,7 @@ impl Plugins {
     }
 
     /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
-    /// before, or afterwards ([`Self::lead`]).
+    /// before, or afterwards ([`Self::set_gateway`]).
     pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         if is_ports(attachment) {
             return self.publish(linux, attachment);
@@ -86,51 +86,56 @@ impl Plugins {
         let joined = remote.join(attachment)?;
         let ways = ways_out(&joined.kernel);
         let mut made = linux.attach(&within(joined.kernel))?;
-        if leads_by_itself(attachment) {
+        if sets_gateway_by_itself(attachment) {
             // It is told the ways out, and says with the published ports that one of them is taken.
             made.routes.retain(|route| !route.is_default());
             made.routes.extend(ways);
             look(remote, attachment);
-        } else if let Some(lead) = &attachment.lead {
+        } else if let Some(gateway_role) = &attachment.gateway_role {
             // Whoever chooses what leads the sandbox out must know that this one could.
-            let ways = remote.leading(attachment, &joined.gateways)?.into_iter();
-            let ways = ways.flat_map(|leading| leading.routes).filter(Route::is_default);
+            let ways = remote.with_gateway(attachment, &joined.gateways)?.into_iter();
+            let ways =
+                ways.flat_map(|gateway_route| gateway_route.routes).filter(Route::is_default);
             made.routes.extend(ways);
-            if !lead.families.is_empty() {
+            if !gateway_role.families.is_empty() {
                 let mut at_once = joined.gateways;
-                at_once.retain(|family| lead.families.contains(family));
-                remote.lead(attachment, &at_once)?;
+                at_once.retain(|family| gateway_role.families.contains(family));
+                remote.program_gateway(attachment, &at_once)?;
             }
         } else {
-            Self::lead_by_itself(remote, attachment, &joined.gateways)?;
+            Self::set_gateway_by_itself(remote, attachment, &joined.gateways)?;
         }
         Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
     }
 
     /// Nobody chooses among several: the plugin's own way out is the sandbox's.
-    fn lead_by_itself(remote: &Remote, attachment: &Attachment, gateways: &[Family]) -> Result<()> {
+    fn set_gateway_by_itself(
+        remote: &Remote,
+        attachment: &Attachment,
+        gateways: &[Family],
+    ) -> Result<()> {
         if !gateways.is_empty() {
-            remote.lead(attachment, gateways)?;
+            remote.program_gateway(attachment, gateways)?;
         }
         look(remote, attachment);
         Ok(())
     }
 
     /// The kernel first: what published ports lead to must be the way out already.
-    pub(super) fn lead(
+    pub(super) fn set_gateway(
         &self,
         linux: &Linux,
         attachment: &Attachment,
         families: &[Family],
     ) -> Result<()> {
         let remote = &self.foreign()?.remote;
-        if leads_by_itself(attachment) {
-            return remote.lead(attachment, families);
+        if sets_gateway_by_itself(attachment) {
+            return remote.program_gateway(attachment, families);
         }
-        if let Some(made) = remote.leading(attachment, families)? {
-            linux.lead(&within(made), families)?;
+        if let Some(made) = remote.with_gateway(attachment, families)? {
+            linux.set_gateway(&within(made), families)?;
         }
-        remote.lead(attachment, families)
+        remote.program_gateway(attachment, families)
     }
 
     /// As it was before it joined.
@@ -242,8 +247,8 @@ impl Plugins {
         if gateways.is_empty() {
             return linux.attach(&rest(ports));
         }
-        remote.lead(&joined, &gateways)?;
-        let made = remote.leading(&joined, &gateways)?;
+        remote.program_gateway(&joined, &gateways)?;
+        let made = remote.with_gateway(&joined, &gateways)?;
         let routes = made.as_ref().map(ways_out).unwrap_or_default();
         Ok(Attached { addresses: ports.addresses.clone(), routes, ..Attached::default() })
     }
@@ -255,8 +260,8 @@ impl Plugins {
         let gateways = remote.gateways(&joined)?;
         match gateways.is_empty() {
             true => linux.restore(&rest(ports)),
-            false if remote.is_leading(&joined)? => Ok(false),
-            false => remote.lead(&joined, &gateways).map(|()| true),
+            false if remote.is_programmed(&joined)? => Ok(false),
+            false => remote.program_gateway(&joined, &gateways).map(|()| true),
         }
     }
 
@@ -277,7 +282,7 @@ fn look(remote: &Remote, attachment: &Attachment) {
 fn within(mut made: Attachment) -> Attachment {
     // Whether the network is internal is its plugin's to see to.
     made.wiring.firewall = None;
-    if leads_by_itself(&made) {
+    if sets_gateway_by_itself(&made) {
         made.routes.retain(|route| !route.is_default());
     }
     made.drop_routed();
@@ -300,8 +305,8 @@ fn within(mut made: Attachment) -> Attachment {
 
 /// Whether its runtime chooses which of a sandbox's networks leads it out, sets the default routes
 /// and names the ports: Docker's controller.
-fn leads_by_itself(attachment: &Attachment) -> bool {
-    attachment.runtime == Runtime::Docker && attachment.lead.is_none()
+fn sets_gateway_by_itself(attachment: &Attachment) -> bool {
+    attachment.runtime == Runtime::Docker && attachment.gateway_role.is_none()
 }
 
 /// The default routes that the plugin named.

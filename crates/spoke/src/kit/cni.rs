@@ -29,14 +29,14 @@ use super::script::Script;
 pub(super) const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
 
 /// Whoever takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where main plugins find those of others that they delegate to, besides beside them.
 const ELSEWHERE: &str = "/opt/cni/bin:/usr/lib/cni";
 
 /// What is to be tested, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct CniWish {
+pub(crate) struct CniTestSpec {
     /// The program.
     pub(crate) plugin: PathBuf,
     /// Only the cases whose names contain one of these; all if there is none.
@@ -49,7 +49,7 @@ pub(crate) struct CniWish {
 
 /// A plugin, in a host of its own.
 struct Plugin<'w> {
-    wish: &'w CniWish,
+    spec: &'w CniTestSpec,
     host: PathBuf,
     data: PathBuf,
     vars: Vars,
@@ -61,13 +61,13 @@ struct Plugin<'w> {
 ///
 /// # Errors
 /// Where it cannot be executed, or the kernel makes no namespaces for us.
-pub(crate) fn test_cni(wish: &CniWish) -> Result<Report> {
-    let plugin = Plugin::new(wish)?;
+pub(crate) fn test_cni(spec: &CniTestSpec) -> Result<Report> {
+    let plugin = Plugin::new(spec)?;
     let script = Script::read(&CASES);
-    let mut report = Report::of(wish.plugin.display().to_string());
+    let mut report = Report::of(spec.plugin.display().to_string());
     for version in plugin.versions()? {
         let mut part = Report::of(String::new());
-        let named = |case: &str| report::is_wanted(&wish.only, &format!("{version}/{case}"));
+        let named = |case: &str| report::is_wanted(&spec.only, &format!("{version}/{case}"));
         for case in script.cases.iter().filter(|case| named(case.name)) {
             let mut vars = plugin.vars.clone();
             vars.extend(config::facts(&version));
@@ -79,14 +79,14 @@ pub(crate) fn test_cni(wish: &CniWish) -> Result<Report> {
 }
 
 impl<'w> Plugin<'w> {
-    fn new(wish: &'w CniWish) -> Result<Self> {
-        let id = format!("{}-{:x}", std::process::id(), wish.plugin.as_os_str().len());
+    fn new(spec: &'w CniTestSpec) -> Result<Self> {
+        let id = format!("{}-{:x}", std::process::id(), spec.plugin.as_os_str().len());
         let host = sandbox::make(&format!("host{:08x}", std::process::id()))?;
         let data = std::env::temp_dir().join(format!("spoke-kit-{id}"));
-        let mut plugin = Self { wish, host, data, vars: Vars::new(), before: Vec::new() };
+        let mut plugin = Self { spec, host, data, vars: Vars::new(), before: Vec::new() };
         plugin.parent()?;
-        plugin.before = config::before(wish, &plugin.data)?;
-        plugin.vars = config::vars(wish, &plugin.data)?;
+        plugin.before = config::before(spec, &plugin.data)?;
+        plugin.vars = config::vars(spec, &plugin.data)?;
         Ok(plugin)
     }
 
@@ -117,7 +117,7 @@ impl<'w> Plugin<'w> {
             serde_json::from_str(&asked.text("supportedVersions")).unwrap_or_default();
         if said.is_empty() {
             let why = asked.fault.unwrap_or_else(|| "it names no versions".to_owned());
-            let plugin = self.wish.plugin.display();
+            let plugin = self.spec.plugin.display();
             return Err(Error::invalid(format!("{plugin} is no CNI plugin: {why}")));
         }
         Ok(said)
@@ -127,8 +127,8 @@ impl<'w> Plugin<'w> {
     fn spawn(&self, command: &str, body: &str, vars: &Vars) -> std::io::Result<Output> {
         let other = command.split_once(' ');
         let command = other.map_or(command, |(command, _)| command);
-        let program = other.map_or(self.wish.plugin.as_path(), |(_, program)| Path::new(program));
-        let directory = self.wish.plugin.parent().unwrap_or(Path::new("/"));
+        let program = other.map_or(self.spec.plugin.as_path(), |(_, program)| Path::new(program));
+        let directory = self.spec.plugin.parent().unwrap_or(Path::new("/"));
         let path = format!("{}:{ELSEWHERE}", directory.display());
         let mut program = Command::new(program);
         program.env("CNI_COMMAND", command).env("CNI_PATH", path);
@@ -148,7 +148,7 @@ impl<'w> Plugin<'w> {
         let pid = rustix::process::Pid::from_child(&child);
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(child.wait_with_output()));
-        ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        ended.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             Err(std::io::ErrorKind::TimedOut.into())
         })
@@ -183,7 +183,7 @@ impl<'w> Plugin<'w> {
             batch.new_veth(&end);
             Socket::route()?.send(&mut batch)?.into_result()
         })??;
-        let address = config::address(self.wish);
+        let address = config::address(self.spec);
         inside.enter(|| -> Result<()> {
             let mut socket = Socket::route()?;
             let index = socket.link(At::Name(&name))?.map_or(0, |link| link.index);

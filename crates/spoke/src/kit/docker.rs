@@ -20,7 +20,7 @@ use super::script::Script;
 use super::{report, sandbox};
 
 /// How long a plugin may be silent. Engines wait for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an IPAM driver says where it has no address left: engines show the text to users.
 const EXHAUSTED: [&str; 6] =
@@ -32,7 +32,7 @@ pub(super) const CASES: [&str; 2] =
 
 /// What is to be tested, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct PluginWish {
+pub(crate) struct PluginTestSpec {
     /// Where the plugin is.
     pub(crate) address: Address,
     /// Only the cases whose names contain one of these; all if there is none.
@@ -53,7 +53,7 @@ pub(crate) struct PluginWish {
 
 /// A plugin, and the subnets that its cases have used up.
 struct Plugin<'w> {
-    wish: &'w PluginWish,
+    spec: &'w PluginTestSpec,
     next: AtomicU32,
     host: AtomicU32,
 }
@@ -62,13 +62,13 @@ struct Plugin<'w> {
 ///
 /// # Errors
 /// Where nobody answers there at all.
-pub(crate) fn test_plugin(wish: &PluginWish) -> Result<Report> {
-    let plugin = Plugin { wish, next: AtomicU32::new(0), host: AtomicU32::new(0) };
+pub(crate) fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
+    let plugin = Plugin { spec, next: AtomicU32::new(0), host: AtomicU32::new(0) };
     let facts = plugin.facts()?;
     let script = Script::read(&CASES);
-    let wanted = |name: &str| report::is_wanted(&wish.only, name);
+    let wanted = |name: &str| report::is_wanted(&spec.only, name);
     let cases = script.cases.iter().filter(|case| wanted(case.name));
-    let mut report = Report::of(wish.address.to_string());
+    let mut report = Report::of(spec.address.to_string());
     for case in cases {
         let vars = plugin.vars(&facts);
         report.add(case, Run::new(&plugin, &script, vars));
@@ -93,9 +93,9 @@ impl Plugin<'_> {
         };
         let (network, ipam) = (implements.contains("NetworkDriver"), implements.contains("Ipam"));
         set("network", network);
-        set("ipam", ipam && (self.wish.own_ipam || !network));
-        set("sandboxes", self.wish.sandboxes);
-        set("restart", self.wish.restart.is_some());
+        set("ipam", ipam && (self.spec.own_ipam || !network));
+        set("sandboxes", self.spec.sandboxes);
+        set("restart", self.spec.restart.is_some());
         if network {
             let capable = self.call("NetworkDriver.GetCapabilities", "", &nobody);
             set("global", capable.text("Scope") == "global");
@@ -123,19 +123,19 @@ impl Plugin<'_> {
         set("exact", at(77, 24));
         set("subnet6", format!("fd00:213:{number:x}::/64"));
         set("port", (20_000 + number % 10_000).to_string());
-        set("opts", options(&self.wish.options));
-        set("ipamopts", options(&self.wish.ipam_options));
+        set("opts", options(&self.spec.options));
+        set("ipamopts", options(&self.spec.ipam_options));
         vars
     }
 
     fn address(&self, subnet: u32, host: u32) -> std::net::Ipv4Addr {
-        let part = (subnet << 8) & !u32::from(self.wish.subnet.netmask());
-        std::net::Ipv4Addr::from(u32::from(self.wish.subnet.network()) | part | host)
+        let part = (subnet << 8) & !u32::from(self.spec.subnet.netmask());
+        std::net::Ipv4Addr::from(u32::from(self.spec.subnet.network()) | part | host)
     }
 
     fn post(&self, method: &str, headers: &str, body: &str) -> Exchange {
         let begun = Instant::now();
-        let heard = connect(&self.wish.address, PATIENCE).and_then(|mut connection| {
+        let heard = connect(&self.spec.address, TIMEOUT).and_then(|mut connection| {
             connection.post(method, headers, body.as_bytes())?;
             connection.receive(true)
         });
@@ -153,7 +153,7 @@ impl Plugin<'_> {
     }
 
     fn restart(&self) -> Step {
-        let Some(command) = &self.wish.restart else {
+        let Some(command) = &self.spec.restart else {
             return Err(Stop::Skip("no --restart".to_owned()));
         };
         let done = Command::new("sh").args(["-c", command]).status();
@@ -161,7 +161,7 @@ impl Plugin<'_> {
             return Err(Stop::Skip(format!("{command:?} failed: {done:?}")));
         }
         let answers = || Ok(self.call("Plugin.Activate", "", &Vars::new()).fault.is_none());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if sandbox::soon(answers).unwrap_or(false) {
                 return Ok(());
@@ -248,7 +248,7 @@ impl Subject for Plugin<'_> {
             "latency" => self.latency(run, arg(0).parse().unwrap_or(0.0)),
             "routes" => links::routes(run),
             _ => {
-                return faults::carry_out(&self.wish.address, run, word)
+                return faults::carry_out(&self.spec.address, run, word)
                     .or_else(|| links::carry_out(run, word, args));
             }
         })

@@ -11,8 +11,8 @@ const LONGEST_HEAD: u64 = 64 << 10;
 const LONGEST_BODY: u64 = 4 << 20;
 
 /// A connection to a plugin, which both ends have until `patience` is over.
-pub(super) fn connect(plugin: &Address, patience: Duration) -> io::Result<Connection> {
-    let stream = ::docker::remote::client::open(plugin, Instant::now() + patience)?;
+pub(super) fn connect(plugin: &Address, timeout: Duration) -> io::Result<Connection> {
+    let stream = ::docker::remote::client::open(plugin, Instant::now() + timeout)?;
     Ok(Connection(BufReader::new(Box::new(stream))))
 }
 

@@ -20,7 +20,7 @@ use signal_hook::iterator::Signals;
 use super::http::{Connection, Message, connect};
 
 /// Engines wait for a plugin without end; nobody waits longer than this.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What is said between two hosts is nobody else's: hop-by-hop, or written anew.
 const OURS: [&str; 4] = ["Content-Length", "Connection", "Transfer-Encoding", "Accept-Encoding"];
@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     fn ask(&self, request: &Message) -> io::Result<Message> {
-        let mut plugin = connect(&self.plugin, PATIENCE)?;
+        let mut plugin = connect(&self.plugin, TIMEOUT)?;
         plugin.send(&request.first, &kept(request), &request.body)?;
         plugin.receive(true)
     }

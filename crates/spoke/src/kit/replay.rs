@@ -13,7 +13,7 @@ use super::http::{Connection, Message, connect};
 use super::record::{Tap, bytes, listen, value};
 
 /// How long a plugin may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A larger trace is none that somebody recorded to look at.
 const LARGEST: u64 = 256 << 20;
@@ -96,7 +96,7 @@ pub(crate) fn against(trace: &Path, plugin: &Address) -> Result<(usize, Vec<Diff
         for (old, new) in &renamed {
             body = body.replace(&format!("\"{old}\""), &format!("\"{new}\""));
         }
-        let heard = connect(plugin, PATIENCE).and_then(|mut connection| {
+        let heard = connect(plugin, TIMEOUT).and_then(|mut connection| {
             connection.post(tap.method(), "", body.as_bytes())?;
             connection.receive(true)
         });

@@ -10,7 +10,7 @@ use netlink::wire::Batch;
 use netlink::{At, Change, Link, Links, Netns, NewAddress, Socket};
 
 /// How long what a driver does behind its answer may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where the sandboxes of a Docker Engine are; there are drivers that want them there.
 const PLACE: &str = "/var/run/docker/netns";
@@ -55,7 +55,7 @@ pub(super) fn links() -> Result<Vec<String>> {
 
 /// Waits until `holds`, which a driver may bring about behind its answer.
 pub(super) fn soon(mut holds: impl FnMut() -> Result<bool>) -> Result<bool> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if holds()? {
             return Ok(true);
@@ -131,5 +131,5 @@ pub(super) fn talk(from: &Path, to: &Path, address: &str) -> Result<bool> {
     let there = Netns::open(to)?.enter(|| TcpListener::bind(SocketAddr::new(ip, 0)))?;
     let Ok(listener) = there else { return Ok(false) };
     let Ok(at) = listener.local_addr() else { return Ok(false) };
-    Netns::open(from)?.enter(|| TcpStream::connect_timeout(&at, PATIENCE).is_ok())
+    Netns::open(from)?.enter(|| TcpStream::connect_timeout(&at, TIMEOUT).is_ok())
 }

@@ -118,7 +118,7 @@ impl Host {
             images: Box::new(self.images()?),
             engine: self.engine(),
             book: self.book.clone(),
-            limits: Limits { call: self.config.limit(), wait: self.config.patience() },
+            limits: Limits { call: self.config.limit(), wait: self.config.timeout() },
         })
     }
 }

@@ -42,7 +42,7 @@ const OURS: [&str; 10] = [
 ];
 
 /// What a configuration asks for.
-struct Wish {
+struct Spec {
     wanted: Wanted,
     plugin: PluginName,
     network: String,
@@ -70,8 +70,8 @@ fn input() -> Box<dyn Read> {
 }
 
 fn answer(environment: &Environment, input: &mut dyn Read) -> Output {
-    if let Some(told) = cni::introduce(Plugin::Spoke, environment, input) {
-        return told;
+    if let Some(reported) = cni::introduce(Plugin::Spoke, environment, input) {
+        return reported;
     }
     let (mut version, command) = (Version::LATEST, Command::parse(&environment.command));
     let document = Document::read(input);
@@ -97,16 +97,18 @@ fn refused(failure: &Failure, version: Version, stderr: String) -> Output {
 }
 
 fn call(document: &Document, environment: &Environment, command: Command) -> Result<Output> {
-    let wish = Wish::of(document)?;
+    let spec = Spec::of(document)?;
     let config = Config::of_this_host()?;
     let host = Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from));
     let variables = environment.variables();
     // `CNI_PATH` is the image's own matter, and the namespace is put in where it is shown.
-    let is_told = |name: &str| !matches!(name, "CNI_PATH" | "CNI_NETNS");
-    let variables: Vec<(&str, &str)> =
-        variables.into_iter().filter(|(name, value)| is_told(name) && !value.is_empty()).collect();
-    let parts = [&environment.container, &environment.ifname, &wish.network].map(String::as_str);
-    let shown = Shown::new(&environment.netns, &[&parts[..], &[wish.plugin.as_str()]].concat());
+    let is_reported = |name: &str| !matches!(name, "CNI_PATH" | "CNI_NETNS");
+    let variables: Vec<(&str, &str)> = variables
+        .into_iter()
+        .filter(|(name, value)| is_reported(name) && !value.is_empty())
+        .collect();
+    let parts = [&environment.container, &environment.ifname, &spec.network].map(String::as_str);
+    let shown = Shown::new(&environment.netns, &[&parts[..], &[spec.plugin.as_str()]].concat());
     // The runtime's path may be one of its own mounts.
     let netns = Netns::open(Path::new(&environment.netns)).ok();
     let shown = match &netns {
@@ -124,14 +126,14 @@ fn call(document: &Document, environment: &Environment, command: Command) -> Res
     };
     let pod = host.pod()?;
     let direct =
-        Direct { plugin: &wish.plugin, environment: &variables, input: &wish.input, limit: LIMIT };
-    let ended = exec_cni::run(&pod, &wish.wanted, &direct, &shown, tenancy)?;
-    Ok(passed_on(&ended, &wish, document.version().unwrap_or(Version::LATEST)))
+        Direct { plugin: &spec.plugin, environment: &variables, input: &spec.input, limit: LIMIT };
+    let ended = exec_cni::run(&pod, &spec.wanted, &direct, &shown, tenancy)?;
+    Ok(passed_on(&ended, &spec, document.version().unwrap_or(Version::LATEST)))
 }
 
 /// What the image's plugin said, as it is. One that failed without a word on standard output has an
 /// error made of what it wrote elsewhere, because that is all that runtimes show.
-fn passed_on(ended: &Ended, wish: &Wish, version: Version) -> Output {
+fn passed_on(ended: &Ended, spec: &Spec, version: Version) -> Output {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     let how = match ended.status {
@@ -147,12 +149,12 @@ fn passed_on(ended: &Ended, wish: &Wish, version: Version) -> Output {
         Ending::Exited(_) => Failure::INTERNAL,
         Ending::Signaled(_) | Ending::TimedOut | Ending::Unseen => Failure::TRY_AGAIN,
     };
-    let (plugin, image) = (&wish.plugin, &wish.wanted.image);
+    let (plugin, image) = (&spec.plugin, &spec.wanted.image);
     let failure = Failure::new(code, format!("the plugin {plugin} of {image} {how}"));
     refused(&failure.details(stderr.trim()), version, stderr.clone())
 }
 
-impl Wish {
+impl Spec {
     fn of(document: &Document) -> Result<Self> {
         let fields: Map<String, Value> = document.fields().clone();
         let text = |key: &str| match fields.get(key) {
@@ -207,8 +209,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn wish(config: &Value) -> Result<Wish> {
-        Wish::of(&Document::parse(config.to_string().as_bytes()).unwrap())
+    fn spec(config: &Value) -> Result<Spec> {
+        Spec::of(&Document::parse(config.to_string().as_bytes()).unwrap())
     }
 
     #[test]
@@ -217,15 +219,15 @@ mod tests {
             "image": "file:///i.aci", "privileged": true, "capabilities": {"mac": true},
             "runtimeConfig": {"mac": "m"}, "prevResult": {}, "args": {"cni": {}},
             "plugin": {"type": "bridge", "bridge": "b", "name": "other"}});
-        let wish = wish(&config).unwrap();
-        let input: Value = serde_json::from_slice(&wish.input).unwrap();
+        let spec = spec(&config).unwrap();
+        let input: Value = serde_json::from_slice(&spec.input).unwrap();
         assert_eq!(
             input,
             json!({"type": "bridge", "bridge": "b", "name": "n", "cniVersion": "1.0.0",
                 "runtimeConfig": {"mac": "m"}, "prevResult": {}, "args": {"cni": {}}})
         );
-        assert_eq!((wish.plugin.as_str(), wish.network.as_str()), ("bridge", "n"));
-        assert!(wish.wanted.sandboxing.privileged);
+        assert_eq!((spec.plugin.as_str(), spec.network.as_str()), ("bridge", "n"));
+        assert!(spec.wanted.sandboxing.privileged);
     }
 
     #[test]
@@ -246,7 +248,7 @@ mod tests {
             (json!({"image": "file:///i", "plugin": {"type": "../sh"}}), "\"plugin.type\""),
             (json!({"image": "file:///i", "plugin": {}}), "\"plugin.type\""),
         ] {
-            let error = wish(&config).err().unwrap().to_string();
+            let error = spec(&config).err().unwrap().to_string();
             assert!(error.contains(word), "{config}: {error}");
         }
     }

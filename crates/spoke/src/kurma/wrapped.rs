@@ -59,7 +59,7 @@ impl Wrapped {
         };
         let value: Value = serde_json::from_slice(text).map_err(|why| doing(&why))?;
         let Value::Object(mut fields) = value else { return Err(doing(&"it is no object")) };
-        let told = match fields.get("cniVersion") {
+        let reported = match fields.get("cniVersion") {
             None => None,
             Some(version) => Some(version.as_str().and_then(Version::parse).ok_or_else(|| {
                 doing(&format_args!("\"cniVersion\" is {version}, which is none that is known"))
@@ -73,8 +73,8 @@ impl Wrapped {
         let is_native = kinds.iter().all(|kind| Plugin::named(kind).is_some());
         let version = match (is_native, is_chain) {
             (true, _) => Version::LATEST,
-            (false, true) => told.unwrap_or(CHAINED),
-            (false, false) => told.unwrap_or(Version::V010),
+            (false, true) => reported.unwrap_or(CHAINED),
+            (false, false) => reported.unwrap_or(Version::V010),
         };
         if is_native || is_chain {
             fields.retain(|key, _| !FIELDS_OF_KURMA.contains(&key.as_str()));
@@ -118,7 +118,7 @@ impl Wrapped {
             _ => failure_in(&output),
         };
         match failure.kind() {
-            Kind::Invalid | Kind::Unsupported => Err(told(failure)),
+            Kind::Invalid | Kind::Unsupported => Err(reported(failure)),
             Kind::NotFound
             | Kind::Conflict
             | Kind::Exhausted
@@ -148,7 +148,7 @@ impl Wrapped {
                 let output = plugin::call(plugin, &environment, &mut config.as_bytes());
                 match output.code {
                     0 => Ok(()),
-                    _ => Err(told(failure_in(&output))),
+                    _ => Err(reported(failure_in(&output))),
                 }
             }
             None => self.with(|runtime| runtime.del(&self.list, &target)),
@@ -226,7 +226,7 @@ impl Wrapped {
         work(&Runtime { programs: &programs, cache: &cache }).map_err(|failure| {
             let complaints = complaints.borrow();
             let said = String::from_utf8_lossy(&complaints);
-            let error = told(failure);
+            let error = reported(failure);
             match said.trim() {
                 "" => error,
                 said => Error::new(error.kind(), format!("{error}; plugins complained: {said}")),
@@ -254,7 +254,7 @@ fn native_add(plugin: Plugin, environment: &Environment, config: String) -> Resu
     match output.code {
         0 => serde_json::from_str(&output.stdout)
             .map_err(|why| Error::bug("reading our own result").because(why)),
-        _ => Err(told(failure_in(&output))),
+        _ => Err(reported(failure_in(&output))),
     }
 }
 
@@ -265,7 +265,7 @@ fn failure_in(output: &Output) -> Failure {
     failure.unwrap_or_else(|| Failure::new(Failure::INTERNAL, output.stdout.trim()))
 }
 
-fn told(failure: Failure) -> Error {
+fn reported(failure: Failure) -> Error {
     Error::new(failure.kind(), failure.to_string())
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Stage(pub(super) Arc<Daemon>);
 impl Daemon {
     /// The plugin that Docker calls.
     pub(super) fn plugin(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
-        let settings = settings(self.worlds.config());
+        let settings = settings(self.context_pool.config());
         Ok(Arc::new(Docker::new(Stage(Arc::clone(self)), settings)?))
     }
 }
@@ -78,7 +78,7 @@ impl Sandboxes for Stage {
 
 impl Backstage for Stage {
     fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T> {
-        self.0.worlds.with(|world| work(&world.engine()))
+        self.0.context_pool.with(|host_context| work(&host_context.engine()))
     }
 
     fn now(&self) -> Timestamp {
@@ -94,11 +94,11 @@ impl Backstage for Stage {
 
     fn abandon(&self, network: &AliasId) -> Result<()> {
         let records = || self.with_engine(|engine| engine.attachments());
-        self.0.worlds.neutron()?.delete_network(network, &records)
+        self.0.context_pool.neutron()?.delete_network(network, &records)
     }
 
     fn see(&self, networks: &[Network]) {
-        self.0.worlds.neighbours().replace(networks);
+        self.0.context_pool.neighbours().replace(networks);
     }
 }
 

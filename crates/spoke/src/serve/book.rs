@@ -7,8 +7,8 @@ use model::Result;
 use store::Watch;
 
 use super::Daemon;
+use super::event_log::EventLog;
 use super::ports::Ports;
-use super::story::Story;
 use crate::host;
 
 /// How long the book's watch waits before it looks whether the daemon stops.
@@ -16,44 +16,45 @@ const GLANCE: Duration = Duration::from_millis(500);
 
 /// What is known of the book.
 #[derive(Default)]
-pub(super) struct Told {
-    story: Story,
+pub(super) struct Reported {
+    event_log: EventLog,
     ports: Ports,
 }
 
 impl Daemon {
     /// What is heard of the book from now on; what is there already happened before.
-    pub(super) fn open_book(&self) -> Result<(Watch, Told)> {
-        let store = crate::world::open_store(self.worlds.config())?;
+    pub(super) fn open_book(&self) -> Result<(Watch, Reported)> {
+        let store = crate::host_context::open_store(self.context_pool.config())?;
         let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for change in watch.wait(Duration::ZERO)? {
-            told.story.tell(&change, host::now());
-            told.ports.learn(&change, None);
+            reported.event_log.report(&change, host::now());
+            reported.ports.learn(&change, None);
         }
-        Ok((watch, told))
+        Ok((watch, reported))
     }
 
     /// Tells what any process does with the book, and keeps published ports from others.
-    pub(super) fn follow_book(&self, watch: Watch, told: Told) {
-        let mut followed = self.follow_book_until_lost(watch, told);
+    pub(super) fn follow_book(&self, watch: Watch, reported: Reported) {
+        let mut followed = self.follow_book_until_lost(watch, reported);
         while let Err(error) = followed {
             self.journal.failed("watching the book", &error);
             if self.sleep(Duration::from_secs(5)) {
                 return;
             }
-            followed =
-                self.open_book().and_then(|(watch, told)| self.follow_book_until_lost(watch, told));
+            followed = self
+                .open_book()
+                .and_then(|(watch, reported)| self.follow_book_until_lost(watch, reported));
         }
     }
 
-    fn follow_book_until_lost(&self, mut watch: Watch, mut told: Told) -> Result<()> {
+    fn follow_book_until_lost(&self, mut watch: Watch, mut reported: Reported) -> Result<()> {
         while !self.sleep(Duration::ZERO) {
-            told.ports.keep(&self.journal);
+            reported.ports.keep(&self.journal);
             for change in watch.wait(GLANCE)? {
-                told.ports.learn(&change, Some(Instant::now()));
-                for event in told.story.tell(&change, host::now()) {
-                    self.journal.tell(&event);
+                reported.ports.learn(&change, Some(Instant::now()));
+                for event in reported.event_log.report(&change, host::now()) {
+                    self.journal.report(&event);
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cni::dhcp::Server;
-use dhcp::{Keeper, News, Pace, Places, Shelf, Terms};
+use dhcp::{Keeper, LeaseStore, News, Pace, Places, Terms};
 use model::{AttachmentId, Ipv4Net, Result};
 
 use super::Daemon;
@@ -15,14 +15,18 @@ use super::sockets::Inherited;
 use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
-use crate::lease::{Leases, shelf_of};
+use crate::lease::{Leases, lease_store_of};
 
 /// Where containers are now, as the book says: Docker moves a link after its lease was asked for.
 struct Book(Arc<Daemon>);
 
 impl Places for Book {
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf> {
-        let found = self.0.worlds.with(|world| world.engine().attachment(id)).ok()??;
+        let found = self
+            .0
+            .context_pool
+            .with(|host_context| host_context.engine().attachment(id))
+            .ok()??;
         found.sandbox.map(|sandbox| sandbox.path)
     }
 }
@@ -58,24 +62,24 @@ impl Daemon {
     }
 
     fn keep_leases(self: &Arc<Self>) -> Result<Keeper> {
-        let config = self.worlds.config();
-        let directory = shelf_of(config, &config.dhcp.socket);
-        let shelf = Shelf::open(&directory, store::boot_id()?)?;
+        let config = self.context_pool.config();
+        let directory = lease_store_of(config, &config.dhcp.socket);
+        let lease_store = LeaseStore::open(&directory, store::boot_id()?)?;
         let pace = Pace {
-            give_up: std::time::Duration::from_secs(config.dhcp.patience_seconds),
+            give_up: std::time::Duration::from_secs(config.dhcp.timeout_seconds),
             broadcast: config.dhcp.broadcast,
             ..Pace::default()
         };
         let journal = Arc::clone(&self.journal);
-        let tell = Box::new(move |news| tell(&journal, news));
-        Keeper::start(shelf, pace, Box::new(Book(Arc::clone(self))), tell)
+        let report = Box::new(move |news| report(&journal, news));
+        Keeper::start(lease_store, pace, Box::new(Book(Arc::clone(self))), report)
     }
 }
 
 /// A lease that ends by itself is an event; what goes on is for who listens closely.
-fn tell(journal: &Journal, news: News) {
+fn report(journal: &Journal, news: News) {
     let event = |what, id: &AttachmentId, message: String| {
-        journal.tell(&Event::new(what, host::now(), message).to(id));
+        journal.report(&Event::new(what, host::now(), message).to(id));
     };
     match news {
         News::Lost(id, terms, why) => {

@@ -13,7 +13,7 @@ use super::Daemon;
 use super::rivals::{News as Contest, Rivals};
 use crate::event::{Event, What};
 use crate::host;
-use crate::world::World;
+use crate::host_context::HostContext;
 
 /// Changes that belong together come this close to each other.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -46,12 +46,12 @@ enum Loss {
 }
 
 /// What is heard from before the first thing is made, so that nothing is missed.
-pub(super) struct Ears {
+pub(super) struct Subscriptions {
     ruleset: Monitor,
     network: Monitor,
 }
 
-impl Ears {
+impl Subscriptions {
     /// Hears everything from now on.
     pub(super) fn open() -> Result<Self> {
         Ok(Self { ruleset: Monitor::ruleset()?, network: Monitor::network()? })
@@ -111,7 +111,7 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
         }
         match (took.or(healed), heard) {
             // The table goes with its last user, and comes with the next: that is no loss.
-            (Some(took), Loss::Table) => tell_healed(daemon, took),
+            (Some(took), Loss::Table) => report_healed(daemon, took),
             // Its loss was heard of before the pause.
             (Some(_), _) if rivals.is_contested() => daemon.journal.metrics.heal(),
             (_, _) => {}
@@ -163,10 +163,11 @@ fn next(rivals: &Rivals) -> Instant {
 /// Puts back what is missing and due, and says how long that took; `None` where nothing was.
 fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
     let began = Instant::now();
-    let restored = daemon.worlds.with(|world| world.restore_due(&mut rivals.pass(began)));
+    let restored =
+        daemon.context_pool.with(|host_context| host_context.restore_due(&mut rivals.pass(began)));
     match rivals.news(began) {
-        Some(Contest::Contested(sentence)) => tell(daemon, What::Contested, sentence),
-        Some(Contest::Over) => tell(daemon, What::ContestOver, CONTEST_OVER.to_owned()),
+        Some(Contest::Contested(sentence)) => report(daemon, What::Contested, sentence),
+        Some(Contest::Over) => report(daemon, What::ContestOver, CONTEST_OVER.to_owned()),
         None => {}
     }
     match restored {
@@ -178,17 +179,17 @@ fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
     }
 }
 
-fn tell(daemon: &Daemon, what: What, sentence: String) {
-    daemon.journal.tell(&Event::new(what, host::now(), sentence));
+fn report(daemon: &Daemon, what: What, sentence: String) {
+    daemon.journal.report(&Event::new(what, host::now(), sentence));
 }
 
-fn tell_healed(daemon: &Daemon, took: Duration) {
+fn report_healed(daemon: &Daemon, took: Duration) {
     daemon.journal.metrics.heal();
     let message = format!(
         "somebody took our packet filter away; it was put back within {} ms",
         took.as_millis()
     );
-    tell(daemon, What::Healed, message);
+    report(daemon, What::Healed, message);
 }
 
 /// Compares the addresses of this host's networks whenever some change, until the daemon stops.
@@ -214,7 +215,7 @@ fn network_until_lost(daemon: &Daemon, mut monitor: Monitor, clashes: &mut Clash
         if settle(&mut monitor, daemon)?.is_none() {
             return Ok(());
         }
-        if let Err(error) = daemon.worlds.with(World::refresh_lan) {
+        if let Err(error) = daemon.context_pool.with(HostContext::refresh_lan) {
             daemon.journal.failed("learning which subnets are connected", &error);
         }
     }
@@ -239,7 +240,7 @@ fn is_changed(monitor: &mut Monitor, daemon: &Daemon) -> Result<bool> {
 /// The clashes that were told.
 #[derive(Debug, Default)]
 struct Clashes {
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     failed: bool,
 }
 
@@ -250,7 +251,7 @@ impl Clashes {
                 self.failed = false;
                 daemon.journal.metrics.clashes(found.len());
                 for event in self.changes(found) {
-                    daemon.journal.tell(&event);
+                    daemon.journal.report(&event);
                 }
             }
             Err(error) if !self.failed => {
@@ -264,13 +265,13 @@ impl Clashes {
     fn changes(&mut self, found: BTreeSet<String>) -> Vec<Event> {
         let event = |what, sentence: &String| Event::new(what, host::now(), sentence.clone());
         let over: Vec<Event> = self
-            .told
+            .reported
             .difference(&found)
             .map(|sentence| event(What::ClashOver, &format!("no longer: {sentence}")))
             .collect();
-        let new = found.difference(&self.told).map(|sentence| event(What::Clash, sentence));
+        let new = found.difference(&self.reported).map(|sentence| event(What::Clash, sentence));
         let events = new.chain(over).collect();
-        self.told = found;
+        self.reported = found;
         events
     }
 }
@@ -303,13 +304,13 @@ mod tests {
     #[test]
     fn tells_each_clash_once() {
         let mut clashes = Clashes::default();
-        let mut told = |found: &[&str]| -> Vec<String> {
+        let mut reported = |found: &[&str]| -> Vec<String> {
             let found = found.iter().map(|&one| one.to_owned()).collect();
             let events = clashes.changes(found);
             events.iter().map(|event| format!("{} {}", event.event.name(), event.message)).collect()
         };
-        assert_eq!(told(&["a", "b"]), ["clash a", "clash b"]);
-        assert!(told(&["a", "b"]).is_empty());
-        assert_eq!(told(&["b", "c"]), ["clash c", "clash-over no longer: a"]);
+        assert_eq!(reported(&["a", "b"]), ["clash a", "clash b"]);
+        assert!(reported(&["a", "b"]).is_empty());
+        assert_eq!(reported(&["b", "c"]), ["clash c", "clash-over no longer: a"]);
     }
 }

@@ -20,7 +20,7 @@ const LARGEST: usize = 8 << 10;
 const MOST: usize = 32;
 
 /// How long a scraper may take to ask, and to read.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The stack of each thread, in bytes.
 const STACK: usize = 512 << 10;
@@ -30,7 +30,7 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 
 /// Where scrapers connect.
 #[derive(Debug)]
-pub(super) enum Door {
+pub(super) enum MetricsListener {
     /// A unix socket.
     Unix(UnixListener),
     /// A TCP address.
@@ -79,7 +79,7 @@ struct Open {
     is_done: Arc<AtomicBool>,
 }
 
-impl Door {
+impl MetricsListener {
     /// Answers scrapers with what `figures` says, for ever.
     pub(super) fn serve(&self, figures: &Figures<'_>) {
         std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ impl Door {
             loop {
                 // Out of files: those that are open close some time.
                 if self.accept(scope, &mut open, figures).is_err() {
-                    std::thread::sleep(PATIENCE);
+                    std::thread::sleep(TIMEOUT);
                 }
             }
         });
@@ -101,8 +101,8 @@ impl Door {
         figures: &'scope Figures<'scope>,
     ) -> std::io::Result<()> {
         let mut connection: Box<dyn Connection> = match self {
-            Door::Unix(listener) => Box::new(listener.accept()?.0),
-            Door::Tcp(listener) => Box::new(listener.accept()?.0),
+            MetricsListener::Unix(listener) => Box::new(listener.accept()?.0),
+            MetricsListener::Tcp(listener) => Box::new(listener.accept()?.0),
         };
         open.retain(|one| !one.is_done.load(Ordering::Acquire));
         while open.len() >= MOST
@@ -128,7 +128,7 @@ impl Door {
 type Figures<'a> = dyn Fn() -> Result<String> + Sync + 'a;
 
 fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Result<()> {
-    connection.bound(PATIENCE)?;
+    connection.bound(TIMEOUT)?;
     let Some(head) = head(connection)? else { return Ok(()) };
     let reply = reply(&head, figures);
     connection.write_all(reply.as_bytes())?;
@@ -137,7 +137,7 @@ fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Re
 
 /// A request up to its empty line; nothing where it is too long or too slow.
 fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < LARGEST && Instant::now() < deadline {
         let read = connection.read(&mut buffer)?;
@@ -213,25 +213,27 @@ mod tests {
         let path = place.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         // Ends with this process.
-        std::thread::spawn(move || Door::Unix(listener).serve(&|| Ok("figures".to_owned())));
+        std::thread::spawn(move || {
+            MetricsListener::Unix(listener).serve(&|| Ok("figures".to_owned()))
+        });
         let mut slow: Vec<_> = (0..2 * MOST).map(|_| UnixStream::connect(&path).unwrap()).collect();
         // Those that were cut off for others cannot be written to.
         slow.iter_mut().for_each(|one| drop(one.write_all(b"G")));
         let begun = Instant::now();
         let mut ours = UnixStream::connect(&path).unwrap();
-        ours.bound(10 * PATIENCE).unwrap();
+        ours.bound(10 * TIMEOUT).unwrap();
         ours.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
         let mut said = String::new();
         ours.read_to_string(&mut said).unwrap();
         assert!(said.ends_with("ok\n"), "{said}");
         // One after the other would have been that for each of them.
-        assert!(begun.elapsed() < PATIENCE * 10, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT * 10, "{:?}", begun.elapsed());
     }
 
     #[test]
     fn gives_up_on_what_never_ends() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.bound(PATIENCE).unwrap();
+        ours.bound(TIMEOUT).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let _ = theirs.write_all(&[b'x'; LARGEST + 1]);

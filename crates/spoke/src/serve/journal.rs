@@ -35,7 +35,7 @@ impl Journal {
     }
 
     /// Something happened.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn report(&self, event: &Event) {
         self.log.say(event.event.level(), &event.message, &event.fields());
         self.metrics.event(event.event);
         let written = self.events.append(event);
@@ -52,6 +52,6 @@ impl Journal {
 
     /// Something did not work, and the daemon goes on.
     pub(crate) fn failed(&self, doing: &str, error: &Error) {
-        self.tell(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
+        self.report(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
     }
 }

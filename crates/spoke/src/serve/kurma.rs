@@ -22,14 +22,14 @@ use crate::host;
 use crate::kurma::Host;
 
 /// How often the file of networks is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How soon again where the networking pod cannot be run at all.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Watches until the daemon stops, and begins anew whenever the networks are other ones.
 pub(super) fn keep(daemon: &Daemon) {
-    let pod = Host::new(daemon.worlds.config(), &|_| None);
+    let pod = Host::new(daemon.context_pool.config(), &|_| None);
     while !daemon.sleep(Duration::ZERO) {
         // A user's daemon runs nothing but what that user may.
         let entered = if geteuid().is_root() { container::host::enter() } else { Ok(()) };
@@ -55,11 +55,11 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
     thread::scope(|scope| {
         scope.spawn(|| {
             let is_same = || stamp(pod.file()) == seen && !is_over.load(Ordering::Relaxed);
-            while !daemon.sleep(LOOK) && is_same() {}
+            while !daemon.sleep(POLL_INTERVAL) && is_same() {}
             stop.stop();
         });
         let watched =
-            supervise(&plugins, &networks, stop.as_fd(), &|seen| daemon.tell_of_plugin(&seen));
+            supervise(&plugins, &networks, stop.as_fd(), &|seen| daemon.report_plugin(&seen));
         is_over.store(true, Ordering::Relaxed);
         watched
     })
@@ -68,7 +68,7 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
 /// Hides namespaces that plugins out of images are shown and that nobody uses: who was seen at the look
 /// before, too. Gives what was seen now, for the next one.
 pub(super) fn sweep(daemon: &Daemon, seen: &[Left]) -> Vec<Left> {
-    let pod = Host::new(daemon.worlds.config(), &|_| None);
+    let pod = Host::new(daemon.context_pool.config(), &|_| None);
     if !pod.has_book() {
         return Vec::new();
     }
@@ -76,7 +76,7 @@ pub(super) fn sweep(daemon: &Daemon, seen: &[Left]) -> Vec<Left> {
     for left in swept.as_deref().unwrap_or_default() {
         let message = format!("namespace {} that a plugin was shown: it was freed", left.name);
         daemon.journal.metrics.finding("namespace", "free");
-        daemon.journal.tell(&Event::new(What::Freed, host::now(), message));
+        daemon.journal.report(&Event::new(What::Freed, host::now(), message));
     }
     match swept.and_then(|_| exec_cni::left(pod.directories())) {
         Ok(left) => left,
@@ -94,7 +94,7 @@ fn stamp(file: &Path) -> Option<(u64, i64, i64, u64)> {
 }
 
 impl Daemon {
-    fn tell_of_plugin(&self, seen: &Seen) {
+    fn report_plugin(&self, seen: &Seen) {
         let event = |what, message: String| Event::new(what, host::now(), message);
         let (network, event) = match seen {
             Seen::Started { network, pid } => {
@@ -110,10 +110,10 @@ impl Daemon {
                 (Some(network), event(What::Failed, message))
             }
             Seen::Settled { pod } => {
-                (None, event(What::Settled, format!("pod {pod} owes its plugins nothing more")))
+                (None, event(What::CleanupDone, format!("pod {pod} owes its plugins nothing more")))
             }
-            Seen::Owed { pod, error } => {
-                (None, event(What::Owed, format!("pod {pod} is not undone: {error}")))
+            Seen::PendingDel { pod, error } => {
+                (None, event(What::CleanupPending, format!("pod {pod} is not undone: {error}")))
             }
         };
         match seen {
@@ -121,15 +121,15 @@ impl Daemon {
             Seen::Ended { network, .. } | Seen::Failed { network, .. } => {
                 self.journal.metrics.plugin(network.as_str(), false);
             }
-            Seen::Settled { .. } | Seen::Owed { .. } => {}
+            Seen::Settled { .. } | Seen::PendingDel { .. } => {}
         }
         let network = network.map(ToString::to_string);
-        self.journal.tell(&Event { network, ..event });
+        self.journal.report(&Event { network, ..event });
     }
 
     /// Whether the networking pod is this daemon's, as it says when it begins.
     pub(super) fn has_networking_pod(&self) -> bool {
-        let config = &self.worlds.config().kurma;
+        let config = &self.context_pool.config().kurma;
         if config.enabled {
             let message = format!("running the networking pod of {}", config.networks.display());
             self.journal.log.say(Level::Debug, &message, &[]);

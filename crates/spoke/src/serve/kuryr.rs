@@ -14,13 +14,13 @@ use model::Result;
 use super::backstage::{Stage, ephemeral_here, scope_of};
 use super::sockets::{self, Inherited};
 use super::spec::{self, Spec};
-use super::{Daemon, Doors, End, Serving};
+use super::{Daemon, End, Listeners, Serving};
 use crate::config::{Config, KuryrConfig, Level, TcpConfig};
 
 /// What Docker has asked of it and was not answered, below the runtime directory.
 const CALLS: &str = "calls-kuryr";
 
-impl Doors {
+impl Listeners {
     /// Listens for the plugin, if it is served: systemd passes its socket beside the other one, and
     /// they are told apart by their places.
     pub(super) fn open_kuryr(&mut self, config: &Config, inherited: &mut Inherited) -> Result<()> {
@@ -92,8 +92,8 @@ impl Daemon {
     }
 
     /// Says what of kuryr.conf holds nothing here. Whoever cannot read it yet says so elsewhere.
-    pub(super) fn tell_passed_over(&self) {
-        let config = self.worlds.config();
+    pub(super) fn report_passed_over(&self) {
+        let config = self.context_pool.config();
         let Some(cloud) = &config.neutron else { return };
         let said = cloud.settings(&config.kuryr, &|name| std::env::var(name).ok());
         for note in said.into_iter().flat_map(|said| said.notes) {
@@ -105,7 +105,7 @@ impl Daemon {
     /// engines are greeted while Neutron is down.
     fn kuryr(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
         let variable = |name: &str| std::env::var(name).ok();
-        let settings = settings(self.worlds.config(), &variable)?;
+        let settings = settings(self.context_pool.config(), &variable)?;
         Ok(Arc::new(Kuryr::new(Stage(Arc::clone(self)), settings)))
     }
 }
@@ -132,6 +132,6 @@ fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Resul
 
 impl Backstage for Stage {
     fn with_cloud<T>(&self, work: impl FnOnce(&dyn Cloud) -> Result<T>) -> Result<T> {
-        work(&*self.0.worlds.neutron()?)
+        work(&*self.0.context_pool.neutron()?)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Metrics {
     clashes: Gauge,
     events: Family<Labels, Counter>,
     neutron: Neutron,
-    owed: Gauge,
+    pending: Gauge,
     settled: Counter,
     plugins: Family<Labels, Gauge>,
 }
@@ -105,9 +105,17 @@ impl Metrics {
         registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
         registry.register("events", "What happened", events.clone());
         let neutron = Neutron::new(&mut registry);
-        let (owed, settled) = (Gauge::default(), Counter::default());
-        registry.register("remote_owed", "Calls that Docker plugins are owed", owed.clone());
-        registry.register("remote_settled", "Such calls that were made", settled.clone());
+        let (pending, settled) = (Gauge::default(), Counter::default());
+        registry.register(
+            "remote_cleanups_pending",
+            "Cleanup calls to Docker plugins that have not got through",
+            pending.clone(),
+        );
+        registry.register(
+            "remote_cleanups_done",
+            "Such calls that got through later",
+            settled.clone(),
+        );
         let plugins = Family::default();
         registry.register(
             "kurma_plugin_up",
@@ -123,7 +131,7 @@ impl Metrics {
             clashes,
             events,
             neutron,
-            owed,
+            pending,
             settled,
             plugins,
         }
@@ -160,8 +168,8 @@ impl Metrics {
     }
 
     /// So many calls are owed to Docker plugins.
-    pub(crate) fn owed(&self, count: usize) {
-        self.owed.set(i64::try_from(count).unwrap_or(i64::MAX));
+    pub(crate) fn pending(&self, count: usize) {
+        self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// So many of them were made now.
@@ -242,7 +250,7 @@ impl Neutron {
         registry.register("neutron_call_seconds", "How long they took, in seconds", durations);
         registry.register("neutron_stock", "Ports that are ready, by network", new.stock.clone());
         let stocked = new.stocked.clone();
-        registry.register("neutron_stocked", "Ports made ahead of need, by what was done", stocked);
+        registry.register("neutron_stock", "Ports made ahead of need, by what was done", stocked);
         let orphans = new.orphans.clone();
         registry.register("neutron_orphans", "What nobody on this host knows", orphans);
         new
@@ -320,7 +328,7 @@ mod tests {
             r#"spoke_neutron_calls_total{verb="POST",collection="ports",result="409"} 1"#,
             r#"spoke_neutron_call_seconds_count{verb="POST",collection="ports"} 1"#,
             r#"spoke_neutron_stock{network="n"} 5"#,
-            r#"spoke_neutron_stocked_total{what="made"} 7"#,
+            r#"spoke_neutron_stock_total{what="made"} 7"#,
             "spoke_neutron_orphans 3",
             r#"spoke_kurma_plugin_up{network="mynet"} 1"#,
         ] {

@@ -1,7 +1,7 @@
 //! What needs a long life in a cloud: ports made ahead of need, and the search for what nobody on this
 //! host knows any more. One thread does both, so that neither sees the other's work half done.
 
-mod naming;
+mod port_update;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -17,14 +17,14 @@ use netlink::{Links, Socket};
 use neutron::Neutron;
 use neutron::api::Verb;
 use neutron::reconcile::{Breadth, Facts, Fate, GRACE, Orphan, Removed, Sweep};
-use neutron::stock::{Bell, Filler, Round, Woken};
+use neutron::stock::{Filler, Notifier, Round, Woken};
 use neutron::watch::Call;
 
 use super::{Daemon, STACK};
 use crate::config::{DockerConfig, Level};
 use crate::event::{Event, What};
 use crate::host;
-use crate::world::World;
+use crate::host_context::HostContext;
 
 /// How often Neutron is compared with the book. A list of a host's ports is cheap for us, and not
 /// for a Neutron of many hosts.
@@ -82,10 +82,10 @@ pub(crate) type Listed = BTreeSet<String>;
 
 /// The networks that the Docker Engines of this host list; none where no engine is asked, or one does
 /// not answer in time.
-pub(crate) fn listed(config: &DockerConfig, patience: Duration) -> Option<Listed> {
+pub(crate) fn listed(config: &DockerConfig, timeout: Duration) -> Option<Listed> {
     let mut listed = Listed::new();
     for socket in &config.api {
-        let networks = Api::new(socket.clone(), patience).networks().ok()?;
+        let networks = Api::new(socket.clone(), timeout).networks().ok()?;
         listed.extend(networks.into_iter().map(|network| network.id.to_string()));
     }
     (!config.api.is_empty()).then_some(listed)
@@ -100,8 +100,8 @@ pub(super) fn keep(daemon: &Daemon) {
             journal.metrics.neutron(verb(call.verb), call.collection, &result(call), call.took)
         }
     });
-    let bell = match neutron.bell() {
-        Ok(bell) => bell,
+    let notifier = match neutron.notifier() {
+        Ok(notifier) => notifier,
         Err(error) => return daemon.journal.failed("watching the stock of ports", &error),
     };
     let keeper = Keeper {
@@ -115,33 +115,33 @@ pub(super) fn keep(daemon: &Daemon) {
         is_troubled: false,
     };
     thread::scope(|scope| {
-        let clerk = || naming::keep(daemon, &neutron);
-        let thread = thread::Builder::new().name("naming".to_owned()).stack_size(STACK);
+        let worker = || port_update::keep(daemon, &neutron);
+        let thread = thread::Builder::new().name("port-updates".to_owned()).stack_size(STACK);
         // Without it who makes an attachment names its port, and waits for that.
-        if let Err(cause) = thread.spawn_scoped(scope, clerk) {
+        if let Err(cause) = thread.spawn_scoped(scope, worker) {
             let error = Error::os("starting the thread naming", cause);
             daemon.journal.failed("naming Neutron's ports", &error);
         }
-        keeper.run(&bell);
+        keeper.run(&notifier);
     });
 }
 
 /// Whether there is anything to do.
 pub(super) fn is_needed(daemon: &Daemon) -> bool {
-    let config = daemon.worlds.config();
+    let config = daemon.context_pool.config();
     config.kuryr.enabled || config.neutron.is_some()
 }
 
 /// Credentials may come later than the daemon.
 fn opened(daemon: &Daemon) -> Option<Arc<Neutron>> {
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
-        match daemon.worlds.neutron() {
+        match daemon.context_pool.neutron() {
             Ok(neutron) => return Some(neutron),
-            Err(error) if !is_told => daemon.journal.failed("looking for Neutron", &error),
+            Err(error) if !is_reported => daemon.journal.failed("looking for Neutron", &error),
             Err(_) => {}
         }
-        is_told = true;
+        is_reported = true;
         if daemon.sleep(AGAIN) {
             return None;
         }
@@ -149,7 +149,7 @@ fn opened(daemon: &Daemon) -> Option<Arc<Neutron>> {
 }
 
 impl Keeper<'_> {
-    fn run(mut self, bell: &Bell) {
+    fn run(mut self, notifier: &Notifier) {
         loop {
             if self.neutron.is_left_behind() {
                 self.next = self.next.min(Instant::now() + AGAIN);
@@ -159,7 +159,7 @@ impl Keeper<'_> {
             }
             let round = self.fill();
             let wait = self.next.saturating_duration_since(Instant::now()).min(round.next);
-            match bell.wait(self.daemon.stop.as_fd(), wait) {
+            match notifier.wait(self.daemon.stop.as_fd(), wait) {
                 Ok(Woken::Stopped) => return,
                 Ok(Woken::Rung | Woken::Late) => {}
                 Err(error) => {
@@ -184,7 +184,7 @@ impl Keeper<'_> {
                 (Ok(()), true) => GRACE + Duration::from_secs(1),
                 (Ok(()), false) => PERIOD,
             };
-        self.told(found.err());
+        self.reported(found.err());
     }
 
     /// What engines have removed goes now, whatever else is found.
@@ -194,13 +194,15 @@ impl Keeper<'_> {
     }
 
     fn remove_given_up(&self) -> Result<()> {
-        let with = |world: &World| kuryr::remove_given_up(&world.engine(), self.neutron);
+        let with = |host_context: &HostContext| {
+            kuryr::remove_given_up(&host_context.engine(), self.neutron)
+        };
         let mut outcome = Ok(());
-        for (id, removed) in self.daemon.worlds.with(with)? {
+        for (id, removed) in self.daemon.context_pool.with(with)? {
             if removed.is_ok() {
                 let why = format!("neutron-network of {id} is deleted: Docker has removed it");
                 self.daemon.journal.metrics.finding("neutron-network", "free");
-                self.daemon.journal.tell(&Event::new(What::Freed, host::now(), why));
+                self.daemon.journal.report(&Event::new(What::Freed, host::now(), why));
             }
             outcome = outcome.and(removed);
         }
@@ -214,8 +216,10 @@ impl Keeper<'_> {
         let breadth = if is_broad { Breadth::Everything } else { Breadth::Ports };
         self.looks = self.looks.wrapping_add(1);
         let daemon = self.daemon;
-        let listed = || listed(&daemon.worlds.config().docker, LISTING);
-        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true, listed()));
+        let listed = || listed(&daemon.context_pool.config().docker, LISTING);
+        let facts = || {
+            daemon.context_pool.with(|host_context| facts(&host_context.engine(), true, listed()))
+        };
         let mut findings = self.neutron.look(breadth, &facts)?;
         if is_broad {
             // What needs somebody's word is for `spoke gc`.
@@ -231,12 +235,12 @@ impl Keeper<'_> {
         let removed = self.neutron.remove_orphans(&due, &facts);
         daemon.journal.metrics.orphans(self.sweep.len());
         for (orphan, what) in removed? {
-            self.tell(&orphan, what);
+            self.announce(&orphan, what);
         }
         Ok(())
     }
 
-    fn tell(&self, orphan: &Orphan, what: Removed) {
+    fn announce(&self, orphan: &Orphan, what: Removed) {
         let kind = orphan.thing.name();
         let (done, remedy) = match what {
             Removed::Deleted => ("deleted", "free"),
@@ -245,7 +249,7 @@ impl Keeper<'_> {
         };
         self.daemon.journal.metrics.finding(kind, remedy);
         let message = format!("{kind} {} ({}) is {done}: {}", orphan.id, orphan.title, orphan.why);
-        self.daemon.journal.tell(&Event::new(What::Freed, host::now(), message));
+        self.daemon.journal.report(&Event::new(What::Freed, host::now(), message));
     }
 
     fn fill(&mut self) -> Round {
@@ -256,7 +260,8 @@ impl Keeper<'_> {
             return Round { next: PERIOD, ..Round::default() };
         };
         let daemon = self.daemon;
-        let facts = || daemon.worlds.with(|world| facts(&world.engine(), true, None));
+        let facts =
+            || daemon.context_pool.with(|host_context| facts(&host_context.engine(), true, None));
         let round = filler.round(&|| daemon.sleep(Duration::ZERO), &facts);
         if round.is_unsure {
             self.next = self.next.min(Instant::now() + AGAIN);
@@ -274,27 +279,27 @@ impl Keeper<'_> {
         if let Ok(levels) = self.neutron.stock_levels() {
             metrics.stock(&levels);
         }
-        self.tell_passed_over();
+        self.report_passed_over();
         if did.iter().any(|(_, count)| *count > 0) || !round.failures.is_empty() {
             let message = did.map(|(what, count)| format!("{count} {what}")).join(", ");
             let message = format!("ports of the stock: {message}");
             self.daemon.journal.log.say(Level::Debug, &message, &[]);
             let first = round.failures.first();
-            self.told(first.map(|error| Error::new(error.kind(), error.to_string())));
+            self.reported(first.map(|error| Error::new(error.kind(), error.to_string())));
         }
     }
 
-    fn tell_passed_over(&mut self) {
+    fn report_passed_over(&mut self) {
         let is_passed_over = self.neutron.is_stock_passed_over();
         if is_passed_over && !self.is_passed_over {
             let event = Event::new(What::Failed, host::now(), PASSED_OVER.to_owned());
-            self.daemon.journal.tell(&event);
+            self.daemon.journal.report(&event);
         }
         self.is_passed_over = is_passed_over;
     }
 
     /// Trouble is told when it begins and when it ends; what lies between is for who listens closely.
-    fn told(&mut self, trouble: Option<Error>) {
+    fn reported(&mut self, trouble: Option<Error>) {
         let journal = &self.daemon.journal;
         match (&trouble, self.is_troubled) {
             (Some(error), false) => journal.failed("keeping Neutron's ports", error),

@@ -59,7 +59,7 @@ enum State {
     /// Its runtime may be about to.
     Early,
     /// Somebody else has it, and this was told of.
-    Taken { told: Option<String> },
+    Taken { reported: Option<String> },
 }
 
 /// The ports that are kept.
@@ -116,10 +116,10 @@ impl Ports {
             self.states.insert(*target, attempt(*target, wanted, before, journal));
         }
         self.tried = if again { Some(Instant::now()) } else { self.tried };
-        self.tell_beyond(beyond, journal);
+        self.report_beyond(beyond, journal);
     }
 
-    fn tell_beyond(&mut self, beyond: usize, journal: &Journal) {
+    fn report_beyond(&mut self, beyond: usize, journal: &Journal) {
         if beyond > self.beyond {
             let message = format!(
                 "{beyond} published ports are not kept from others: this process may not open more \
@@ -189,20 +189,20 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
         return State::Early;
     }
     let (protocol, address) = target;
-    let told = match before {
-        Some(State::Taken { told }) => told,
+    let reported = match before {
+        Some(State::Taken { reported }) => reported,
         Some(State::Done { .. } | State::Reserved | State::Early) | None => None,
     };
-    let tell = |what, message: String| {
+    let report = |what, message: String| {
         let ports = vec![wanted.map.to_string()];
-        journal.tell(&Event { ports, ..Event::new(what, host::now(), message).to(&wanted.id) });
+        journal.report(&Event { ports, ..Event::new(what, host::now(), message).to(&wanted.id) });
     };
     let port = format!("host port {}/{protocol}", address.port());
     match hold(protocol, address) {
         Ok(Hold::Held(socket)) => {
-            if told.is_some() {
+            if reported.is_some() {
                 let name = &wanted.name;
-                tell(What::PortFree, format!("{port} leads to {name} alone again"));
+                report(What::PortFree, format!("{port} leads to {name} alone again"));
             }
             State::Done { _socket: Some(socket) }
         }
@@ -212,13 +212,13 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
             let taken = linux::taken(&map);
             if taken == Taken::Kept {
                 // Old connections, or a socket that does not listen yet.
-                return State::Taken { told };
+                return State::Taken { reported };
             }
             let Some(by) = taken.rival(wanted.runtime) else { return State::Reserved };
-            if told.as_ref() != Some(&by) {
-                tell(What::PortTaken, format!("{port} is in use by {by} too{}", of(wanted)));
+            if reported.as_ref() != Some(&by) {
+                report(What::PortTaken, format!("{port} is in use by {by} too{}", of(wanted)));
             }
-            State::Taken { told: Some(by) }
+            State::Taken { reported: Some(by) }
         }
         Err(error) => {
             journal.failed("keeping a published port from others", &error);

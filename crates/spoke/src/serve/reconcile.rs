@@ -19,12 +19,12 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 /// Compares the book with the kernel now and then, until the daemon stops.
 pub(super) fn book(daemon: &Daemon) {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut shown = Vec::new();
     while !daemon.sleep(PERIOD) {
         shown = kurma::sweep(daemon, &shown);
-        match daemon.worlds.with(|world| world.engine().reconcile(Mode::Mend)) {
-            Ok(found) => tell(daemon, &found, &mut told),
+        match daemon.context_pool.with(|host_context| host_context.engine().reconcile(Mode::Mend)) {
+            Ok(found) => announce(daemon, &found, &mut reported),
             Err(error) => daemon.journal.failed("freeing what nobody knows any more", &error),
         }
     }
@@ -32,7 +32,8 @@ pub(super) fn book(daemon: &Daemon) {
 
 /// Compares the book with what Docker's engines say is alive, until the daemon stops.
 pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
-    let (config, kuryr) = (&daemon.worlds.config().docker, &daemon.worlds.config().kuryr);
+    let (config, kuryr) =
+        (&daemon.context_pool.config().docker, &daemon.context_pool.config().kuryr);
     if !config.enabled && !kuryr.enabled || config.api.is_empty() {
         return;
     }
@@ -65,14 +66,14 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
         Notice::Unknown { network, name } => {
             let event = Event::new(What::Failed, host::now(), notice.to_string());
             let name = name.as_ref().map_or_else(|| network.to_string(), ToString::to_string);
-            daemon.journal.tell(&Event { network: Some(name), ..event });
+            daemon.journal.report(&Event { network: Some(name), ..event });
         }
         Notice::Failed(error) => daemon.journal.failed("reconciling with Docker", error),
     }
 }
 
 /// Tells of what was freed, and once of what is kept in doubt.
-fn tell(daemon: &Daemon, found: &[Finding], told: &mut BTreeSet<String>) {
+fn announce(daemon: &Daemon, found: &[Finding], reported: &mut BTreeSet<String>) {
     let mut doubtful = BTreeSet::new();
     for finding in found {
         let (kind, sentence) = cli::finding(finding);
@@ -80,14 +81,14 @@ fn tell(daemon: &Daemon, found: &[Finding], told: &mut BTreeSet<String>) {
             Remedy::Free => true,
             Remedy::Quarantine => {
                 doubtful.insert(sentence.clone());
-                !told.contains(&sentence)
+                !reported.contains(&sentence)
             }
         };
         if is_news {
             report(daemon, kind, finding.remedy, &sentence);
         }
     }
-    *told = doubtful;
+    *reported = doubtful;
 }
 
 fn report(daemon: &Daemon, kind: &str, remedy: Remedy, sentence: &str) {
@@ -96,5 +97,5 @@ fn report(daemon: &Daemon, kind: &str, remedy: Remedy, sentence: &str) {
         Remedy::Quarantine => (What::Quarantined, "quarantine", "is kept back"),
     };
     daemon.journal.metrics.finding(kind, name);
-    daemon.journal.tell(&Event::new(what, host::now(), format!("{kind} {sentence}: {done}")));
+    daemon.journal.report(&Event::new(what, host::now(), format!("{kind} {sentence}: {done}")));
 }

@@ -1,4 +1,4 @@
-//! What needs a long life with Docker plugins of somebody else: what they are owed is settled, and
+//! What needs a long life with third-party Docker plugins: what they are owed is settled, and
 //! whoever comes, goes or returns is seen at once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docker::remote::calls::Life;
-use docker::remote::{Debt, Urgency};
+use docker::remote::{PendingCleanup, Urgency};
 use docker::wire::{Discovery, Node};
 use model::{DriverName, Error, LinkKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Which hosts plugins were told of, below the runtime directory.
-const TOLD: &str = "remote.hosts";
+const REPORTED: &str = "remote.hosts";
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -41,7 +41,7 @@ struct Keeper<'a> {
     /// Who is installed, and which life of theirs that is.
     known: BTreeMap<DriverName, Life>,
     /// What was told of debts.
-    owed: BTreeMap<(String, String), Debt>,
+    pending: BTreeMap<(String, String), PendingCleanup>,
     /// Which lives of plugins know the hosts.
     informed: BTreeMap<DriverName, Life>,
     /// The hosts that are there no longer.
@@ -52,7 +52,7 @@ struct Keeper<'a> {
 
 /// Keeps an eye on plugins until the daemon stops.
 pub(super) fn keep(daemon: &Daemon) {
-    let foreign = match daemon.worlds.foreign() {
+    let foreign = match daemon.context_pool.foreign() {
         Ok(foreign) => foreign,
         Err(error) => return daemon.journal.failed("looking for Docker plugins", &error),
     };
@@ -60,7 +60,7 @@ pub(super) fn keep(daemon: &Daemon) {
         daemon,
         foreign,
         known: BTreeMap::new(),
-        owed: BTreeMap::new(),
+        pending: BTreeMap::new(),
         informed: BTreeMap::new(),
         gone: BTreeSet::new(),
         is_troubled: false,
@@ -74,20 +74,20 @@ impl Keeper<'_> {
         let mut urgency = Urgency::Now;
         loop {
             // Watched before it is looked, so that nothing comes in between.
-            let ears = self.listen();
+            let subscriptions = self.listen();
             if self.look() {
                 urgency = Urgency::Now;
             }
-            let settled = self.settle(urgency);
-            self.told(settled.err());
+            let settled = self.retry(urgency);
+            self.reported(settled.err());
             self.inform();
             urgency = Urgency::Due;
-            let limit = if self.owed.is_empty() { PERIOD } else { AGAIN };
-            match self.wait(ears, limit) {
+            let limit = if self.pending.is_empty() { PERIOD } else { AGAIN };
+            match self.wait(subscriptions, limit) {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
-                    self.told(Some(error));
+                    self.reported(Some(error));
                     if self.daemon.sleep(PERIOD) {
                         return;
                     }
@@ -99,33 +99,35 @@ impl Keeper<'_> {
     /// Hears of changes in the directories of plugins. Where that is not possible, it is looked from
     /// time to time.
     fn listen(&self) -> Option<OwnedFd> {
-        let ears = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        let subscriptions = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         let signs = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
             | WatchFlags::DELETE
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::ONLYDIR;
-        let config = &self.daemon.worlds.config().remote;
+        let config = &self.daemon.context_pool.config().remote;
         for directory in config.sockets.iter().chain(&config.descriptions) {
             let within = std::fs::read_dir(directory).into_iter().flatten().flatten();
             let below = within.map(|entry| entry.path()).filter(|path| path.is_dir());
             for path in std::iter::once(directory.clone()).chain(below) {
                 // What is not there is looked for from time to time.
-                let _ = inotify::add_watch(&ears, &path, signs);
+                let _ = inotify::add_watch(&subscriptions, &path, signs);
             }
         }
-        Some(ears)
+        Some(subscriptions)
     }
 
     /// Waits for a change, or for so long. Whether the daemon stops.
-    fn wait(&self, ears: Option<OwnedFd>, limit: Duration) -> Result<bool> {
+    fn wait(&self, subscriptions: Option<OwnedFd>, limit: Duration) -> Result<bool> {
         let failed = |cause: Errno| Error::os("waiting for Docker plugins", cause.into());
         let limit = Timespec::try_from(limit)
             .map_err(|_| Error::bug(format!("{limit:?} is too long to wait")))?;
         let stop = self.daemon.stop.as_fd();
         let mut sources = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-        sources.extend(ears.as_ref().map(|ears| PollFd::new(ears, PollFlags::IN)));
+        sources.extend(
+            subscriptions.as_ref().map(|subscriptions| PollFd::new(subscriptions, PollFlags::IN)),
+        );
         match poll(&mut sources, Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(failed(cause)),
@@ -134,7 +136,7 @@ impl Keeper<'_> {
     }
 
     fn lives(&self) -> BTreeMap<DriverName, Life> {
-        let config = self.daemon.worlds.config();
+        let config = self.daemon.context_pool.config();
         let ours = [config.docker.driver(), config.kuryr.driver()];
         let installed = self.foreign.calls.installed().into_iter();
         let others = installed.filter(|name| !ours.contains(&name.as_str()));
@@ -157,29 +159,29 @@ impl Keeper<'_> {
                 None => format!("plugin {name} came"),
             };
             is_anybody_new = true;
-            self.tell(What::PluginCame, message);
+            self.report(What::PluginCame, message);
         }
         for name in before.keys().filter(|name| !self.known.contains_key(*name)) {
             self.informed.remove(name);
-            self.tell(What::PluginGone, format!("plugin {name} went"));
+            self.report(What::PluginGone, format!("plugin {name} went"));
         }
         is_anybody_new
     }
 
-    fn tell(&self, what: What, message: String) {
-        self.daemon.journal.tell(&Event::new(what, host::now(), message));
+    fn report(&self, what: What, message: String) {
+        self.daemon.journal.report(&Event::new(what, host::now(), message));
     }
 
-    fn settle(&mut self, urgency: Urgency) -> Result<()> {
-        let settled = self.foreign.remote.settle(urgency)?;
-        let key = |debt: &Debt| (debt.page.clone(), debt.what.clone());
+    fn retry(&mut self, urgency: Urgency) -> Result<()> {
+        let settled = self.foreign.remote.retry(urgency)?;
+        let key = |debt: &PendingCleanup| (debt.log_file.clone(), debt.what.clone());
         let left: BTreeMap<_, _> =
             settled.left.into_iter().map(|debt| (key(&debt), debt)).collect();
         for (key, debt) in &left {
-            if !self.owed.contains_key(key) {
+            if !self.pending.contains_key(key) {
                 let what = sentence("is owed", debt);
-                self.tell(
-                    What::Owed,
+                self.report(
+                    What::CleanupPending,
                     match debt.error.is_empty() {
                         true => what,
                         false => format!("{what}: {}", debt.error),
@@ -189,28 +191,28 @@ impl Keeper<'_> {
         }
         let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
         // Another process may have settled what is not left either.
-        let gone = self.owed.iter().filter(|(key, _)| !done.contains_key(*key));
+        let gone = self.pending.iter().filter(|(key, _)| !done.contains_key(*key));
         let gone = gone.filter(|(key, _)| !left.contains_key(*key)).map(|(_, debt)| debt);
         for debt in done.values().copied() {
-            self.tell(What::Settled, sentence("was given", debt));
+            self.report(What::CleanupDone, sentence("was given", debt));
         }
         // Nobody was called for those by this process, and perhaps nobody ever will be.
         for debt in
-            gone.chain(settled.moot.iter().filter(|debt| !self.owed.contains_key(&key(debt))))
+            gone.chain(settled.moot.iter().filter(|debt| !self.pending.contains_key(&key(debt))))
         {
-            self.tell(What::Settled, sentence("is not owed any more", debt));
+            self.report(What::CleanupDone, sentence("is not owed any more", debt));
         }
         let metrics = &self.daemon.journal.metrics;
-        metrics.owed(left.len());
+        metrics.pending(left.len());
         metrics.settled(settled.done.len() + settled.moot.len());
-        self.owed = left;
+        self.pending = left;
         Ok(())
     }
 
     /// The hosts of the life before that are not hosts any more.
     fn remember_hosts(&mut self) {
-        let config = self.daemon.worlds.config();
-        let path = config.store.runtime.join(TOLD);
+        let config = self.daemon.context_pool.config();
+        let path = config.store.runtime.join(REPORTED);
         let text = match file::text(&path, LARGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -220,8 +222,8 @@ impl Keeper<'_> {
                 String::new()
             }
         };
-        let told = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
-        self.gone = told.filter(|host| !config.remote.hosts.contains(host)).collect();
+        let reported = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
+        self.gone = reported.filter(|host| !config.remote.hosts.contains(host)).collect();
         if self.lines() != text {
             self.write_hosts();
         }
@@ -229,12 +231,12 @@ impl Keeper<'_> {
 
     /// Those that plugins know, one a line.
     fn lines(&self) -> String {
-        let hosts = self.daemon.worlds.config().remote.hosts.iter().chain(&self.gone);
+        let hosts = self.daemon.context_pool.config().remote.hosts.iter().chain(&self.gone);
         hosts.map(|host| format!("{host}\n")).collect()
     }
 
     fn write_hosts(&self) {
-        let path = self.daemon.worlds.config().store.runtime.join(TOLD);
+        let path = self.daemon.context_pool.config().store.runtime.join(REPORTED);
         if let Err(error) = std::fs::write(&path, self.lines()) {
             let error = Error::os(format!("writing {}", path.display()), error);
             self.daemon.journal.failed("remembering hosts", &error);
@@ -243,7 +245,7 @@ impl Keeper<'_> {
 
     /// Tells drivers of networks of ours which hosts there are: each life of theirs, once.
     fn inform(&mut self) {
-        if self.daemon.worlds.config().remote.hosts.is_empty() && self.gone.is_empty() {
+        if self.daemon.context_pool.config().remote.hosts.is_empty() && self.gone.is_empty() {
             return;
         }
         let Ok(used) = self.used() else { return };
@@ -260,7 +262,7 @@ impl Keeper<'_> {
                 Ok(()) => drop(self.informed.insert(name, life)),
                 Err(error) => {
                     do_all_know = false;
-                    self.told(Some(error));
+                    self.reported(Some(error));
                 }
             }
         }
@@ -271,7 +273,7 @@ impl Keeper<'_> {
     }
 
     fn inform_one(&self, name: &DriverName) -> Result<()> {
-        let config = &self.daemon.worlds.config().remote;
+        let config = &self.daemon.context_pool.config().remote;
         let node = |address: &IpAddr| {
             Discovery::Node(Node {
                 address: *address,
@@ -290,7 +292,8 @@ impl Keeper<'_> {
 
     /// Those that make networks of ours.
     fn used(&self) -> Result<BTreeSet<DriverName>> {
-        let networks = self.daemon.worlds.with(|world| world.engine().networks())?;
+        let networks =
+            self.daemon.context_pool.with(|host_context| host_context.engine().networks())?;
         let drivers = networks.iter().filter_map(|network| {
             match network.wiring.link.as_ref().map(|link| &link.kind) {
                 Some(LinkKind::Remote(link)) => Some(link.driver.clone()),
@@ -301,7 +304,7 @@ impl Keeper<'_> {
     }
 
     /// Trouble is told when it begins.
-    fn told(&mut self, trouble: Option<Error>) {
+    fn reported(&mut self, trouble: Option<Error>) {
         if let (Some(error), false) = (&trouble, self.is_troubled) {
             self.daemon.journal.failed("looking after Docker plugins", error);
         }
@@ -309,7 +312,7 @@ impl Keeper<'_> {
     }
 }
 
-fn sentence(verb: &str, debt: &Debt) -> String {
+fn sentence(verb: &str, debt: &PendingCleanup) -> String {
     let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
     format!("plugin {driver} {verb} {} for {}", debt.what, cli::debtor(debt))
 }

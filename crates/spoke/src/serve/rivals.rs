@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use engine::{Healed, Patience};
+use engine::{Backoff, Healed};
 use linux::OwnTable;
 use model::{AttachmentId, Layer};
 
@@ -121,14 +121,14 @@ impl Rivals {
         };
         let found: BTreeSet<Thing> = self.known.iter().filter_map(contested).collect();
         let new: Vec<&Thing> = found.difference(&self.contested).collect();
-        let told = match new.is_empty() {
+        let reported = match new.is_empty() {
             false => Some(News::Contested(sentence(&new))),
             true if found.is_empty() && !self.contested.is_empty() => Some(News::Over),
             true => None,
         };
         // What stays is remembered as told, also while another one is over.
         self.contested = found;
-        told
+        reported
     }
 }
 
@@ -151,12 +151,12 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// As [`Patience::is_due`].
+    /// As [`Backoff::is_due`].
     pub(crate) fn is_table_due(&self, table: OwnTable) -> bool {
         self.is_it_due(&Thing::Table(table))
     }
 
-    /// As [`Patience::looked`].
+    /// As [`Backoff::looked`].
     pub(crate) fn looked_at_table(&mut self, table: OwnTable, was_changed: bool) {
         self.looked_at(Thing::Table(table), was_changed);
     }
@@ -177,7 +177,7 @@ impl Pass<'_> {
     }
 }
 
-impl Patience for Pass<'_> {
+impl Backoff for Pass<'_> {
     fn is_due(&mut self, what: Healed<'_>) -> bool {
         self.is_it_due(&what.into())
     }
@@ -214,21 +214,21 @@ mod tests {
     #[test]
     fn a_rival_is_answered_less_and_less_often() {
         let (mut rivals, begun) = (Rivals::default(), Instant::now());
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut repairs = Vec::new();
         for tenths in 0..36_000 {
             let now = begun + Duration::from_millis(100 * tenths);
             if repaired(&mut rivals, now) {
                 repairs.push(tenths / 10);
             }
-            told.extend(rivals.news(now));
+            reported.extend(rivals.news(now));
         }
         // In an hour, and not 36,000.
         assert_eq!(&repairs[..9], [0, 0, 0, 0, 0, 1, 3, 7, 15].map(|s| if s == 0 { 0 } else { s }));
         let last: Vec<_> = repairs.windows(2).map(|two| two[1] - two[0]).collect();
         assert!(repairs.len() <= 26, "{repairs:?}");
         assert_eq!(last.last(), Some(&300));
-        let [News::Contested(sentence)] = told.as_slice() else { panic!("{told:?}") };
+        let [News::Contested(sentence)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(sentence.starts_with("something keeps removing rules of table inet spoke:"));
     }
 

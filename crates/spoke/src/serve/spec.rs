@@ -167,13 +167,13 @@ mod tests {
     fn docker_finds_what_listens_without_protection() {
         let directory = tempfile::tempdir().unwrap();
         let address = "127.0.0.1:23750".parse().unwrap();
-        let told = |file: &str| {
+        let reported = |file: &str| {
             let path = directory.path().join(file);
             let _spec = Spec::plain(&path, address).unwrap();
             fs::read_to_string(&path).unwrap()
         };
-        assert_eq!(told("kuryr/kuryr.spec"), "http://127.0.0.1:23750");
-        let json: serde_json::Value = serde_json::from_str(&told("kuryr.json")).unwrap();
+        assert_eq!(reported("kuryr/kuryr.spec"), "http://127.0.0.1:23750");
+        let json: serde_json::Value = serde_json::from_str(&reported("kuryr.json")).unwrap();
         let expected = serde_json::json!({"Name": "kuryr", "Addr": "http://127.0.0.1:23750"});
         assert_eq!(json, expected);
     }

@@ -77,7 +77,9 @@ pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Subnet(id), Record::Subnet(subnet)) => write(id, revision, subnet),
         (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
         (Key::Endpoint(id), Record::Attachment(held)) => write(id, revision, held),
-        (Key::Sandbox(container), Record::Sandbox(roster)) => write(container, revision, roster),
+        (Key::Sandbox(container), Record::Sandbox(sandbox_record)) => {
+            write(container, revision, sandbox_record)
+        }
         _ => return Err(Error::bug(format!("a record of another kind under {key:?}"))),
     }?;
     match bytes.len() {

@@ -17,7 +17,7 @@ use super::header::{self, Header, State};
 use super::{damaged, path};
 
 /// How long a process waits for the others. A transaction takes microseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The root of one half, opened when it is first needed.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Half {
         Ok((open, new))
     }
 
-    /// Locks the root against every other process, after waiting for at most [`PATIENCE`].
+    /// Locks the root against every other process, after waiting for at most [`TIMEOUT`].
     /// `None` where there is none and it was not to be made.
     pub(super) fn lock(&self, make: bool) -> Result<Option<(Locked, bool)>> {
         loop {
@@ -251,8 +251,8 @@ impl Open {
     }
 
     /// Writes a file that is not in place yet, with its directory if that is missing.
-    pub(super) fn prepare(&self, path: &str, bytes: &[u8], is_told: bool) -> Result<()> {
-        let mode = if is_told { FILE_MODE } else { UNTOLD };
+    pub(super) fn prepare(&self, path: &str, bytes: &[u8], is_answered: bool) -> Result<()> {
+        let mode = if is_answered { FILE_MODE } else { UNTOLD };
         let cannot = |cause| failed("cannot write", &self.path(path), cause);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -270,7 +270,7 @@ impl Open {
     }
 
     /// Notes that the file's record was told; nothing where it is gone.
-    pub(super) fn told(&self, path: &str) -> Result<()> {
+    pub(super) fn mark_answered(&self, path: &str) -> Result<()> {
         match fs::chmodat(&self.directory, path, FILE_MODE, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(cause) => Err(failed("cannot mark", &self.path(path), cause)),
@@ -278,7 +278,7 @@ impl Open {
     }
 
     /// Whether that was noted, or need not be.
-    pub(super) fn is_told(&self, path: &str) -> Result<bool> {
+    pub(super) fn is_answered(&self, path: &str) -> Result<bool> {
         match fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Mode::from_raw_mode(stat.st_mode) & UNTOLD != UNTOLD),
             Err(Errno::NOENT) => Ok(true),
@@ -391,13 +391,13 @@ impl Open {
         loop {
             match fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(()),
-                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < PATIENCE => {
+                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < TIMEOUT => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {
                     return Err(Error::try_again(format!(
-                        "another process has held {} for {PATIENCE:?}; see who with: fuser -v {0}",
+                        "another process has held {} for {TIMEOUT:?}; see who with: fuser -v {0}",
                         self.path("lock").display()
                     )));
                 }

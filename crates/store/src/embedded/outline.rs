@@ -31,10 +31,10 @@ pub(super) fn write(outline: &Outline<'_>, bytes: &mut Vec<u8>) -> bool {
 }
 
 /// Tells all that were written; nothing of what is after a damaged one.
-pub(super) fn each(mut bytes: &[u8], tell: &mut dyn FnMut(&Outline<'_>)) {
+pub(super) fn each(mut bytes: &[u8], report: &mut dyn FnMut(&Outline<'_>)) {
     while !bytes.is_empty() {
         let Some(outline) = read(&mut bytes) else { return };
-        tell(&outline);
+        report(&outline);
     }
 }
 
@@ -176,9 +176,9 @@ mod tests {
 
         #[test]
         fn hostile_bytes_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            let mut told = 0;
-            each(&bytes, &mut |_| told += 1);
-            prop_assert!(told <= bytes.len());
+            let mut reported = 0;
+            each(&bytes, &mut |_| reported += 1);
+            prop_assert!(reported <= bytes.len());
             let _ = is_whole(&bytes);
         }
     }

@@ -65,7 +65,7 @@ struct Gathered {
 type Changes<'a> = BTreeMap<&'a Key, Option<&'a Record>>;
 
 impl Embedded {
-    pub(super) fn tell_outlines(&self, tell: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+    pub(super) fn list_outlines(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         let Some(durable) = self.durable.existing()? else { return Ok(()) };
         let header = durable.header()?;
         let mut found = Found::Stale;
@@ -88,7 +88,7 @@ impl Embedded {
                 few => few.bytes,
             },
         };
-        outline::each(bytes.get(START..).unwrap_or_default(), tell);
+        outline::each(bytes.get(START..).unwrap_or_default(), report);
         Ok(())
     }
 

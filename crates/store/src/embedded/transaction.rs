@@ -81,14 +81,16 @@ impl<'a> Held<'a> {
     pub(super) fn prepare(
         &self,
         changes: &BTreeMap<&Key, Option<&Record>>,
-        (revision, is_told): (Revision, bool),
+        (revision, is_reported): (Revision, bool),
     ) -> Result<Vec<Step>> {
         let mut steps = Vec::with_capacity(changes.len());
         for (slot, (key, record)) in changes.iter().enumerate() {
             let (durable, path) = (key.is_durable(), path::of(key));
             let prepared = record.map(|_| path::prepared(&path, slot));
             steps.push(Step { durable, prepared, path });
-            if let Err(error) = self.prepare_one(key, *record, steps.last(), (revision, is_told)) {
+            if let Err(error) =
+                self.prepare_one(key, *record, steps.last(), (revision, is_reported))
+            {
                 self.abandon(&steps);
                 return Err(error);
             }
@@ -105,12 +107,12 @@ impl<'a> Held<'a> {
         key: &Key,
         record: Option<&Record>,
         step: Option<&Step>,
-        (revision, is_told): (Revision, bool),
+        (revision, is_reported): (Revision, bool),
     ) -> Result<()> {
         match (record, step.and_then(|step| step.prepared.as_deref())) {
             (Some(record), Some(path)) => {
                 let bytes = file::encode(key, revision, record)?;
-                self.made(key.is_durable())?.prepare(path, &bytes, is_told)
+                self.made(key.is_durable())?.prepare(path, &bytes, is_reported)
             }
             _ => Ok(()),
         }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
-    Alias, Attachment, AttachmentId, Claim, Cursor, Dns, Handoff, Holder, Ipam, Layer, Lease,
-    Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation, Roster, Runtime,
-    Space, Steering, Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
+    Alias, Attachment, AttachmentId, Claim, Cursor, Dns, GatewayState, Handoff, Holder, Ipam,
+    Layer, Lease, Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation,
+    Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -147,12 +147,12 @@ pub(crate) fn alias(id: &str, network: &str) -> Record {
     })
 }
 
-pub(crate) fn roster(container: &str) -> Record {
-    Record::Sandbox(Roster {
+pub(crate) fn sandbox_record(container: &str) -> Record {
+    Record::Sandbox(SandboxRecord {
         members: [id("podman", container), id("kube", container)].into(),
         ports: Vec::new(),
         namespace: None,
-        steering: Steering::By(Process { pid: 1, start: 2 }),
+        gateway_state: GatewayState::By(Process { pid: 1, start: 2 }),
     })
 }
 

@@ -78,7 +78,7 @@ impl Driver {
             | LinkKind::Chain(_)
             | LinkKind::Plug(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => return None,
+            | LinkKind::ExternalInterface(_) => return None,
         })
     }
 

@@ -84,7 +84,7 @@ pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
                 "\"mac\" is {mac}, but an ipvlan has the hardware address of its parent"
             )));
         }
-        LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Ready(_) => {
+        LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::ExternalInterface(_) => {
             return Err(Error::invalid(format!(
                 "\"mac\" is {mac}, but the network leaves no choice of hardware addresses"
             )));

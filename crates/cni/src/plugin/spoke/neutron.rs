@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use model::{AddressPair, Error, Nesting, NeutronLink, PortWish, Result};
+use model::{AddressPair, Error, Nesting, NeutronLink, PortSpec, Result};
 
 use super::extras::object_of;
 use crate::wire::{Node, Object};
@@ -37,7 +37,7 @@ pub(super) fn link(root: &Object<'_>) -> Result<NeutronLink> {
     })?;
     let said = object_of(&node, "which is not an object", &FIELDS)?;
     let network = said.parse("network")?;
-    let wish = PortWish {
+    let spec = PortSpec {
         port: said.parse("port")?,
         security_groups: list(&said, "securityGroups")?,
         port_security: said.maybe("portSecurity")?,
@@ -48,13 +48,13 @@ pub(super) fn link(root: &Object<'_>) -> Result<NeutronLink> {
         floating_ip: said.parse("floatingIp")?,
     };
     let security = said.get("portSecurity").unwrap_or_else(|| node.clone());
-    wish.agrees().map_err(|why| security.wrong(format!("but {why}")))?;
+    spec.agrees().map_err(|why| security.wrong(format!("but {why}")))?;
     Ok(NeutronLink {
         network: network.ok_or_else(|| {
             node.wrong("which has no \"network\": the id or name of one of Neutron's")
         })?,
         subnets: list(&said, "subnets")?.unwrap_or_default(),
-        wish,
+        spec,
         binding: None,
     })
 }
@@ -85,9 +85,9 @@ fn pair(node: &Node<'_>) -> Result<AddressPair> {
     }
     let pair = object_of(node, "which is neither an address nor an object", &["ip", "mac"])?;
     let ip = pair.get("ip").ok_or_else(|| node.wrong("which has no \"ip\""))?;
-    let told: AddressPair = ip.parse()?;
-    match told.mac {
-        None => Ok(AddressPair { mac: pair.parse("mac")?, ..told }),
+    let reported: AddressPair = ip.parse()?;
+    match reported.mac {
+        None => Ok(AddressPair { mac: pair.parse("mac")?, ..reported }),
         Some(_) => Err(ip.wrong("which is not an IP address")),
     }
 }
@@ -130,19 +130,19 @@ mod tests {
         .unwrap();
         assert_eq!(link.network, ResourceRef::Id(id.parse().unwrap()));
         assert_eq!((link.subnets.len(), link.binding), (2, None));
-        let wish = link.wish;
-        assert_eq!(wish.security_groups.unwrap().len(), 1);
+        let spec = link.spec;
+        assert_eq!(spec.security_groups.unwrap().len(), 1);
         let nets: Vec<String> =
-            wish.allowed_address_pairs.iter().map(|pair| pair.net.to_string()).collect();
+            spec.allowed_address_pairs.iter().map(|pair| pair.net.to_string()).collect();
         assert_eq!(nets, ["10.0.0.9/32", "fd00::/64", "10.0.1.0/24"]);
-        assert!(wish.allowed_address_pairs[0].mac.is_some());
+        assert!(spec.allowed_address_pairs[0].mac.is_some());
         let (parent, mode) = ("eth0".parse().unwrap(), MacvlanMode::Bridge);
-        assert_eq!(wish.nesting, Some(Nesting::Macvlan { parent, mode }));
+        assert_eq!(spec.nesting, Some(Nesting::Macvlan { parent, mode }));
     }
 
     #[test]
     fn no_group_is_not_the_default_group() {
-        let groups = |neutron| read(&neutron).unwrap().wish.security_groups;
+        let groups = |neutron| read(&neutron).unwrap().spec.security_groups;
         assert_eq!(groups(json!({"network": "n"})), None);
         assert_eq!(groups(json!({"network": "n", "securityGroups": []})), Some(Vec::new()));
     }

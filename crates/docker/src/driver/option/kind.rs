@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use model::text::{choice, truth};
 use model::{
     Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, NEUTRON_KEYS, NeutronLink,
-    NeutronSaid, Parent, Place, Result, VlanId,
+    NeutronOptions, Parent, Place, Result, VlanId,
 };
 
 use super::super::text::Texts;
@@ -29,7 +29,7 @@ const DHCP: &str = "dhcp";
 
 /// What a network is to be. What is [`None`] was not said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KindWish {
+pub(crate) enum KindSpec {
     /// A bridge.
     Bridge,
     /// On a parent device, each container with a hardware address of its own.
@@ -69,24 +69,26 @@ const IPVLAN_MODES: [(&str, IpvlanMode); 3] =
     [("l2", IpvlanMode::L2), ("l3", IpvlanMode::L3), ("l3s", IpvlanMode::L3s)];
 
 /// What is said of the kind, and by which key it was decided.
-pub(super) struct Said {
-    pub(super) kind: Option<KindWish>,
+pub(super) struct KindOptions {
+    pub(super) kind: Option<KindSpec>,
     /// Whether the segment's DHCP server gives the addresses.
     pub(super) dhcp: bool,
     /// The key that says so, for errors.
     pub(super) key: &'static str,
 }
 
-impl Said {
+impl KindOptions {
     /// Whether addresses and routes come from elsewhere, too.
-    pub(super) fn is_told(&self) -> bool {
-        self.dhcp || self.kind.as_ref().is_some_and(KindWish::is_told)
+    pub(super) fn is_external(&self) -> bool {
+        self.dhcp || self.kind.as_ref().is_some_and(KindSpec::is_external)
     }
 
     /// Plugins have what their list says, and Neutron's networks what Neutron says.
     pub(super) fn refuse_mtu(&self, texts: &Texts<'_>) -> Result<()> {
         match (&self.kind, texts.there(&[super::MTU])) {
-            (Some(kind), Some(mtu)) if kind.is_told() => Err(texts.contradiction(self.key, mtu)),
+            (Some(kind), Some(mtu)) if kind.is_external() => {
+                Err(texts.contradiction(self.key, mtu))
+            }
             _ => Ok(()),
         }
     }
@@ -96,18 +98,18 @@ impl Said {
         self.dhcp
             || match &self.kind {
                 Some(
-                    KindWish::Macvlan(_)
-                    | KindWish::Ipvlan(_)
-                    | KindWish::Plugins(_)
-                    | KindWish::Neutron(_),
+                    KindSpec::Macvlan(_)
+                    | KindSpec::Ipvlan(_)
+                    | KindSpec::Plugins(_)
+                    | KindSpec::Neutron(_),
                 ) => true,
-                Some(KindWish::Bridge) | None => false,
+                Some(KindSpec::Bridge) | None => false,
             }
     }
 }
 
 /// Reads what is said. `bridge` are keys that only a bridge has.
-pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<Said> {
+pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<KindOptions> {
     let mode = mode(texts)?;
     let dhcp = mode == Some(Mode::Dhcp);
     let list = texts.one(CNI, "a file's name or absolute path", list)?;
@@ -117,7 +119,7 @@ pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<Said
         None if list.is_some() => return plugins(texts, list, on_bridge),
         // Asking the segment's server makes no sense without a segment.
         None if dhcp && on_bridge.is_none() => (Driver::Macvlan, MODE[0]),
-        None => return Ok(Said { kind: None, dhcp, key: MODE[0] }),
+        None => return Ok(KindOptions { kind: None, dhcp, key: MODE[0] }),
     };
     if list.is_some() {
         return Err(texts.contradiction(CNI[0], key));
@@ -128,31 +130,31 @@ pub(super) fn read(texts: &Texts<'_>, bridge: &[&[&'static str]]) -> Result<Said
             if mode.is_some() && !dhcp {
                 return Err(texts.contradiction(key, MODE[0]));
             }
-            KindWish::Bridge
+            KindSpec::Bridge
         }
         Driver::Macvlan => {
             refuse(texts, key, &[IPVLAN_MODE])?;
-            KindWish::Macvlan(macvlan(texts, mode, key)?)
+            KindSpec::Macvlan(macvlan(texts, mode, key)?)
         }
         Driver::Ipvlan => {
             refuse(texts, key, &[MACVLAN_MODE, HOST_ACCESS, PROBE])?;
-            KindWish::Ipvlan(ipvlan(texts, mode, key)?)
+            KindSpec::Ipvlan(ipvlan(texts, mode, key)?)
         }
         Driver::Neutron => {
             let lan = [PARENT, VLAN, MODE, MACVLAN_MODE, IPVLAN_MODE, HOST_ACCESS, PROBE];
             refuse(texts, key, &lan)?;
-            let said = NeutronSaid::read(texts.flag, texts.map)?;
-            KindWish::Neutron(Box::new(said.link(texts.flag)?))
+            let said = NeutronOptions::read(texts.flag, texts.map)?;
+            KindSpec::Neutron(Box::new(said.link(texts.flag)?))
         }
     };
     if let (Some(neutron), false) =
-        (texts.there(&[NEUTRON_KEYS]), matches!(kind, KindWish::Neutron(_)))
+        (texts.there(&[NEUTRON_KEYS]), matches!(kind, KindSpec::Neutron(_)))
     {
         return Err(texts.contradiction(key, neutron));
     }
-    match on_bridge.filter(|_| kind != KindWish::Bridge) {
+    match on_bridge.filter(|_| kind != KindSpec::Bridge) {
         Some(other) => Err(texts.contradiction(key, other)),
-        None => Ok(Said { kind: Some(kind), dhcp, key }),
+        None => Ok(KindOptions { kind: Some(kind), dhcp, key }),
     }
 }
 
@@ -185,11 +187,11 @@ fn plugins(
     texts: &Texts<'_>,
     list: Option<PathBuf>,
     on_bridge: Option<&'static str>,
-) -> Result<Said> {
+) -> Result<KindOptions> {
     refuse(texts, CNI[0], &[MODE])?;
     match on_bridge {
         Some(other) => Err(texts.contradiction(CNI[0], other)),
-        None => Ok(Said { kind: list.map(KindWish::Plugins), dhcp: false, key: CNI[0] }),
+        None => Ok(KindOptions { kind: list.map(KindSpec::Plugins), dhcp: false, key: CNI[0] }),
     }
 }
 
@@ -295,20 +297,20 @@ fn refuse(texts: &Texts<'_>, key: &str, others: &[&[&'static str]]) -> Result<()
     }
 }
 
-impl KindWish {
+impl KindSpec {
     /// Whether its containers are on the segment of a parent device.
     pub(crate) fn is_lan(&self) -> bool {
         match self {
-            KindWish::Macvlan(_) | KindWish::Ipvlan(_) => true,
-            KindWish::Bridge | KindWish::Plugins(_) | KindWish::Neutron(_) => false,
+            KindSpec::Macvlan(_) | KindSpec::Ipvlan(_) => true,
+            KindSpec::Bridge | KindSpec::Plugins(_) | KindSpec::Neutron(_) => false,
         }
     }
 
     /// Whether whoever makes its links tells everything else too.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_external(&self) -> bool {
         match self {
-            KindWish::Plugins(_) | KindWish::Neutron(_) => true,
-            KindWish::Bridge | KindWish::Macvlan(_) | KindWish::Ipvlan(_) => false,
+            KindSpec::Plugins(_) | KindSpec::Neutron(_) => true,
+            KindSpec::Bridge | KindSpec::Macvlan(_) | KindSpec::Ipvlan(_) => false,
         }
     }
 }

@@ -10,25 +10,25 @@ fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
     }
 }
 
-pub(super) fn read(texts: &[(&str, &str)]) -> Result<NetworkWish> {
-    NetworkWish::read(&options(false, texts))
+pub(super) fn read(texts: &[(&str, &str)]) -> Result<NetworkSpec> {
+    NetworkSpec::read(&options(false, texts))
 }
 
 const BRIDGE_KEY: &str = "com.docker.network.bridge";
 
 #[test]
 fn says_nothing_by_default() {
-    let wish = read(&[]).unwrap();
-    assert_eq!(wish.default_route(), DefaultRoute::Bridge);
-    assert!(wish.masquerades() && wish.publisher.is_none() && wish.ingress.is_none());
-    let wish = NetworkWish::read(&options(true, &[])).unwrap();
-    assert_eq!(wish.default_route(), DefaultRoute::Nowhere);
-    assert!(!wish.masquerades() && wish.egress == EgressPolicy::Internal);
+    let spec = read(&[]).unwrap();
+    assert_eq!(spec.default_route(), DefaultRoute::Bridge);
+    assert!(spec.masquerades() && spec.publisher.is_none() && spec.ingress.is_none());
+    let spec = NetworkSpec::read(&options(true, &[])).unwrap();
+    assert_eq!(spec.default_route(), DefaultRoute::Nowhere);
+    assert!(!spec.masquerades() && spec.egress == EgressPolicy::Internal);
 }
 
 #[test]
 fn understands_our_own_keys() {
-    let wish = read(&[
+    let spec = read(&[
         ("bridge", "br7"),
         ("mtu", "1400"),
         ("isolation", "container"),
@@ -42,18 +42,18 @@ fn understands_our_own_keys() {
         ("hairpin", "false"),
     ])
     .unwrap();
-    assert_eq!(wish.bridge.as_ref().map(IfName::as_str), Some("br7"));
-    assert_eq!(wish.mtu.map(Mtu::bytes), Some(1400));
-    assert_eq!(wish.ingress, Some(IngressPolicy::Isolated));
-    assert_eq!(wish.reach, Some(Reach::Lan));
-    assert_eq!(wish.publisher, Some(Publisher::Runtime));
-    assert_eq!(wish.handoff, Some(Handoff::Caller));
-    let wish_of = |text| read(&[("interfaces", text)]).unwrap().handoff;
-    assert_eq!((wish_of("spoke"), wish_of("")), (Some(Handoff::Finish), None));
-    assert_eq!(wish.network.as_ref().map(NetworkName::as_str), Some("front"));
-    assert_eq!(wish.default_route(), DefaultRoute::Nowhere);
-    assert!(wish.masquerades());
-    assert_eq!((wish.promiscuous, wish.hairpin), (Some(true), Some(false)));
+    assert_eq!(spec.bridge.as_ref().map(IfName::as_str), Some("br7"));
+    assert_eq!(spec.mtu.map(Mtu::bytes), Some(1400));
+    assert_eq!(spec.ingress, Some(IngressPolicy::Isolated));
+    assert_eq!(spec.reach, Some(Reach::Lan));
+    assert_eq!(spec.publisher, Some(Publisher::Runtime));
+    assert_eq!(spec.handoff, Some(Handoff::Caller));
+    let spec_of = |text| read(&[("interfaces", text)]).unwrap().handoff;
+    assert_eq!((spec_of("spoke"), spec_of("")), (Some(Handoff::Finish), None));
+    assert_eq!(spec.network.as_ref().map(NetworkName::as_str), Some("front"));
+    assert_eq!(spec.default_route(), DefaultRoute::Nowhere);
+    assert!(spec.masquerades());
+    assert_eq!((spec.promiscuous, spec.hairpin), (Some(true), Some(false)));
 }
 
 #[test]
@@ -73,34 +73,34 @@ fn words_mean_what_they_say() {
         ("address", DefaultRoute::Nowhere, Gateway::Address),
         ("none", DefaultRoute::Segment, Gateway::None),
     ] {
-        let wish = read(&[("gateway", text)]).unwrap();
-        assert_eq!((wish.default_route(), wish.default_route().gateway()), (route, gateway));
-        assert_eq!(wish.masquerades(), text == "default");
+        let spec = read(&[("gateway", text)]).unwrap();
+        assert_eq!((spec.default_route(), spec.default_route().gateway()), (route, gateway));
+        assert_eq!(spec.masquerades(), text == "default");
     }
 }
 
 #[test]
 fn understands_docker_s_keys() {
     let key = |name: &str| format!("{BRIDGE_KEY}.{name}");
-    let wish = |name: &str, value: &str| read(&[(key(name).as_str(), value)]);
-    assert_eq!(wish("name", "br7").unwrap().bridge.unwrap().as_str(), "br7");
-    assert!(!wish("enable_ip_masquerade", "false").unwrap().masquerades());
-    assert_eq!(wish("enable_icc", "false").unwrap().ingress, Some(IngressPolicy::Isolated));
-    assert_eq!(wish("enable_icc", "true").unwrap().ingress, None);
+    let spec = |name: &str, value: &str| read(&[(key(name).as_str(), value)]);
+    assert_eq!(spec("name", "br7").unwrap().bridge.unwrap().as_str(), "br7");
+    assert!(!spec("enable_ip_masquerade", "false").unwrap().masquerades());
+    assert_eq!(spec("enable_icc", "false").unwrap().ingress, Some(IngressPolicy::Isolated));
+    assert_eq!(spec("enable_icc", "true").unwrap().ingress, None);
     assert_eq!(
-        wish("host_binding_ipv4", "127.0.0.1").unwrap().publish_on,
+        spec("host_binding_ipv4", "127.0.0.1").unwrap().publish_on,
         Some(IpAddr::from([127, 0, 0, 1]))
     );
-    assert_eq!(wish("host_binding_ipv4", "0.0.0.0").unwrap().publish_on, None);
-    assert_eq!(wish("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
-    let routed = wish("gateway_mode_ipv4", "routed").unwrap();
+    assert_eq!(spec("host_binding_ipv4", "0.0.0.0").unwrap().publish_on, None);
+    assert_eq!(spec("inhibit_ipv4", "true").unwrap().default_route(), DefaultRoute::Router);
+    let routed = spec("gateway_mode_ipv4", "routed").unwrap();
     assert!(!routed.masquerades() && routed.publisher == Some(Publisher::Nobody));
     assert_eq!((routed.direct, routed.passage), (None, Some(Passage::Everybody)));
-    let open = wish("gateway_mode_ipv4", "nat-unprotected").unwrap();
+    let open = spec("gateway_mode_ipv4", "nat-unprotected").unwrap();
     assert!(open.masquerades() && open.publisher.is_none() && open.direct == Some(true));
-    assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap().direct, None);
-    assert_eq!(wish("gateway_mode_ipv4", "nat").unwrap(), read(&[]).unwrap());
-    let trusting = wish("trusted_host_interfaces", "eth1:eth2:eth1").unwrap().passage.unwrap();
+    assert_eq!(spec("gateway_mode_ipv4", "nat").unwrap().direct, None);
+    assert_eq!(spec("gateway_mode_ipv4", "nat").unwrap(), read(&[]).unwrap());
+    let trusting = spec("trusted_host_interfaces", "eth1:eth2:eth1").unwrap().passage.unwrap();
     assert_eq!(trusting.trusted(), ["eth1".parse().unwrap(), "eth2".parse().unwrap()]);
     let sources = read(&[
         ("com.docker.network.host_ipv4", "192.0.2.9"),
@@ -122,8 +122,8 @@ fn understands_docker_s_keys() {
 #[test]
 fn an_isolated_network_has_no_gateway() {
     let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
-    let wish = NetworkWish::read(&options(true, &[(&mode, "isolated")])).unwrap();
-    assert_eq!(wish.default_route(), DefaultRoute::Segment);
+    let spec = NetworkSpec::read(&options(true, &[(&mode, "isolated")])).unwrap();
+    assert_eq!(spec.default_route(), DefaultRoute::Segment);
     assert!(read(&[(&mode, "isolated")]).unwrap_err().to_string().contains("--internal"));
 }
 
@@ -132,7 +132,7 @@ fn both_families_go_one_way() {
     let (v4, v6) =
         (format!("{BRIDGE_KEY}.gateway_mode_ipv4"), format!("{BRIDGE_KEY}.gateway_mode_ipv6"));
     let of = |ipv4, ipv6, texts: &[(&str, &str)]| {
-        NetworkWish::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
+        NetworkSpec::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
     };
     let both = [(v4.as_str(), "routed"), (v6.as_str(), "routed")];
     assert!(!of(Some(true), true, &both).unwrap().masquerades());
@@ -187,7 +187,7 @@ fn names_what_is_wrong() {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");
     }
-    let error = NetworkWish::read(&options(true, &[("gateway", "default")])).unwrap_err();
+    let error = NetworkSpec::read(&options(true, &[("gateway", "default")])).unwrap_err();
     assert!(error.to_string().contains("--internal"), "{error}");
 }
 

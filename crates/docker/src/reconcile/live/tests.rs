@@ -10,7 +10,7 @@ const NET: &str = "10.1.0.0/24";
 #[derive(Default)]
 struct Case {
     held: Held,
-    look: Look,
+    snapshot: Snapshot,
 }
 
 fn subnet_id(net: &str, part: Option<&str>) -> SubnetId {
@@ -65,7 +65,7 @@ impl Case {
             addresses: vec![address.parse().unwrap()],
         };
         let endpoints = endpoints.map(|endpoints| endpoints.iter().map(endpoint).collect());
-        self.look.add(Sighting { network, endpoints });
+        self.snapshot.add(Sighting { network, endpoints });
         self
     }
 
@@ -80,7 +80,7 @@ impl Case {
     }
 
     fn live(&self) -> Live {
-        live(&self.held, &self.look)
+        live(&self.held, &self.snapshot)
     }
 
     fn subnets(&self) -> Vec<String> {
@@ -149,7 +149,7 @@ fn a_part_of_a_subnet_is_not_another() {
     );
     assert_eq!(case.subnets().len(), 2, "the engine does not say which");
     let mut case = case.listed();
-    for sighting in case.look.networks.values_mut() {
+    for sighting in case.snapshot.networks.values_mut() {
         sighting.network.subnets[0].part = "10.1.0.64/26".parse().ok();
     }
     assert_eq!(case.subnets(), ["10.1.0.0/24 (10.1.0.64/26)"]);

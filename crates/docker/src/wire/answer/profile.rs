@@ -1,4 +1,4 @@
-//! What plugins of somebody else say about themselves.
+//! What third-party plugins say about themselves.
 
 use model::Error;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Answers of plugins of somebody else, read as Go's engines read them: the first JSON value of the
+//! Answers of third-party plugins, read as Go's engines read them: the first JSON value of the
 //! body, whatever its content type, keys in any case, null and absent alike, unknown keys passed
 //! over.
 

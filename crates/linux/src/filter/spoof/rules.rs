@@ -11,7 +11,7 @@ const CHECK: &str = "check";
 const DISCOVERY: &str = "discovery";
 const ROUTER_WANTED: &str = "router_wanted";
 const ASKED: &str = "asked";
-const TOLD: &str = "told";
+const REPORTED: &str = "told";
 const CLAIMED: &str = "claimed";
 
 pub(super) const CHAINS: [(&str, Option<Base>); 6] = [
@@ -19,7 +19,7 @@ pub(super) const CHAINS: [(&str, Option<Base>); 6] = [
     (DISCOVERY, None),
     (ROUTER_WANTED, None),
     (ASKED, None),
-    (TOLD, None),
+    (REPORTED, None),
     (CLAIMED, None),
 ];
 
@@ -30,7 +30,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.extend(discovery().map(|rule| (DISCOVERY, rule)));
     rules.extend(router_wanted().map(|rule| (ROUTER_WANTED, rule)));
     rules.extend(asked().map(|rule| (ASKED, rule)));
-    rules.extend(told().map(|rule| (TOLD, rule)));
+    rules.extend(reported().map(|rule| (REPORTED, rule)));
     rules.push((CLAIMED, of_another(TARGET, 1)));
     rules
 }
@@ -55,7 +55,7 @@ fn discovery() -> [Steps; 5] {
         steps([kind(&[137]), vec![DROP]]),
         steps([kind(&[133]), vec![jump(ROUTER_WANTED)]]),
         steps([kind(&[135]), vec![jump(ASKED)]]),
-        steps([kind(&[136]), vec![jump(TOLD)]]),
+        steps([kind(&[136]), vec![jump(REPORTED)]]),
     ]
 }
 
@@ -70,7 +70,7 @@ fn asked() -> [Steps; 5] {
     [claim, from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
 }
 
-fn told() -> [Steps; 3] {
+fn reported() -> [Steps; 3] {
     let [foreign, wrong] = option(24, TARGET_OPTION);
     [vec![jump(CLAIMED)], foreign, wrong]
 }

@@ -119,7 +119,7 @@ fn local_ports_are_for_this_host_and_its_containers() {
     assert_ne!(world.other.tcp("10.2.0.1", 8080), "", "behind another bridge of ours");
     assert_ne!(world.other.tcp("fd00:2::1", 8080), "", "behind another bridge of ours");
     world.host.run("ip link set br2 group 0");
-    assert_eq!(world.other.tcp("10.2.0.1", 8080), "", "a bridge of somebody else");
+    assert_eq!(world.other.tcp("10.2.0.1", 8080), "", "a third party's bridge");
     assert_ne!(world.client.tcp("10.1.0.2", 80), "", "what is not published is routed as ever");
 }
 

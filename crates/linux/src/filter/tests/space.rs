@@ -86,7 +86,7 @@ impl Space {
 
     /// Waits until somebody answers there.
     pub(super) fn reach(&self, address: &str, port: u16) {
-        let deadline = Instant::now() + 20 * PATIENCE;
+        let deadline = Instant::now() + 20 * TIMEOUT;
         while self.tcp(address, port).is_empty() {
             assert!(Instant::now() < deadline, "{address} does not answer");
         }
@@ -107,11 +107,11 @@ impl Drop for Space {
 }
 
 /// Long enough for a loaded machine, where an answer comes; waited for only where none does.
-const PATIENCE: Duration = Duration::from_millis(800);
+const TIMEOUT: Duration = Duration::from_millis(800);
 
 fn tcp(to: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -124,7 +124,7 @@ fn udp(to: SocketAddr) -> std::io::Result<String> {
     };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(to)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     socket.send(b"x")?;
     let mut answer = [0; 64];
     let length = socket.recv(&mut answer)?;

@@ -315,7 +315,7 @@ fn bridges_with_a_policy_are_apart() {
     };
     world.attach(2, &published(), guard);
     world.attach(3, &[], guard);
-    assert_eq!(world.other.tcp("10.1.0.2", 80), "", "a bridge of somebody else");
+    assert_eq!(world.other.tcp("10.1.0.2", 80), "", "a third party's bridge");
     assert_eq!(world.other.tcp("10.2.0.1", 8080), "first 10.2.0.2", "published");
     let mut other = Elements::new("other".parse().unwrap());
     for address in ["10.2.0.2", "fd00:2::2"] {

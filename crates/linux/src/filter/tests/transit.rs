@@ -32,8 +32,8 @@ fn what_is_told_is_known_until_it_is_forgotten() {
         ensure(&mut socket, &entries).unwrap();
     }
     let listed = space.run(LIST);
-    for told in ["{ ipv4, ipv6 }", "{ \"eth0\" }", "{ \"br0\" }"] {
-        assert!(listed.contains(told), "{told}: {listed}");
+    for reported in ["{ ipv4, ipv6 }", "{ \"eth0\" }", "{ \"br0\" }"] {
+        assert!(listed.contains(reported), "{reported}: {listed}");
     }
     for _ in 0..2 {
         forget(&mut socket, &br).unwrap();

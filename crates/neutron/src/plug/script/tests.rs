@@ -31,7 +31,7 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
     let name = ScriptName::try_from("midonet".to_owned()).unwrap();
     let details = r#"{"port_filter":true,"ovs_hybrid_plug":false}"#;
     let (port, network) = (id("31b4f5a6-1c2d"), id("0f2c8d5e"));
-    let lead = Lead {
+    let switch_port = SwitchPort {
         vif: &Vif::Tap,
         port: &port,
         network: &network,
@@ -41,7 +41,7 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
     };
     let plugging = plugging(Some(bindir.path().to_owned()));
     let end: IfName = "tapnobodyhas".parse().unwrap();
-    bind(&lead, &end, (&name, details), &plugging).unwrap();
+    bind(&switch_port, &end, (&name, details), &plugging).unwrap();
     let heard = fs::read_to_string(&said).unwrap();
     let words: Vec<&str> = heard.lines().filter(|line| line.starts_with('<')).collect();
     let repr = "<\"{'ovs_hybrid_plug': False, 'port_filter': True}\">";
@@ -53,7 +53,7 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
     assert!(variables.iter().all(|name| ["PATH", "LC_ALL", "PWD", "SHLVL", "_"].contains(name)));
 
     fs::remove_file(&said).unwrap();
-    unbind(&lead, &end, (&name, ""), &plugging).unwrap();
+    unbind(&switch_port, &end, (&name, ""), &plugging).unwrap();
     let heard = fs::read_to_string(&said).unwrap();
     let words: Vec<&str> = heard.lines().filter(|line| line.starts_with('<')).collect();
     assert_eq!(words, [&["<unbind>"][..], &common, &["<None>", "<0f2c8d5e>"]].concat());

@@ -14,19 +14,19 @@ fn plugging(bindir: bool) -> Plugging {
 
 /// A port as Neutron tells it, with these members besides.
 fn port(more: Value) -> PortResource {
-    let mut told = json!({
+    let mut reported = json!({
         "id": "31b4f5a6-1c2d-4e3f-8a9b-0c1d2e3f4a5b",
         "network_id": "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f",
         "mac_address": "fa:16:3e:01:02:03",
         "binding:host_id": "node1",
         "binding:vnic_type": "normal",
     });
-    let members = told.as_object_mut().unwrap();
+    let members = reported.as_object_mut().unwrap();
     members.extend(more.as_object().unwrap().clone());
-    serde_json::from_value(told).unwrap()
+    serde_json::from_value(reported).unwrap()
 }
 
-fn told(more: Value) -> Result<Vif> {
+fn reported(more: Value) -> Result<Vif> {
     vif(&port(more), &plugging(true), |_| Ok(Datapath::Kernel))
 }
 
@@ -62,27 +62,29 @@ fn the_switch_is_asked_only_for_what_neutron_does_not_tell() {
 #[test]
 fn other_switches_and_programs_of_the_operators() {
     let linuxbridge = json!({ "binding:vif_type": "bridge", "binding:vif_details": {} });
-    assert_eq!(told(linuxbridge).unwrap(), Vif::Bridge { bridge: bridge("brq0f2c8d5e-6a") });
+    assert_eq!(reported(linuxbridge).unwrap(), Vif::Bridge { bridge: bridge("brq0f2c8d5e-6a") });
     let named = json!({ "binding:vif_type": "bridge",
         "binding:vif_details": { "bridge_name": "brx" } });
-    assert_eq!(told(named).unwrap(), Vif::Bridge { bridge: bridge("brx") });
-    assert_eq!(told(json!({ "binding:vif_type": "tap" })).unwrap(), Vif::Tap);
+    assert_eq!(reported(named).unwrap(), Vif::Bridge { bridge: bridge("brx") });
+    assert_eq!(reported(json!({ "binding:vif_type": "tap" })).unwrap(), Vif::Tap);
     let midonet = json!({ "binding:vif_type": "midonet", "binding:vif_details": { "a": true } });
-    let Vif::Script { name, details } = told(midonet.clone()).unwrap() else { panic!("no script") };
+    let Vif::Script { name, details } = reported(midonet.clone()).unwrap() else {
+        panic!("no script")
+    };
     assert_eq!((name.as_str(), details.as_str()), ("midonet", "{\"a\":true}"));
     let without = vif(&port(midonet), &plugging(false), |_| Ok(Datapath::Kernel)).unwrap_err();
     assert!(without.kind() == Kind::Unsupported && without.to_string().contains("bindir"));
     let long = json!({ "binding:vif_type": "ovs",
         "binding:vif_details": { "bridge_name": "a/../../bridge" } });
-    assert_eq!(told(long).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(reported(long).unwrap_err().kind(), Kind::Invalid);
     let path = json!({ "binding:vif_type": "../../bin/sh" });
-    assert_eq!(told(path).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(reported(path).unwrap_err().kind(), Kind::Invalid);
 }
 
 #[test]
 fn functions_of_cards() {
     let function = |vif_type: &str, profile: Value, details: Value| {
-        told(json!({ "binding:vnic_type": "direct", "binding:vif_type": vif_type,
+        reported(json!({ "binding:vnic_type": "direct", "binding:vif_type": vif_type,
             "binding:profile": profile, "binding:vif_details": details }))
     };
     let slot = json!({ "pci_slot": "0000:05:10.2", "physical_network": "p" });
@@ -100,7 +102,7 @@ fn functions_of_cards() {
 
 #[test]
 fn what_is_not_bound_is_told() {
-    let refused = |more: Value| told(more).unwrap_err();
+    let refused = |more: Value| reported(more).unwrap_err();
     let failed = refused(json!({ "binding:vif_type": "binding_failed" }));
     assert!(failed.kind() == Kind::TryAgain && failed.to_string().contains("host node1"));
     for unbound in ["unbound", ""] {

@@ -164,7 +164,7 @@ pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
     }
 }
 
-// Options of networks that Docker plugins of somebody else make, or give their addresses.
+// Options of networks that third-party Docker plugins make, or give their addresses.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
     /// Who hands out addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that name

@@ -21,8 +21,8 @@ Examples:
       spoke cni add mynet /run/netns/blue")]
     Add(OneArgs),
     /// Detach a network namespace from a CNI network
-    #[command(after_help = "The namespace may be gone. What the plugins are told is what they \
-        were told when it was attached, by whichever runtime: that is in the cache.
+    #[command(after_help = "The namespace may be gone. The plugins get what they \
+        got when it was attached, by whichever runtime: that is in the cache.
 
 Examples:
   spoke cni del mynet /run/netns/blue
@@ -31,7 +31,7 @@ Examples:
     /// Compare an attachment with what its plugins made
     #[command(after_help = "Examples:\n  spoke cni check mynet /run/netns/blue")]
     Check(OneArgs),
-    /// Detach what is not in use any more, and tell the plugins what is
+    /// Detach what is not in use any more, and send the plugins what is
     #[command(after_help = "In use is what has a network namespace, or is named by --keep. No \
         other runtime may attach or detach meanwhile.
 
@@ -94,7 +94,7 @@ pub(crate) struct OneArgs {
     /// The container's id; derived from the namespace's path unless given, as cnitool does
     #[arg(long, value_name = "ID")]
     pub(crate) container: Option<ContainerId>,
-    /// What the plugins are told: KEY=VALUE pairs between semicolons
+    /// What the plugins get: KEY=VALUE pairs between semicolons
     #[arg(long, env = "CNI_ARGS", default_value = "", value_name = "PAIRS")]
     pub(crate) args: String,
     /// The arguments of capabilities: a JSON object

@@ -9,7 +9,7 @@ use ::cni::runtime::{
 };
 use model::{Error, Result};
 
-use super::{absolute, capabilities, complain, indented, told};
+use super::{absolute, capabilities, complain, indented, reported};
 
 const USAGE: &str = "\
 cnitool: Add, check, remove, gc or status network interfaces from a network namespace
@@ -106,7 +106,7 @@ fn perform(typed: &Typed, variable: &dyn Fn(&str) -> Option<String>) -> Result<S
             return Err(Error::invalid(what));
         }
     };
-    done.map_err(told)
+    done.map_err(reported)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// Whoever takes longer does not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A longer answer is none of the plugin's.
 const LARGEST: u64 = 64 << 10;
@@ -38,8 +38,8 @@ pub(in crate::cli) fn ask(socket: &Path) -> Result<String, String> {
 
 fn converse(socket: &Path) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(REQUEST)?;
     let mut answer = String::new();
     stream.take(LARGEST).read_to_string(&mut answer)?;

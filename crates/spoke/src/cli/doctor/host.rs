@@ -4,11 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::super::World;
+use super::super::HostContext;
 use super::Check;
 
-pub(super) fn stores(world: &World) -> Vec<Check> {
-    world.store.iter().map(|directory| store(directory)).collect()
+pub(super) fn stores(host_context: &HostContext) -> Vec<Check> {
+    host_context.store.iter().map(|directory| store(directory)).collect()
 }
 
 /// Tries it with an empty file, which is removed again. A directory that is not there yet is

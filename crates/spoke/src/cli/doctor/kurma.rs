@@ -10,7 +10,7 @@ use model::{Error, Result};
 use rustix::process::geteuid;
 
 use super::{Check, parameter};
-use crate::cli::World;
+use crate::cli::HostContext;
 
 /// What says that users may have no namespaces, where it is this.
 const FORBIDDEN: [(&str, &str); 3] = [
@@ -19,15 +19,15 @@ const FORBIDDEN: [(&str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
 ];
 
-pub(super) fn checks(world: &World) -> Vec<Check> {
-    let networks = match world.kurma.networks() {
+pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
+    let networks = match host_context.kurma.networks() {
         Ok(networks) => networks,
         Err(error) => {
             let what = format!("pods have no networks: {error}");
             return vec![Check::fail(what, "spoke kurma validate")];
         }
     };
-    let is_used = world.kurma.directories().plugins().exists();
+    let is_used = host_context.kurma.directories().plugins().exists();
     if networks.is_empty() && !is_used {
         return Vec::new();
     }
@@ -35,12 +35,12 @@ pub(super) fn checks(world: &World) -> Vec<Check> {
         .refused()
         .map(|refused| Check::fail(refused.error.to_string(), "spoke kurma validate"))
         .collect();
-    checks.extend(engines(world, &networks));
+    checks.extend(engines(host_context, &networks));
     if !geteuid().is_root() {
         // What a user has is in namespaces of that user's own.
-        checks.extend(forbidden(&world.root));
+        checks.extend(forbidden(&host_context.root));
     } else if is_used {
-        checks.extend(running(world, &networks).unwrap_or_else(|error| {
+        checks.extend(running(host_context, &networks).unwrap_or_else(|error| {
             vec![Check::fail(format!("plugins out of images: {error}"), "spoke kurma status")]
         }));
     }
@@ -51,8 +51,8 @@ pub(super) fn checks(world: &World) -> Vec<Check> {
 }
 
 /// Plugins that do not run although they should, and what they are owed.
-fn running(world: &World, networks: &PodNetworks) -> Result<Vec<Check>> {
-    let plugins = world.kurma.pod()?;
+fn running(host_context: &HostContext, networks: &PodNetworks) -> Result<Vec<Check>> {
+    let plugins = host_context.kurma.pod()?;
     let status = plugins.status(networks)?;
     let mut checks: Vec<Check> = status.iter().filter_map(of_plugin).collect();
     checks.extend(status.iter().filter_map(of_image));
@@ -93,16 +93,16 @@ fn of_image(plugin: &Status) -> Option<Check> {
 }
 
 fn of_pod(pod: &Record) -> Option<Check> {
-    let owed = pod.attachments.iter().filter(|_| pod.stage == Stage::Going);
-    let owed: Vec<String> = owed
+    let pending = pod.attachments.iter().filter(|_| pod.stage == Stage::Going);
+    let pending: Vec<String> = pending
         .map(|attachment| {
             format!("network {} its del ({})", attachment.network.name, attachment.error())
         })
         .collect();
-    if owed.is_empty() {
+    if pending.is_empty() {
         return None;
     }
-    let what = format!("pod {} is gone, but owes {}", pod.pod, owed.join(", "));
+    let what = format!("pod {} is gone, but owes {}", pod.pod, pending.join(", "));
     let force = format!("if that plugin is lost: spoke kurma deprovision --force {}", pod.pod);
     Some(Check::warn(what, format!("spoke kurma gc; {force}")))
 }
@@ -113,8 +113,8 @@ fn unreadable(error: &Error) -> Check {
 }
 
 /// Programs that are to run plugin containers and are not there.
-fn engines(world: &World, networks: &PodNetworks) -> Vec<Check> {
-    let mut programs: Vec<String> = match world.kurma.engine() {
+fn engines(host_context: &HostContext, networks: &PodNetworks) -> Vec<Check> {
+    let mut programs: Vec<String> = match host_context.kurma.engine() {
         Engine::Native => Vec::new(),
         Engine::Runtime(program) => vec![program.display().to_string()],
     };

@@ -1,13 +1,13 @@
-//! Docker plugins of somebody else that networks of ours need.
+//! third-party Docker plugins that networks of ours need.
 
 use model::Network;
 
 use super::Check;
-use crate::cli::{World, owed};
+use crate::cli::{HostContext, pending};
 
-pub(super) fn checks(world: &World, networks: &[Network]) -> Vec<Check> {
+pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Check> {
     let mut checks = Vec::new();
-    match owed::silent(world, networks) {
+    match pending::silent(host_context, networks) {
         Ok(silent) => checks.extend(silent.into_iter().map(|(name, error)| {
             let what = format!("plugin {name} does not answer, its networks are unusable: {error}");
             Check::fail(what, format!("start plugin {name}, or remove its networks"))
@@ -17,7 +17,7 @@ pub(super) fn checks(world: &World, networks: &[Network]) -> Vec<Check> {
                 .without_fix(),
         ),
     }
-    match (world.foreign)().and_then(|foreign| foreign.remote.owed()) {
+    match (host_context.foreign)().and_then(|foreign| foreign.remote.pending()) {
         Ok(debts) if debts.is_empty() => {}
         Ok(debts) => {
             let what = format!("calls that Docker plugins are still owed: {}", debts.len());

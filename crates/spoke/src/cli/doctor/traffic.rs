@@ -7,7 +7,7 @@ use model::{Attachment, Family, Network};
 
 use super::super::claims::{self, Owner};
 use super::super::facts::{DroppingChain, Forward, HostFacts};
-use super::super::{World, findings};
+use super::super::{HostContext, findings};
 use super::{Check, parameter};
 
 /// What Ethernet devices have unless told otherwise, in bytes.
@@ -140,8 +140,12 @@ fn names<'a>(chains: impl Iterator<Item = &'a DroppingChain>) -> String {
 }
 
 /// Subnets that two networks have, or that hide what this host reaches otherwise.
-pub(super) fn subnets(world: &World, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
-    let claims = claims::claims(world, networks, facts);
+pub(super) fn subnets(
+    host_context: &HostContext,
+    networks: &[Network],
+    facts: &HostFacts,
+) -> Vec<Check> {
+    let claims = claims::claims(host_context, networks, facts);
     let mut checks: Vec<Check> = claims::clashes(&claims)
         .into_iter()
         .map(|(one, other)| {

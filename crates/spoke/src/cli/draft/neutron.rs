@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Dns, Error, Ipam, Link, LinkKind, NEUTRON_KEYS, NEUTRON_PREFIX, Network, NeutronSaid, Result,
-    Runtime, Wiring,
+    Dns, Error, Ipam, Link, LinkKind, NEUTRON_KEYS, NEUTRON_PREFIX, Network, NeutronOptions,
+    Result, Runtime, Wiring,
 };
 
-use crate::cli::World;
+use crate::cli::HostContext;
 use crate::cli::args::{CreateArgs, Driver, Ingress};
 
 /// How options are given.
@@ -18,7 +18,7 @@ const LISTS: [&str; 3] =
     ["neutron.subnet", "neutron.security_groups", "neutron.allowed_address_pairs"];
 
 /// The network that is asked for, if it is one of Neutron's.
-pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Network>> {
+pub(super) fn network(wanted: &CreateArgs, host_context: &HostContext) -> Result<Option<Network>> {
     if wanted.driver != Driver::Neutron {
         return match wanted.options.first() {
             None => Ok(None),
@@ -35,14 +35,15 @@ pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Netwo
             "{option} is no option of driver neutron: Neutron decides that for its networks"
         )));
     }
-    let kind = LinkKind::Neutron(Box::new(NeutronSaid::read(FLAG, &texts(wanted)?)?.link(FLAG)?));
+    let kind =
+        LinkKind::Neutron(Box::new(NeutronOptions::read(FLAG, &texts(wanted)?)?.link(FLAG)?));
     Ok(Some(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
-        since: world.now,
+        since: host_context.now,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            publish: wanted.reach(world.backend),
+            publish: wanted.reach(host_context.backend),
             ..Wiring::default()
         },
         ipam: Ipam::None,

@@ -1,15 +1,15 @@
-//! Networks whose containers are connected by CNI plugins of somebody else.
+//! Networks whose containers are connected by third-party CNI plugins.
 
 use cni::chain::plugin_chain;
 use cni::runtime::NetworkList;
 use model::{Dns, Error, Ipam, Link, LinkKind, Network, Result, Runtime, Wiring};
 
-use crate::cli::World;
+use crate::cli::HostContext;
 use crate::cli::args::{CreateArgs, Driver};
 
 /// The network that is asked for, if plugins make it. Its list is read once: what becomes of the
 /// file later does not concern the network.
-pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Network>> {
+pub(super) fn network(wanted: &CreateArgs, host_context: &HostContext) -> Result<Option<Network>> {
     let file = match (&wanted.driver, &wanted.conflist) {
         (Driver::Cni, Some(file)) => file,
         (Driver::Cni, None) => {
@@ -33,10 +33,10 @@ pub(super) fn network(wanted: &CreateArgs, world: &World) -> Result<Option<Netwo
     Ok(Some(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
-        since: world.now,
+        since: host_context.now,
         wiring: Wiring {
             link: Some(link),
-            publish: wanted.reach(world.backend),
+            publish: wanted.reach(host_context.backend),
             ..Wiring::default()
         },
         ipam: Ipam::None,

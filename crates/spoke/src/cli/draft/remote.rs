@@ -1,9 +1,9 @@
-//! Networks of Docker plugins of somebody else, and addresses of such plugins on any network.
+//! Networks of third-party Docker plugins, and addresses of such plugins on any network.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use docker::remote::said::{NetworkSaid, ScopeSaid};
+use docker::remote::parameters::{NetworkParameters, ScopeParameter};
 use engine::{Occupancy, check_subnet};
 use model::{
     AliasId, Backend, Dns, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
@@ -12,7 +12,7 @@ use model::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::cli::World;
+use crate::cli::HostContext;
 use crate::cli::args::{CreateArgs, Driver, Ingress, IpamDriver, PublishTo, ScopeName};
 
 /// How libnetwork calls Spoke's own address book, nobody, and what makes no links.
@@ -36,15 +36,15 @@ const fn block(first: u8, second: u8, length: u8) -> Ipv4Net {
 }
 
 /// What is asked of a network beside who makes it: what `--config-only` keeps.
-struct Wish {
-    said: NetworkSaid,
+struct Spec {
+    said: NetworkParameters,
     ipam: RemoteIpam,
 }
 
 /// The network that is asked for, if a Docker plugin makes it, or nobody.
 pub(super) fn network(
     wanted: &CreateArgs,
-    world: &World,
+    host_context: &HostContext,
     known: &[Network],
     taken: &dyn Fn() -> Result<Occupancy>,
 ) -> Result<Option<Network>> {
@@ -60,27 +60,27 @@ pub(super) fn network(
         _ => return refuse_remote(wanted).map(|()| None),
     };
     refuse_senseless(wanted)?;
-    let wish = match &remote.config_from {
+    let spec = match &remote.config_from {
         None => said(wanted)?,
         Some(name) => kept(known.iter().find(|network| network.name == *name), name)?,
     };
     let ipam = match stage {
-        Stage::Template => Ipam::Remote(wish.ipam),
-        _ => realized(wanted, wish.ipam, taken)?,
+        Stage::Template => Ipam::Remote(spec.ipam),
+        _ => realized(wanted, spec.ipam, taken)?,
     };
     let kind = LinkKind::Remote(Box::new(RemoteLink {
         driver,
         id: id()?,
-        network: wish.said.to_text()?,
+        network: spec.said.to_text()?,
         endpoint: String::new(),
     }));
     Ok(Some(Network {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
-        since: world.now,
+        since: host_context.now,
         wiring: Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            firewall: wish.said.internal.then(|| internal(world.backend)),
+            firewall: spec.said.internal.then(|| internal(host_context.backend)),
             ..Wiring::default()
         },
         ipam,
@@ -109,36 +109,36 @@ pub(super) fn source(wanted: &CreateArgs) -> Result<Option<Ipam>> {
 }
 
 /// What a user said.
-fn said(wanted: &CreateArgs) -> Result<Wish> {
+fn said(wanted: &CreateArgs) -> Result<Spec> {
     let ipam = pools(wanted)?;
     let has = |family| ipam.pools.iter().any(|pool| pool.family == family);
     let is_ours = wanted.remote.ipam_driver == IpamDriver::Default;
-    let said = NetworkSaid {
+    let said = NetworkParameters {
         options: wanted.options.iter().cloned().collect(),
         ipv4: has(Family::V4),
         ipv6: has(Family::V6),
         internal: wanted.internal,
         scope: wanted.remote.scope.map(|scope| match scope {
-            ScopeName::Local => ScopeSaid::Local,
-            ScopeName::Global => ScopeSaid::Global,
+            ScopeName::Local => ScopeParameter::Local,
+            ScopeName::Global => ScopeParameter::Global,
         }),
         auxiliary: match is_ours {
             true => wanted.remote.auxiliary.iter().cloned().collect(),
             false => BTreeMap::new(),
         },
     };
-    Ok(Wish { said, ipam })
+    Ok(Spec { said, ipam })
 }
 
 /// What `--config-only` kept.
-fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Wish> {
+fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Spec> {
     let network = network.ok_or_else(|| {
         Error::not_found(format!("--config-from {name}: no such network; `spoke network ls`"))
     })?;
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     match (&network.ipam, kind, network.stage) {
         (Ipam::Remote(ipam), Some(LinkKind::Remote(link)), Stage::Template) => {
-            Ok(Wish { said: NetworkSaid::read(&link.network)?, ipam: ipam.clone() })
+            Ok(Spec { said: NetworkParameters::read(&link.network)?, ipam: ipam.clone() })
         }
         _ => Err(Error::invalid(format!(
             "--config-from {name}: that network was not made with --config-only"
@@ -223,10 +223,10 @@ fn realized(
 
 /// The book as libnetwork's driver `default`: the lowest address that is free, of one pool a family
 /// with every subnet of that.
-fn book(wanted: &CreateArgs, wishes: &[RemotePool], taken: &Occupancy) -> Result<Ipam> {
+fn book(wanted: &CreateArgs, specs: &[RemotePool], taken: &Occupancy) -> Result<Ipam> {
     let mut pools: Vec<Pool> = Vec::new();
-    for wish in wishes {
-        let net = match (wish.net, wish.family) {
+    for spec in specs {
+        let net = match (spec.net, spec.family) {
             (Some(net), _) => {
                 taken.refuse_overlap(&net)?;
                 net.trunc()
@@ -234,8 +234,8 @@ fn book(wanted: &CreateArgs, wishes: &[RemotePool], taken: &Occupancy) -> Result
             (None, Family::V4) => predefined(taken)?,
             (None, Family::V6) => taken.choose(Family::V6, None)?,
         };
-        let gateway = wish.gateway.unwrap_or(model::hosts_of(&net).0);
-        let range = Range::of_hosts(net, wish.part, Some(gateway))?.for_containers()?;
+        let gateway = spec.gateway.unwrap_or(model::hosts_of(&net).0);
+        let range = Range::of_hosts(net, spec.part, Some(gateway))?.for_containers()?;
         let mut of_family = pools.iter_mut();
         let same = of_family.find(|pool| pool.ranges.iter().any(|other| is_same(other, &range)));
         match same {

@@ -11,7 +11,7 @@ use super::super::table::Table;
 use super::super::time::{ago, rfc3339};
 use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
-use super::super::{Answer, World, ps};
+use super::super::{Answer, HostContext, ps};
 use super::taken;
 
 /// How many free ranges a table shows of each pool.
@@ -21,11 +21,11 @@ pub(super) fn show(
     what: Option<&str>,
     no_trunc: bool,
     output: Output,
-    world: &World,
+    host_context: &HostContext,
 ) -> Result<Answer> {
-    let engine = (world.engine)()?;
+    let engine = (host_context.engine)()?;
     let networks = engine.networks()?;
-    let taken = taken(&engine, &networks, world)?;
+    let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let wanted = what.map(Wanted::parse).transpose()?;
     let pools: Vec<&Pool> =
@@ -46,7 +46,7 @@ pub(super) fn show(
         addresses: addresses.into_iter().map(|(_, view)| view).collect(),
     };
     let details = wanted.is_some();
-    Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, world))?))
+    Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, host_context))?))
 }
 
 /// What `ipam show` was asked about.
@@ -165,7 +165,7 @@ fn network_of(space: &Space) -> Option<&NetworkName> {
 }
 
 /// Pools, and where one thing was asked about its addresses and what is free.
-fn text(book: &BookView, details: bool, no_trunc: bool, world: &World) -> String {
+fn text(book: &BookView, details: bool, no_trunc: bool, host_context: &HostContext) -> String {
     let mut text = String::new();
     if !(book.pools.is_empty() && details) {
         text.push_str(&pools(&book.pools).text());
@@ -177,7 +177,7 @@ fn text(book: &BookView, details: bool, no_trunc: bool, world: &World) -> String
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&holders(&book.addresses, no_trunc, world).text());
+        text.push_str(&holders(&book.addresses, no_trunc, host_context).text());
     }
     for pool in &book.pools {
         let limit = if no_trunc { usize::MAX } else { SHOWN };
@@ -228,7 +228,7 @@ fn number(count: u64) -> String {
     if count < 1_000_000_000_000 { count.to_string() } else { format!("{:.1e}", count as f64) }
 }
 
-fn holders(addresses: &[AddressView], no_trunc: bool, world: &World) -> Table {
+fn holders(addresses: &[AddressView], no_trunc: bool, host_context: &HostContext) -> Table {
     let mut table = Table::new(&["ADDRESS", "STATE", "HOLDER", "INTERFACE", "RUNTIME", "SINCE"]);
     for view in addresses {
         let id = view.container.as_deref().map(|id| ps::shortened(id, no_trunc));
@@ -238,7 +238,7 @@ fn holders(addresses: &[AddressView], no_trunc: bool, world: &World) -> Table {
             view.owner.clone().or(id).unwrap_or_default(),
             view.interface.clone().unwrap_or_default(),
             view.runtime.clone().unwrap_or_default(),
-            view.at.map(|since| ago(since, world.now)).unwrap_or_default(),
+            view.at.map(|since| ago(since, host_context.now)).unwrap_or_default(),
         ]);
     }
     table

@@ -8,14 +8,14 @@ use model::{AttachmentId, ContainerId, Result};
 
 use crate::cli::args::Output;
 use crate::cli::view::FindingView;
-use crate::cli::{Answer, World, exit_code, findings};
+use crate::cli::{Answer, HostContext, exit_code, findings};
 
 pub(super) fn run(
     pods: &Pods<'_>,
     plugins: &NetworkingPod,
     uuid: &PodId,
     output: Output,
-    world: &World,
+    host_context: &HostContext,
 ) -> Result<Answer> {
     let abandoned = pods.abandon(uuid)?;
     let mut found: Vec<FindingView> =
@@ -28,8 +28,8 @@ pub(super) fn run(
         done: true,
     }));
     let (mut code, mut notes) = (0, Vec::new());
-    for id in of_pod(uuid, world)? {
-        let done = (world.engine)()?.remove(&id);
+    for id in of_pod(uuid, host_context)? {
+        let done = (host_context.engine)()?.remove(&id);
         if let Err(error) = &done {
             code = code.max(exit_code(error.kind()));
             notes.push(format!("{id}: {error}"));
@@ -50,12 +50,12 @@ pub(super) fn run(
 }
 
 /// What the host's own book has of the pod, because plugins of ours write it.
-fn of_pod(uuid: &PodId, world: &World) -> Result<BTreeSet<AttachmentId>> {
-    if !world.kurma.has_book() {
+fn of_pod(uuid: &PodId, host_context: &HostContext) -> Result<BTreeSet<AttachmentId>> {
+    if !host_context.kurma.has_book() {
         return Ok(BTreeSet::new());
     }
     let container: ContainerId = uuid.try_into()?;
-    let records = (world.engine)()?.attachments_of(&container)?.into_iter();
+    let records = (host_context.engine)()?.attachments_of(&container)?.into_iter();
     Ok(records.map(|record| record.id).collect())
 }
 

@@ -57,7 +57,7 @@ pub(in crate::cli) enum KurmaCommand {
     /// End plugins and start them again, out of the images of now. Pods stay connected
     #[command(
         after_help = "An image that was fetched since a plugin was started reaches it this way: \
-        `spoke kurma status` and `spoke doctor` tell where that is so. The old container has ended before \
+        `spoke kurma status` and `spoke doctor` show where that is so. The old container has ended before \
         the new one is started; calls wait. A container of `spoke-image` is started by its next call."
     )]
     Restart {

@@ -3,18 +3,18 @@
 use kurma::exec_cni::{self, Fate, Left};
 use model::Result;
 
-use crate::cli::World;
+use crate::cli::HostContext;
 use crate::cli::args::GcArgs;
 use crate::cli::view::FindingView;
 
 /// What is found, and what was done about it. The daemon waits a minute between its two looks; here
 /// the second one follows at once, and what is younger than a minute is left to the daemon.
-pub(in crate::cli) fn collect(gc: &GcArgs, world: &World) -> Result<Vec<FindingView>> {
+pub(in crate::cli) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
     // A user's are in namespaces of that user's own.
-    if !world.kurma.has_book() {
+    if !host_context.kurma.has_book() {
         return Ok(Vec::new());
     }
-    let directories = world.kurma.directories();
+    let directories = host_context.kurma.directories();
     let found = exec_cni::left(directories)?;
     let cleared = match gc.dry_run {
         true => Vec::new(),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::args::BuildArgs;
 use crate::cli::args::Output;
 use crate::cli::output::{names, render};
-use crate::cli::{Answer, World};
+use crate::cli::{Answer, HostContext};
 
 /// The executables of a plugin.
 const EXECUTABLES: [&str; 3] = ["add", "del", "setup"];
@@ -29,8 +29,13 @@ struct Built {
 }
 
 /// `spoke kurma build-image`.
-pub(super) fn build(wanted: &BuildArgs, output: Output, world: &World) -> Result<Answer> {
-    let mut recipe = Recipe::plugin(&wanted.name, env!("CARGO_PKG_VERSION"), &world.executable);
+pub(super) fn build(
+    wanted: &BuildArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let mut recipe =
+        Recipe::plugin(&wanted.name, env!("CARGO_PKG_VERSION"), &host_context.executable);
     for file in &wanted.with {
         let name = file.file_name().ok_or_else(|| {
             Error::invalid(format!("--with {} is no file's name", file.display()))
@@ -56,8 +61,12 @@ pub(super) fn build(wanted: &BuildArgs, output: Output, world: &World) -> Result
 }
 
 /// `spoke kurma install`: each executable becomes a link to this program.
-pub(super) fn install(directory: &Path, output: Output, world: &World) -> Result<Answer> {
-    let program = &world.executable;
+pub(super) fn install(
+    directory: &Path,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let program = &host_context.executable;
     let paths = EXECUTABLES.map(|name| directory.join(name));
     for path in &paths {
         refuse_foreign(path, program)?;

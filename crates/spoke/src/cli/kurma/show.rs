@@ -49,9 +49,9 @@ fn interface(network: &Value) -> [String; 3] {
 /// Every pod with what its plugins are owed.
 pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
     let pod = |record: &Record| {
-        let owed: Vec<&str> = record.owed().into_iter().map(kurma::Name::as_str).collect();
+        let pending: Vec<&str> = record.pending().into_iter().map(kurma::Name::as_str).collect();
         let mut pod = metadata::pod(record);
-        pod["owed"] = json!(owed);
+        pod["pending"] = json!(pending);
         pod["stage"] = json!(record.stage.word());
         pod
     };
@@ -64,9 +64,10 @@ pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
                 false => networks(pod).map(|network| interface(network).join(" ")).collect(),
             };
             let connected: Vec<&str> = connected.iter().map(|one| one.trim()).collect();
-            let owed: Vec<&str> = record.owed().into_iter().map(kurma::Name::as_str).collect();
+            let pending: Vec<&str> =
+                record.pending().into_iter().map(kurma::Name::as_str).collect();
             let stage = record.stage.word().to_owned();
-            table.row([record.pod.to_string(), stage, connected.join("; "), owed.join(",")]);
+            table.row([record.pod.to_string(), stage, connected.join("; "), pending.join(",")]);
         }
         table.text()
     };

@@ -4,7 +4,7 @@ use docker::kuryr;
 use engine::Engine;
 use model::{AliasId, Network, NetworkName, Result};
 
-use crate::cli::World;
+use crate::cli::HostContext;
 use crate::serve::neutron::{cloud_of, facts};
 
 /// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may have it
@@ -13,7 +13,7 @@ pub(super) fn remove(
     engine: &Engine,
     name: &NetworkName,
     force: bool,
-    world: &World,
+    host_context: &HostContext,
 ) -> Result<bool> {
     let Ok(network) = engine.network(name) else { return Ok(false) };
     let ids: Vec<AliasId> = engine.aliases()?.into_iter().filter(of(&network)).map(id).collect();
@@ -22,8 +22,10 @@ pub(super) fn remove(
     }
     let is_listed =
         |listed: &crate::serve::neutron::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
-    let is_gone = (world.listed)().is_some_and(|listed| !is_listed(&listed));
-    let Some(neutron) = (world.neutron)()?.filter(|_| force || is_gone) else { return Ok(false) };
+    let is_gone = (host_context.listed)().is_some_and(|listed| !is_listed(&listed));
+    let Some(neutron) = (host_context.neutron)()?.filter(|_| force || is_gone) else {
+        return Ok(false);
+    };
     if force {
         for member in engine.attachments()?.into_iter().filter(|of| of.id.network == network.name) {
             engine.remove(&member.id)?;
@@ -42,8 +44,8 @@ fn id(alias: model::Alias) -> AliasId {
 }
 
 /// Empties the stock of what the removed network was made of, where nobody else here uses that.
-pub(super) fn drain(engine: &Engine, removed: &Network, world: &World) -> Result<()> {
+pub(super) fn drain(engine: &Engine, removed: &Network, host_context: &HostContext) -> Result<()> {
     let Some(which) = cloud_of(removed) else { return Ok(()) };
-    let Some(neutron) = (world.neutron)()? else { return Ok(()) };
+    let Some(neutron) = (host_context.neutron)()? else { return Ok(()) };
     neutron.drain_unused(which, &facts(engine, false, None)?).map(drop)
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use docker::driver::Within;
-use docker::remote::said::{EndpointSaid, ExposedSaid};
+use docker::remote::parameters::{EndpointParameters, ExposedParameter};
 use engine::{Engine, Request};
 use model::{
     Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Labels,
@@ -20,7 +20,7 @@ use naming::Moved;
 use crate::cli::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, Output};
 use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
-use crate::cli::{Answer, World};
+use crate::cli::{Answer, HostContext};
 
 /// What interfaces are called where nobody says.
 const PREFIX: &str = "eth";
@@ -34,16 +34,20 @@ const MOST_INTERFACES: u32 = 10_000;
 /// Where `ip netns` keeps namespaces by name.
 const NAMED: &str = "run/netns";
 
-pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn connect(
+    wanted: &ConnectArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
-    let mut wiring = wiring(&wanted.made, &network, world.backend)?;
+    let mut wiring = wiring(&wanted.made, &network, host_context.backend)?;
     if let Some(link) = &mut wiring.link {
         link.name = wanted.joined.ifname.clone().or(link.name.take());
     }
-    let (path, called) = find(&wanted.sandbox, &world.root);
+    let (path, called) = find(&wanted.sandbox, &host_context.root);
     let how = naming::connecting(&wanted.made, wanted.joined.gw_priority, &network)?;
-    naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &world.root)?;
+    naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &host_context.root)?;
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     let known = engine.connected(&container)?;
     let labels = Labels::of(wanted.made.labels.iter().cloned())?;
@@ -80,10 +84,10 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
             }
             Err(error) => return Err(error),
             Ok(attachment) => {
-                look(&engine, &container, world);
+                look(&engine, &container, host_context);
                 let network = &attachment.id.network;
                 let moved = Moved { container: &container, path: Some(&path), network };
-                let notes = naming::name(&engine, &moved, &world.root);
+                let notes = naming::name(&engine, &moved, &host_context.root);
                 return Ok(Answer { notes, ..shown(&attachment, output)? });
             }
         }
@@ -92,20 +96,28 @@ pub(super) fn connect(wanted: &ConnectArgs, output: Output, world: &World) -> Re
 
 /// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
 /// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
-pub(in crate::cli) fn look(engine: &Engine<'_>, container: &ContainerId, world: &World) {
+pub(in crate::cli) fn look(
+    engine: &Engine<'_>,
+    container: &ContainerId,
+    host_context: &HostContext,
+) {
     let records = engine.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
         matches!(record.phase, Phase::Attached(_)) && record.wiring.is_remote()
     };
     for record in records.iter().filter(is_remote) {
-        if let Ok(foreign) = (world.foreign)() {
+        if let Ok(foreign) = (host_context.foreign)() {
             let _ = foreign.remote.info(record);
         }
     }
 }
 
-pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World) -> Result<Answer> {
-    let engine = (world.engine)()?;
+pub(super) fn disconnect(
+    wanted: &DisconnectArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
     // The network may be gone, or called otherwise by whoever made it.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
@@ -124,7 +136,7 @@ pub(super) fn disconnect(wanted: &DisconnectArgs, output: Output, world: &World)
         done = done.and_then(|()| engine.disconnect(&record.id));
     }
     let moved = Moved { container: &wanted.container, path: path_of(&on_it), network: &name };
-    let notes = naming::name(&engine, &moved, &world.root);
+    let notes = naming::name(&engine, &moved, &host_context.root);
     done?;
     let gone: Vec<String> = on_it.iter().map(|record| record.id.container.to_string()).collect();
     Ok(Answer { notes, ..Answer::text(names(output, &gone)?) })
@@ -252,9 +264,9 @@ fn say(wanted: &MadeArgs, link: &mut Link) -> Result<()> {
         };
     };
     let exposed = wanted.expose.iter();
-    remote.endpoint = EndpointSaid {
+    remote.endpoint = EndpointParameters {
         options: wanted.driver_options.iter().cloned().collect(),
-        exposed: exposed.map(|&(protocol, port)| ExposedSaid { protocol, port }).collect(),
+        exposed: exposed.map(|&(protocol, port)| ExposedParameter { protocol, port }).collect(),
         dns: wanted.dns.clone(),
     }
     .to_text()?;

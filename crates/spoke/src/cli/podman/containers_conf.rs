@@ -81,13 +81,13 @@ fn files(root: &Path) -> Vec<PathBuf> {
 
 /// What one file says.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct FileOptions {
     directories: Vec<PathBuf>,
     /// Whether it adds to what was said before: `["/dir", {append = true}]`.
     adds: bool,
 }
 
-impl Said {
+impl FileOptions {
     fn apply(self, to: &mut Vec<PathBuf>) {
         if !self.adds {
             to.clear();
@@ -96,7 +96,7 @@ impl Said {
     }
 }
 
-fn said(path: &Path) -> Result<Option<Said>> {
+fn said(path: &Path) -> Result<Option<FileOptions>> {
     let text = match file::text(path, LARGEST) {
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
             return Ok(None);
@@ -106,12 +106,12 @@ fn said(path: &Path) -> Result<Option<Said>> {
     Ok(parse(&text))
 }
 
-fn parse(text: &str) -> Option<Said> {
+fn parse(text: &str) -> Option<FileOptions> {
     let file: toml::Table = toml::from_str(text).ok()?;
     let list = file.get("network")?.get("netavark_plugin_dirs")?.as_array()?;
     let adds = |value: &Value| value.get("append").and_then(Value::as_bool) == Some(true);
     let directories = list.iter().filter_map(Value::as_str).map(PathBuf::from);
-    Some(Said { directories: directories.collect(), adds: list.iter().any(adds) })
+    Some(FileOptions { directories: directories.collect(), adds: list.iter().any(adds) })
 }
 
 /// The file that adds a directory.

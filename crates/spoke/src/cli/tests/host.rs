@@ -23,10 +23,10 @@ ok    every MTU fits eth0 (1500)
 #[test]
 fn a_host_on_which_something_keeps_removing_the_packet_filter() {
     let host = Fixture::new();
-    let told = "something keeps removing rules of table inet spoke";
+    let reported = "something keeps removing rules of table inet spoke";
     let line =
-        |event: &str| format!("{{\"time\":1,\"event\":\"{event}\",\"message\":\"{told}\"}}\n");
-    for (events, is_told) in [
+        |event: &str| format!("{{\"time\":1,\"event\":\"{event}\",\"message\":\"{reported}\"}}\n");
+    for (events, is_reported) in [
         (["started", "contested", "healed"], true),
         (["contested", "contest-over", "healed"], false),
         (["contested", "stopped", "started"], false),
@@ -34,7 +34,11 @@ fn a_host_on_which_something_keeps_removing_the_packet_filter() {
         let lines: String = events.into_iter().map(line).collect();
         host.write("run/spoke/events", &lines);
         let report = host.spoke("doctor");
-        assert_eq!(report.contains(&format!("warn  {told}")), is_told, "{events:?} {report}");
+        assert_eq!(
+            report.contains(&format!("warn  {reported}")),
+            is_reported,
+            "{events:?} {report}"
+        );
     }
 }
 

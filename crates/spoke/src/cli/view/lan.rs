@@ -56,7 +56,7 @@ impl Lan {
             | LinkKind::Neutron(_)
             | LinkKind::Plug(_)
             | LinkKind::Remote(_)
-            | LinkKind::Ready(_) => shown,
+            | LinkKind::ExternalInterface(_) => shown,
         }
     }
 }

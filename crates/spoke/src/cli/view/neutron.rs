@@ -33,7 +33,7 @@ pub(in crate::cli) struct NeutronPortView {
 impl NeutronView {
     pub(super) fn of(network: &Network) -> Option<Self> {
         let link = link_of(network.wiring.link.as_ref().map(|link| &link.kind))?;
-        let wish = &link.wish;
+        let spec = &link.spec;
         let pair = |pair: &model::AddressPair| match pair.mac {
             Some(mac) => format!("{}@{mac}", pair.net),
             None => pair.net.to_string(),
@@ -41,14 +41,14 @@ impl NeutronView {
         Some(Self {
             network: link.network.to_string(),
             subnets: texts(&link.subnets),
-            security_groups: wish.security_groups.as_deref().map(texts),
-            port_security: wish.port_security,
-            qos_policy: wish.qos_policy.as_ref().map(ToString::to_string),
-            dns_name: wish.dns_name.as_ref().map(ToString::to_string),
-            allowed_address_pairs: wish.allowed_address_pairs.iter().map(pair).collect(),
-            port: wish.port.as_ref().map(ToString::to_string),
-            floating_ip: wish.floating_ip.as_ref().map(ToString::to_string),
-            nesting: wish.nesting.as_ref().map(|nesting| match nesting {
+            security_groups: spec.security_groups.as_deref().map(texts),
+            port_security: spec.port_security,
+            qos_policy: spec.qos_policy.as_ref().map(ToString::to_string),
+            dns_name: spec.dns_name.as_ref().map(ToString::to_string),
+            allowed_address_pairs: spec.allowed_address_pairs.iter().map(pair).collect(),
+            port: spec.port.as_ref().map(ToString::to_string),
+            floating_ip: spec.floating_ip.as_ref().map(ToString::to_string),
+            nesting: spec.nesting.as_ref().map(|nesting| match nesting {
                 Nesting::Macvlan { .. } => "macvlan",
                 Nesting::Ipvlan { .. } => "ipvlan",
                 Nesting::Trunk { .. } => "trunk",

@@ -13,7 +13,7 @@ pub(in crate::cli) struct RemoteView {
     /// What the plugin calls the network.
     pub(in crate::cli) id: String,
     /// What the plugin was told with it, as it is kept.
-    pub(in crate::cli) told: serde_json::Value,
+    pub(in crate::cli) reported: serde_json::Value,
 }
 
 /// A container whose way out is a network.
@@ -31,7 +31,7 @@ impl RemoteView {
             Some(LinkKind::Remote(link)) => Some(Self {
                 plugin: link.driver.to_string(),
                 id: link.id.to_string(),
-                told: serde_json::from_str(&link.network).unwrap_or_default(),
+                reported: serde_json::from_str(&link.network).unwrap_or_default(),
             }),
             Some(_) | None => None,
         }
@@ -43,11 +43,11 @@ impl LedView {
     pub(super) fn of(on_it: &[Attachment]) -> Vec<Self> {
         let led = on_it.iter().filter_map(|attachment| {
             let led = led(attachment).filter(|families| !families.is_empty())?;
-            let lead = attachment.lead.as_ref()?;
+            let gateway_role = attachment.gateway_role.as_ref()?;
             Some(Self {
                 container: attachment.id.container.to_string(),
                 families: families(led),
-                priority: lead.priority,
+                priority: gateway_role.priority,
             })
         });
         led.collect()
@@ -61,7 +61,8 @@ pub(in crate::cli) fn serves(record: &Attachment) -> bool {
 
 /// What it leads out, of a container of ours; of one that is not complete that is not said yet.
 pub(in crate::cli) fn led(record: &Attachment) -> Option<&[Family]> {
-    let families = record.lead.as_ref().map(|lead| lead.families.as_slice())?;
+    let families =
+        record.gateway_role.as_ref().map(|gateway_role| gateway_role.families.as_slice())?;
     Some(if matches!(record.phase, Phase::Attached(_)) { families } else { &[] })
 }
 
@@ -71,7 +72,7 @@ pub(super) fn stage(stage: Stage) -> &'static str {
         Stage::Made => "made",
         Stage::Making { .. } => "making",
         Stage::Unmaking { .. } => "unmaking",
-        Stage::Left => "left",
+        Stage::Failed => "left",
         Stage::Template => "config-only",
     }
 }

@@ -8,7 +8,7 @@ use model::{Error, Result};
 use serde_json::{Map, Value};
 
 use super::super::run::Vars;
-use super::CniWish;
+use super::CniTestSpec;
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -45,31 +45,31 @@ struct Given {
 }
 
 /// The plugins that a runtime calls before the one that is tested.
-pub(super) fn before(wish: &CniWish, data: &Path) -> Result<Vec<Map<String, Value>>> {
-    let given = wish.config.as_ref().map(|path| given(path, &kind(wish), data)).transpose()?;
+pub(super) fn before(spec: &CniTestSpec, data: &Path) -> Result<Vec<Map<String, Value>>> {
+    let given = spec.config.as_ref().map(|path| given(path, &kind(spec), data)).transpose()?;
     Ok(given.map(|given| given.before).unwrap_or_default())
 }
 
-fn kind(wish: &CniWish) -> String {
-    wish.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned()
+fn kind(spec: &CniTestSpec) -> String {
+    spec.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The variables of every case.
-pub(super) fn vars(wish: &CniWish, data: &Path) -> Result<Vars> {
-    let kind = kind(wish);
+pub(super) fn vars(spec: &CniTestSpec, data: &Path) -> Result<Vars> {
+    let kind = kind(spec);
     let known = TYPES.iter().find(|(name, ..)| *name == kind);
     let is_ipam = kind == "host-local" || kind == "static";
     let ipam_type = if kind == "static" { "static" } else { "host-local" };
     let addresses = match ipam_type {
-        "static" => format!(r#""addresses":[{{"address":"{}"}}]"#, address(wish)),
+        "static" => format!(r#""addresses":[{{"address":"{}"}}]"#, address(spec)),
         _ => format!(
             r#""ranges":[[{{"subnet":"{}/24"}}]],"dataDir":"{}""#,
-            wish.subnet.network(),
+            spec.subnet.network(),
             data.display()
         ),
     };
     let ipam = format!(r#"{{"type":"{ipam_type}",{addresses},"routes":[{{"dst":"0.0.0.0/0"}}]}}"#);
-    let (rest, is_based) = match &wish.config {
+    let (rest, is_based) = match &spec.config {
         Some(path) => {
             let Given { rest, before } = given(path, &kind, data)?;
             (rest, !before.is_empty())
@@ -152,10 +152,10 @@ fn closing(text: &str) -> &str {
 }
 
 /// An address that nobody had yet.
-pub(super) fn address(wish: &CniWish) -> String {
+pub(super) fn address(spec: &CniTestSpec) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let ip = Ipv4Addr::from(u32::from(wish.subnet.network()) + 2 + number % 250);
+    let ip = Ipv4Addr::from(u32::from(spec.subnet.network()) + 2 + number % 250);
     format!("{ip}/24")
 }
 
@@ -195,7 +195,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("own.json");
         std::fs::write(&own, r#"{"name":"x","cniVersion":"1.0.0","a":{"b":{}}}"#).unwrap();
-        let mut wish = CniWish {
+        let mut spec = CniTestSpec {
             plugin: "/".into(),
             only: Vec::new(),
             subnet: "10.213.0.0/16".parse().unwrap(),
@@ -210,9 +210,9 @@ mod tests {
         std::fs::write(&list, text).unwrap();
         let given = [("bridge", Some(own)), ("mine", Some(list.clone()))];
         for (name, config) in types.map(|name| (name, None)).chain(given) {
-            wish.plugin = Path::new("/x").join(name);
-            wish.config = config;
-            let vars = vars(&wish, directory.path()).unwrap();
+            spec.plugin = Path::new("/x").join(name);
+            spec.config = config;
+            let vars = vars(&spec, directory.path()).unwrap();
             for var in ["given", "nameless"] {
                 let text = format!("{{{}}}", vars[var].replace("$port", "1"));
                 let value: Value =
@@ -230,13 +230,13 @@ mod tests {
             r#"{"plugins":[{"type":"a","ipam":{"type":"host-local"}},{"type":"b"},{"type":"c"}]}"#;
         std::fs::write(&list, text).unwrap();
         let of = |plugin: &str| {
-            let wish = CniWish {
+            let spec = CniTestSpec {
                 plugin: plugin.into(),
                 only: Vec::new(),
                 subnet: "10.213.0.0/16".parse().unwrap(),
                 config: Some(list.clone()),
             };
-            before(&wish, Path::new("/kit"))
+            before(&spec, Path::new("/kit"))
         };
         let names = |plugin: &str| -> Vec<String> {
             of(plugin).unwrap().iter().map(|entry| entry["type"].to_string()).collect()

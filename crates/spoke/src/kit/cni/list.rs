@@ -62,7 +62,7 @@ impl Plugin<'_> {
     }
 
     fn program(&self, kind: &str) -> Result<PathBuf> {
-        let beside = self.wish.plugin.parent().unwrap_or(Path::new("/"));
+        let beside = self.spec.plugin.parent().unwrap_or(Path::new("/"));
         let elsewhere = ELSEWHERE.split(':').map(Path::new);
         let mut places = [beside].into_iter().chain(elsewhere);
         let missing = || {

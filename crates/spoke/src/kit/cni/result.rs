@@ -35,8 +35,8 @@ pub(super) fn schema(run: &mut Run<'_>) -> Step {
             return fail(format!("the address {text:?} of the result is no CIDR"));
         };
         let family = if net.addr().is_ipv4() { "4" } else { "6" };
-        let told = ip.get("version").and_then(Value::as_str);
-        if !is_one && told != Some(family) {
+        let reported = ip.get("version").and_then(Value::as_str);
+        if !is_one && reported != Some(family) {
             return fail(format!("ips of {version} need \"version\": {ip}"));
         }
         let index = ip.get("interface").and_then(Value::as_u64);
@@ -56,9 +56,9 @@ pub(super) fn schema(run: &mut Run<'_>) -> Step {
 /// Whether the interface has the addresses that the result tells.
 pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
     let value = &run.last().value;
-    let told = value.get("ips").and_then(Value::as_array).into_iter().flatten();
-    let told = told.filter_map(|ip| ip.get("address")?.as_str()?.parse::<IpNet>().ok());
-    let told: Vec<IpNet> = told.collect();
+    let reported = value.get("ips").and_then(Value::as_array).into_iter().flatten();
+    let reported = reported.filter_map(|ip| ip.get("address")?.as_str()?.parse::<IpNet>().ok());
+    let reported: Vec<IpNet> = reported.collect();
     let look = || -> model::Result<Vec<IpNet>> {
         let name = name.parse()?;
         Netns::open(netns.as_ref())?.enter(|| {
@@ -69,7 +69,7 @@ pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
         })?
     };
     let found = look().map_err(|error| Stop::Skip(error.to_string()))?;
-    match told.iter().find(|net| !found.contains(net)) {
+    match reported.iter().find(|net| !found.contains(net)) {
         Some(net) => fail(format!("{name} has not the address {net} that the result tells")),
         None => Ok(()),
     }

@@ -10,7 +10,7 @@ use super::super::http::{Connection, Message, connect};
 use super::super::run::{Run, Step, fail};
 
 /// Whoever is kept waiting longer by somebody else's half request is kept waiting.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Larger than any request.
 const HUGE: usize = 8 << 20;
@@ -36,7 +36,7 @@ fn answered(connection: &mut Connection) -> io::Result<Message> {
 }
 
 fn keep_alive(at: &Address) -> io::Result<()> {
-    let mut connection = connect(at, PATIENCE)?;
+    let mut connection = connect(at, TIMEOUT)?;
     connection.write(ACTIVATE)?;
     // Whoever says that it closes may.
     if answered(&mut connection)?.ends() {
@@ -47,19 +47,19 @@ fn keep_alive(at: &Address) -> io::Result<()> {
 }
 
 fn half(at: &Address) -> io::Result<()> {
-    let mut stuck = connect(at, PATIENCE)?;
+    let mut stuck = connect(at, TIMEOUT)?;
     stuck.write(
         b"POST /NetworkDriver.Leave HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{\"N",
     )?;
-    let mut silent = connect(at, PATIENCE)?;
+    let mut silent = connect(at, TIMEOUT)?;
     silent.write(b"POST /Plu")?;
-    let mut other = connect(at, PATIENCE)?;
+    let mut other = connect(at, TIMEOUT)?;
     other.write(ACTIVATE)?;
     answered(&mut other).map(drop)
 }
 
 fn slow(at: &Address) -> io::Result<()> {
-    let mut connection = connect(at, PATIENCE)?;
+    let mut connection = connect(at, TIMEOUT)?;
     for piece in ACTIVATE.chunks(20) {
         connection.write(piece)?;
         sleep(Duration::from_millis(20));
@@ -68,7 +68,7 @@ fn slow(at: &Address) -> io::Result<()> {
 }
 
 fn huge(at: &Address, run: &mut Run<'_>) -> io::Result<()> {
-    let mut connection = connect(at, PATIENCE)?;
+    let mut connection = connect(at, TIMEOUT)?;
     let mut body = br#"{"NetworkID":""#.to_vec();
     body.resize(HUGE, b'a');
     body.extend(br#""}"#);
@@ -85,7 +85,7 @@ fn huge(at: &Address, run: &mut Run<'_>) -> io::Result<()> {
 }
 
 fn pipelined(at: &Address) -> io::Result<()> {
-    let mut connection = connect(at, PATIENCE)?;
+    let mut connection = connect(at, TIMEOUT)?;
     connection.write(&[ACTIVATE, ACTIVATE].concat())?;
     if answered(&mut connection)?.ends() {
         return Ok(());

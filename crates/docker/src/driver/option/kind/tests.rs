@@ -4,7 +4,7 @@ use super::super::{OF_BRIDGES, tests::read as read_all};
 use super::*;
 use crate::driver::option::DefaultRoute;
 
-fn said(texts: &[(&str, &str)]) -> Result<Said> {
+fn said(texts: &[(&str, &str)]) -> Result<KindOptions> {
     let map: BTreeMap<String, String> =
         texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     read(&Texts { flag: "-o", map: &map }, OF_BRIDGES)
@@ -12,7 +12,7 @@ fn said(texts: &[(&str, &str)]) -> Result<Said> {
 
 fn macvlan_of(texts: &[(&str, &str)]) -> Macvlan {
     match said(texts).unwrap().kind {
-        Some(KindWish::Macvlan(macvlan)) => macvlan,
+        Some(KindSpec::Macvlan(macvlan)) => macvlan,
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +65,7 @@ fn a_kind_follows_from_what_only_it_has() {
         (&[("mode", "l3s")], IpvlanMode::L3s),
     ] {
         match said(texts).unwrap().kind {
-            Some(KindWish::Ipvlan(ipvlan)) => assert_eq!(ipvlan.mode, mode, "{texts:?}"),
+            Some(KindSpec::Ipvlan(ipvlan)) => assert_eq!(ipvlan.mode, mode, "{texts:?}"),
             other => panic!("{texts:?} {other:?}"),
         }
     }
@@ -76,11 +76,11 @@ fn a_kind_follows_from_what_only_it_has() {
 #[test]
 fn a_server_may_give_addresses_on_any_segment() {
     let lan = said(&[("mode", "dhcp")]).unwrap();
-    assert!(lan.dhcp && matches!(lan.kind, Some(KindWish::Macvlan(_))));
+    assert!(lan.dhcp && matches!(lan.kind, Some(KindSpec::Macvlan(_))));
     let bridge = said(&[("mode", "dhcp"), ("bridge", "br0")]).unwrap();
     assert!(bridge.dhcp && bridge.kind.is_none() && bridge.is_elsewhere());
     let bridge = said(&[("mode", "dhcp"), ("driver", "bridge")]).unwrap();
-    assert!(bridge.dhcp && bridge.kind == Some(KindWish::Bridge));
+    assert!(bridge.dhcp && bridge.kind == Some(KindSpec::Bridge));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_list_is_named_plainly() {
         ("lan.conflist", "/etc/cni/net.d/lan.conflist"),
         ("/srv/cni/lan.conflist", "/srv/cni/lan.conflist"),
     ] {
-        assert_eq!(said(&[("cni", text)]).unwrap().kind, Some(KindWish::Plugins(path.into())));
+        assert_eq!(said(&[("cni", text)]).unwrap().kind, Some(KindSpec::Plugins(path.into())));
     }
     for text in ["../lan.conflist", "a/b", "/srv/../etc/x", "/", ".", ".."] {
         assert!(said(&[("cni", text)]).is_err(), "{text}");
@@ -152,16 +152,16 @@ fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
 #[test]
 fn a_network_of_neutron_has_one_set_of_words() {
     let of = |texts: &[(&str, &str)]| match said(texts).unwrap().kind {
-        Some(KindWish::Neutron(link)) => link,
+        Some(KindSpec::Neutron(link)) => link,
         other => panic!("{other:?}"),
     };
     let by_name = of(&[("driver", "neutron"), ("neutron.net.name", "front")]);
     assert_eq!(by_name, of(&[("neutron.network", "front")]));
     assert_eq!(by_name.network.to_string(), "front");
     let groups = of(&[("neutron.network", "front"), ("neutron.security_groups", "none")]);
-    assert_eq!(groups.wish.security_groups, Some(Vec::new()));
-    let told = said(&[("neutron.network", "front")]).unwrap();
-    assert!(told.is_told() && told.is_elsewhere() && !told.dhcp);
+    assert_eq!(groups.spec.security_groups, Some(Vec::new()));
+    let reported = said(&[("neutron.network", "front")]).unwrap();
+    assert!(reported.is_external() && reported.is_elsewhere() && !reported.dhcp);
 }
 
 #[test]

@@ -71,12 +71,12 @@ pub(in crate::cli) fn refuse_nameless(
     Ok(())
 }
 
-/// Plugins of somebody else give their interfaces the addresses that they have.
+/// Third-party plugins give their interfaces the addresses that they have.
 fn refuse_link_local(wanted: &MadeArgs, network: &Network) -> Result<()> {
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     match (wanted.link_local.first(), kind) {
         (Some(first), Some(LinkKind::Chain(_))) => Err(Error::unsupported(format!(
-            "--link-local-ip {first}: CNI plugins of somebody else make the interfaces of network {}",
+            "--link-local-ip {first}: third-party CNI plugins make the interfaces of network {}",
             network.name
         ))),
         (_, _) => Ok(()),

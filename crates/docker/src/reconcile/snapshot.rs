@@ -1,0 +1,63 @@
+//! One look at what the engines know.
+
+use std::collections::BTreeMap;
+
+use model::{AliasId, IpNet, Result, Space, SubnetId};
+
+use super::book::Held;
+use crate::api::{Api, Endpoint, Network, Reach, Subnet};
+
+/// What all engines together know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub(super) networks: BTreeMap<AliasId, Sighting>,
+}
+
+/// A network that an engine listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sighting {
+    pub(super) network: Network,
+    /// Of its running containers; `None` where nobody can say: with swarm, or if the network went
+    /// away in between.
+    pub(super) endpoints: Option<Vec<Endpoint>>,
+}
+
+impl Snapshot {
+    /// Asks an engine; an error if it does not answer completely.
+    pub(super) fn add_all(&mut self, engine: &Api, held: &Held) -> Result<()> {
+        for network in engine.networks()? {
+            let endpoints = match network.reach == Reach::Local && concerns(&network, held) {
+                true => engine.endpoints(&network.id)?,
+                false => None,
+            };
+            self.add(Sighting { network, endpoints });
+        }
+        Ok(())
+    }
+
+    /// Two engines with the same network: nobody can say whose its endpoints are.
+    pub(super) fn add(&mut self, mut sighting: Sighting) {
+        if self.networks.contains_key(&sighting.network.id) {
+            sighting.endpoints = None;
+        }
+        self.networks.insert(sighting.network.id.clone(), sighting);
+    }
+
+    /// The networks that were made of this subnet.
+    pub(super) fn users(&self, id: &SubnetId) -> impl Iterator<Item = &Sighting> {
+        self.networks.values().filter(|sighting| uses(&sighting.network, id))
+    }
+}
+
+/// Whether anything in the book is about this network. Its driver's name is no matter: there are
+/// addresses of ours on bridges of Docker's.
+fn concerns(network: &Network, held: &Held) -> bool {
+    held.networks.iter().any(|known| known.id == network.id)
+        || held.subnets.iter().any(|subnet| uses(network, &subnet.id))
+}
+
+fn uses(network: &Network, id: &SubnetId) -> bool {
+    let is_part = |part: Option<IpNet>| id.part.is_none() || part.is_none() || part == id.part;
+    let is_it = |subnet: &Subnet| subnet.net == id.net && is_part(subnet.part);
+    id.space == Space::Host && network.reach != Reach::Template && network.subnets.iter().any(is_it)
+}

@@ -1,0 +1,156 @@
+//! What plugins are owed, told and settled by whoever comes by.
+
+use std::collections::BTreeSet;
+
+use model::{Kind, NetworkName, Result, Timestamp};
+
+use super::pending::{PATIENT, is_in_the_way};
+use super::undo_log::{Entry, Place, Record, Subject};
+use super::{CleanupSubject, DeadEnd, PendingCleanup, Remote, Retried, Urgency};
+
+impl Remote {
+    /// What plugins are owed. Calls nobody.
+    pub fn pending(&self) -> Result<Vec<PendingCleanup>> {
+        let mut debts = Vec::new();
+        for place in [Place::Held, Place::CleanupPending] {
+            for key in self.undo_log.keys(place)? {
+                match self.undo_log.peek(&key) {
+                    Ok(Some(record)) => debts.extend(self.debts(&key, &record)),
+                    Ok(None) => {}
+                    Err(error) => debts.push(unreadable(&key, error.to_string())),
+                }
+            }
+        }
+        let odd = self.undo_log.odd()?;
+        debts.extend(odd.iter().map(|name| self::odd(name)));
+        Ok(debts)
+    }
+
+    /// Carries out what is owed. Safe beside other processes that do the same.
+    pub fn retry(&self, urgency: Urgency) -> Result<Retried> {
+        let mut settled = Retried::default();
+        let mut keys = self.undo_log.keys(Place::CleanupPending)?;
+        if urgency == Urgency::Now || !self.was_swept() {
+            self.undo_log.tidy();
+            let held = self.undo_log.records(Place::Held)?.into_iter();
+            let void = held.filter(|(_, record)| record.is_of_another_boot(&self.undo_log));
+            keys.extend(void.map(|(key, _)| key));
+        }
+        // Endpoints come before networks.
+        keys.sort_unstable();
+        let mut waiting = BTreeSet::new();
+        for key in keys {
+            match self.retry_one(&key, urgency, &mut waiting) {
+                Ok(one) => {
+                    settled.done.extend(one.done);
+                    settled.moot.extend(one.moot);
+                    settled.left.extend(one.left);
+                }
+                Err(error) => settled.left.push(unreadable(&key, error.to_string())),
+            }
+        }
+        Ok(settled)
+    }
+
+    fn retry_one(
+        &self,
+        key: &str,
+        urgency: Urgency,
+        waiting: &mut BTreeSet<NetworkName>,
+    ) -> Result<Retried> {
+        let Some(before) = self.undo_log.peek(key)? else { return Ok(Retried::default()) };
+        let pending = self.debts(key, &before);
+        if matches!(&before.subject, Subject::Network(network) if waiting.contains(network)) {
+            return Ok(Retried { left: pending, ..Retried::default() });
+        }
+        let after = self.retry_log_file(key, urgency)?;
+        let left: Vec<PendingCleanup> =
+            after.record.iter().flat_map(|record| self.debts(key, record)).collect();
+        if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after.record
+            && entries.iter().any(is_in_the_way)
+        {
+            waiting.insert(id.network.clone());
+        }
+        let was_sent =
+            |debt: &PendingCleanup| after.done.iter().any(|undo| undo.to_string() == debt.what);
+        let gone =
+            pending.into_iter().filter(|debt| left.iter().all(|left| left.what != debt.what));
+        let (done, moot) = gone.partition(was_sent);
+        Ok(Retried { done, moot, left })
+    }
+
+    /// Forgets every debt that no call will settle ([`PendingCleanup::dead_end`]), and tells which: whatever
+    /// plugins have because of these stays theirs. A page that somebody works on, or that a later
+    /// Spoke wrote, is left as it is. Calls nobody.
+    pub fn write_off(&self) -> Result<Vec<PendingCleanup>> {
+        let mut given = Vec::new();
+        for key in self.undo_log.keys(Place::CleanupPending)? {
+            let Ok(Some(mut log_file)) = self.undo_log.find_idle(&key) else { continue };
+            let debts = self.debts(&key, &log_file.record).into_iter();
+            given.extend(debts.filter(|debt| debt.dead_end.is_some()));
+            log_file.record.entries.retain(|entry| self.dead_end(entry).is_none());
+            self.finish(&mut log_file)?;
+        }
+        for name in self.undo_log.odd()? {
+            self.undo_log.forget_odd(&name)?;
+            given.push(odd(&name));
+        }
+        Ok(given)
+    }
+
+    /// Why no call will settle what is owed.
+    fn dead_end(&self, entry: &Entry) -> Option<DeadEnd> {
+        let pending = entry.pending.as_ref()?;
+        if entry.is_lost() {
+            return Some(DeadEnd::Lost);
+        }
+        if pending.refusals >= PATIENT {
+            return Some(DeadEnd::Refused);
+        }
+        let life = self.calls.life(entry.undo.driver());
+        let is_gone = life.is_err_and(|failed| failed.kind() == Kind::NotFound);
+        is_gone.then_some(DeadEnd::Uninstalled)
+    }
+
+    fn debts(&self, key: &str, record: &Record) -> Vec<PendingCleanup> {
+        let is_void = record.is_of_another_boot(&self.undo_log);
+        let entries = record.entries.iter().filter(|entry| is_void || entry.pending.is_some());
+        let debts = entries.map(|entry| {
+            let mut entry = entry.clone();
+            entry.mark_pending(self.now());
+            let dead_end = self.dead_end(&entry);
+            let (since, tries, error) =
+                entry.pending.map_or((self.now(), 0, String::new()), |pending| {
+                    (pending.since, pending.tries, pending.error)
+                });
+            let who = match &record.subject {
+                Subject::Network(network) => CleanupSubject::Network(network.clone()),
+                Subject::Attachment(id, _) => CleanupSubject::Attachment(id.clone()),
+            };
+            let driver = Some(entry.undo.driver().clone());
+            let (what, held) = (entry.undo.to_string(), entry.undo.held());
+            let log_file = key.to_owned();
+            PendingCleanup { who, driver, what, since, tries, error, held, dead_end, log_file }
+        });
+        debts.collect()
+    }
+}
+
+fn odd(name: &str) -> PendingCleanup {
+    let error = "it is no page of the ledger".to_owned();
+    PendingCleanup { dead_end: Some(DeadEnd::Unreadable), ..unreadable(name, error) }
+}
+
+fn unreadable(key: &str, error: String) -> PendingCleanup {
+    PendingCleanup {
+        who: CleanupSubject::Unreadable,
+        driver: None,
+        what: "what it says".to_owned(),
+        since: Timestamp(0),
+        tries: 0,
+        error,
+        held: "what nobody knows".to_owned(),
+        dead_end: None,
+        log_file: key.to_owned(),
+    }
+}

@@ -1,0 +1,371 @@
+//! The ledger: what has to be called once what plugins did for us is over.
+//!
+//! A page is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
+//! on it and replaced by renaming. Pages on which a call is owed are in `owed`, all others in `held`:
+//! whoever looks for debts reads nothing else. Pages that nobody can read are put into `odd`.
+//!
+//! An attachment's page is void after a reboot, as its sandbox is gone: all of it is owed then. It
+//! is not synced; a network's is. It changes with every call, and a file that replaces another is
+//! written to the disk at once by some file systems, so what it says is appended: the last whole line
+//! counts.
+
+mod entry;
+mod file;
+mod log_file;
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::{AttachmentId, DriverName, Error, Layer, NetworkName, Result};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub(super) use entry::{
+    At, CleanupPending, Entry, Given, Kept, KeptRoute, PoolAsked, Undo, pool_key,
+};
+use file::{Why, decode, is_at, is_no_file, open};
+pub(super) use log_file::LogFile;
+
+/// Of what a page says; a later one is left alone.
+const VERSION: u32 = 1;
+/// No page of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
+const LONGEST: u64 = 4 << 20;
+/// Most pages are shorter, in bytes: these are read in one call.
+const USUAL: usize = 4 << 10;
+/// How often it is asked whether somebody else is done with a page: flock(2) cannot be waited for
+/// with a limit.
+const ASKING: Duration = Duration::from_millis(2);
+/// What a killed writer left is not in anybody's work after this.
+const STALE: Duration = Duration::from_hours(1);
+/// More files than this in the place of one page are left where they are.
+const MOST_ODD: u32 = 100;
+/// Between the name of a network and a number, where its page outlives it. No name holds it.
+const ENDED: char = '+';
+
+/// The directory of pages.
+#[derive(Clone, Debug)]
+pub(super) struct UndoLog {
+    directory: PathBuf,
+    boot: String,
+    timeout: Duration,
+}
+
+/// In which part of the ledger a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Held,
+    CleanupPending,
+}
+
+/// What a page is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Subject {
+    Network(NetworkName),
+    Attachment(AttachmentId, Layer),
+}
+
+/// What a page says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    /// In which boot it was begun.
+    boot: String,
+    pub(super) subject: Subject,
+    /// In the order in which they were written down.
+    pub(super) entries: Vec<Entry>,
+    /// What Join answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) joined: Option<Kept>,
+    /// The link by which the driver knows the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sandbox: Option<PathBuf>,
+}
+
+impl Place {
+    const ALL: [Place; 2] = [Place::Held, Place::CleanupPending];
+
+    fn name(self) -> &'static str {
+        match self {
+            Place::Held => "held",
+            Place::CleanupPending => "owed",
+        }
+    }
+}
+
+impl Subject {
+    /// Its page's name: a function of the identity alone.
+    pub(super) fn key(&self) -> String {
+        match self {
+            Subject::Network(network) => format!("network-{network}"),
+            Subject::Attachment(id, layer) => {
+                format!("endpoint-{}", digest(&[&text_of(id), layer.name()]))
+            }
+        }
+    }
+
+    /// The network that it is, or is on.
+    pub(super) fn network(&self) -> &NetworkName {
+        match self {
+            Subject::Network(network) => network,
+            Subject::Attachment(id, _) => &id.network,
+        }
+    }
+
+    fn is_network(&self) -> bool {
+        matches!(self, Subject::Network(_))
+    }
+}
+
+/// What a driver calls an endpoint: 64 hexadecimal digits, as libnetwork's, and always the same for
+/// one attachment to one network.
+pub(super) fn endpoint_id(id: &AttachmentId, network: &str) -> String {
+    digest(&[&text_of(id), network])
+}
+
+/// A digest of texts, of which none holds a NUL.
+pub(super) fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn text_of(id: &AttachmentId) -> String {
+    format!("{}\0{}\0{}", id.network, id.container, id.ifname)
+}
+
+impl Record {
+    /// Whether it is of a life of this host that is over, and its sandbox with it.
+    pub(super) fn is_of_another_boot(&self, undo_log: &UndoLog) -> bool {
+        !self.subject.is_network() && self.boot != undo_log.boot
+    }
+}
+
+impl UndoLog {
+    pub(super) fn new(directory: PathBuf, boot: String, timeout: Duration) -> Self {
+        Self { directory, boot, timeout }
+    }
+
+    /// The subject's page, ours until it is dropped; an empty one where there is none yet.
+    pub(super) fn open(&self, subject: Subject) -> Result<LogFile> {
+        match self.find(&subject.key())? {
+            Some(log_file) => Ok(log_file),
+            None => Ok(LogFile::new(self.clone(), subject)),
+        }
+    }
+
+    /// A page by its name, ours until it is dropped.
+    pub(super) fn find(&self, key: &str) -> Result<Option<LogFile>> {
+        self.lock(key, self.timeout)
+    }
+
+    /// The same; fails with [`model::Kind::TryAgain`] at once where somebody else works on it.
+    pub(super) fn find_idle(&self, key: &str) -> Result<Option<LogFile>> {
+        self.lock(key, Duration::ZERO)
+    }
+
+    fn lock(&self, key: &str, timeout: Duration) -> Result<Option<LogFile>> {
+        let until = Instant::now() + timeout;
+        // A page that is moved in between is found in the second look.
+        for place in [Place::ALL, Place::ALL].concat() {
+            let path = self.path(place, key);
+            loop {
+                let file = match open(&path) {
+                    Ok(file) => file,
+                    Err(error) if error.kind() == ErrorKind::NotFound => break,
+                    Err(error) if is_no_file(&error) => {
+                        self.put_aside(&path);
+                        return Err(self.unreadable(&path, &Why::Damaged(error.to_string())));
+                    }
+                    Err(error) => return Err(failed("opening", &path, error)),
+                };
+                while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                    if Instant::now() >= until {
+                        let what = format!("{} is being worked on by somebody", path.display());
+                        return Err(Error::try_again(what));
+                    }
+                    thread::sleep(ASKING);
+                }
+                if is_at(&file, &path) {
+                    let record = self.read(&file, &path)?;
+                    return Ok(Some(LogFile::found(self.clone(), key, place, file, record)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a page says, whoever works on it.
+    pub(super) fn peek(&self, key: &str) -> Result<Option<Record>> {
+        for place in [Place::ALL, Place::ALL].concat() {
+            let path = self.path(place, key);
+            match open(&path) {
+                Ok(file) => {
+                    return decode(&file).map(Some).map_err(|why| self.unreadable(&path, &why));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("opening", &path, error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a page that is locked; what cannot be read goes out of the way.
+    fn read(&self, file: &File, path: &Path) -> Result<Record> {
+        decode(file).map_err(|why| {
+            if let Why::Damaged(_) = why {
+                self.put_aside(path);
+            }
+            self.unreadable(path, &why)
+        })
+    }
+
+    fn put_aside(&self, path: &Path) {
+        let Some(name) = path.file_name() else { return };
+        let odd = self.directory.join("odd");
+        let _ = make(&odd);
+        let names = (1..=MOST_ODD).map(|number| match number {
+            1 => name.to_owned(),
+            _ => format!("{}{ENDED}{number}", name.display()).into(),
+        });
+        for name in names {
+            match renameat_with(CWD, path, CWD, odd.join(name), RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                Ok(()) | Err(_) => return,
+            }
+        }
+    }
+
+    fn unreadable(&self, path: &Path, why: &Why) -> Error {
+        match why {
+            Why::Later(version) => Error::unsupported(format!(
+                "{} was written by a later Spoke (version {version}); this one knows {VERSION}",
+                path.display()
+            )),
+            Why::Damaged(cause) => Error::invalid(format!(
+                "{} is no page of the ledger of remote drivers and was put into {}: what plugins \
+                 are owed for it is not known: {cause}",
+                path.display(),
+                self.directory.join("odd").display()
+            )),
+        }
+    }
+
+    /// The names of all pages in a part of the ledger, sorted.
+    pub(super) fn keys(&self, place: Place) -> Result<Vec<String>> {
+        self.names(&self.directory.join(place.name()))
+    }
+
+    /// The names of what could not be read.
+    pub(super) fn odd(&self) -> Result<Vec<String>> {
+        self.names(&self.directory.join("odd"))
+    }
+
+    fn names(&self, directory: &Path) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("listing", directory, error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failed("listing", directory, error))?;
+            if let Ok(name) = entry.file_name().into_string()
+                && !name.starts_with('.')
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// What every page in a part of the ledger says, apart from those that are gone by then or that
+    /// cannot be read.
+    pub(super) fn records(&self, place: Place) -> Result<Vec<(String, Record)>> {
+        let mut records = Vec::new();
+        for key in self.keys(place)? {
+            if let Ok(Some(record)) = self.peek(&key) {
+                records.push((key, record));
+            }
+        }
+        Ok(records)
+    }
+
+    /// The addresses of a pool whose release is owed.
+    pub(super) fn releasing(&self, driver: &DriverName, pool: &str) -> Result<BTreeSet<IpAddr>> {
+        let records = self.records(Place::CleanupPending)?;
+        let entries = records.iter().flat_map(|(_, record)| &record.entries);
+        let pending = entries.filter(|entry| entry.pending.is_some());
+        Ok(pending.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
+    }
+
+    /// Whether a page other than `but` holds what the call would give back, and is still in use.
+    pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
+        for place in Place::ALL {
+            for (key, record) in self.records(place)? {
+                let mut entries = record.entries.iter();
+                let is_held =
+                    |entry: &Entry| entry.pending.is_none() && entry.undo.gives_back_same(undo);
+                if key != but && !record.is_of_another_boot(self) && entries.any(is_held) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets what could not be read.
+    pub(super) fn forget_odd(&self, name: &str) -> Result<()> {
+        let path = self.directory.join("odd").join(name);
+        let removed = fs::remove_file(&path).or_else(|error| match is_no_file(&error) {
+            true => fs::remove_dir_all(&path),
+            false => Err(error),
+        });
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(failed("removing", &path, error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Removes what killed writers left.
+    pub(super) fn tidy(&self) {
+        for place in Place::ALL {
+            let Ok(entries) = fs::read_dir(self.directory.join(place.name())) else { continue };
+            for entry in entries.flatten() {
+                let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".");
+                let age = entry.metadata().and_then(|found| found.modified());
+                let age = age.ok().and_then(|since| since.elapsed().ok());
+                if is_draft && age.is_some_and(|age| age > STALE) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+
+    fn path(&self, place: Place, key: &str) -> PathBuf {
+        self.directory.join(place.name()).join(key)
+    }
+}
+
+fn make(directory: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| failed("making", directory, error))
+}
+
+fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
+    Error::os(format!("{doing} {}", path.display()), error)
+}

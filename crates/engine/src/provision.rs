@@ -1,0 +1,292 @@
+//! Networks that somebody else must be told of: a Docker plugin makes their links, or hands out
+//! their addresses.
+//!
+//! The record says that the network is being made before anybody is told, and that it is being taken
+//! down before anybody is told of that, so that nobody uses a half of it. What a dead process left
+//! half made goes when it is found: by whoever makes a network of that name, or by the reconciler.
+
+use model::{Error, Network, NetworkName, Process, Result, Stage};
+
+use crate::Engine;
+use crate::book::{Read, unchanged};
+use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::network::refuse_if_used;
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+
+impl Engine<'_> {
+    /// Makes a network that somebody else must be told of. After a failure nothing is left, or the
+    /// record, which says that.
+    pub(crate) fn provision(&self, network: &Network) -> Result<()> {
+        let stage = Stage::Making { by: self.host.me() };
+        let Some(mut read) = self.intend(&Network { stage, ..network.clone() })? else {
+            return Err(exists(&network.name));
+        };
+        let mut is_created = false;
+        self.provision_all(&mut read, &mut is_created).inspect_err(|_| {
+            // If this fails the record says so, and whoever comes next goes on.
+            let _ = self.deprovision(read, is_created, DeprovisionOrder::DriverFirst);
+        })
+    }
+
+    /// Writes the record of a network that is not there; `None` where there is one.
+    pub(crate) fn intend(&self, network: &Network) -> Result<Option<Read<Box<Network>>>> {
+        let key = Key::Network(network.name.clone());
+        let value = Box::new(network.clone());
+        let txn =
+            Txn::new().expect(key.clone(), Expect::Absent).put(key, Record::Network(value.clone()));
+        Ok(match self.store.commit(&txn)? {
+            Outcome::Done(revision) => Some(Read { value, revision }),
+            Outcome::Lost(_) => None,
+        })
+    }
+
+    fn provision_all(&self, read: &mut Read<Box<Network>>, is_created: &mut bool) -> Result<()> {
+        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        self.overlapping(&read.value)?.map_or(Ok(()), Err)?;
+        let given = self.ipam.request(&read.value)?;
+        if given != read.value.ipam {
+            let mut with = read.value.clone();
+            with.ipam = given;
+            // It was given, whether or not that can be written down.
+            read.value = with.clone();
+            self.rewrite(read, with)?;
+            self.overlapping(&read.value)?.map_or(Ok(()), Err)?;
+        }
+        *is_created = true;
+        self.driver.create(&read.value)?;
+        self.move_to(read, Stage::Made)
+    }
+
+    /// Takes a network down that is known to others; what fails stays in its record. `false`:
+    /// somebody else works on it.
+    fn deprovision(
+        &self,
+        mut read: Read<Box<Network>>,
+        is_created: bool,
+        first: DeprovisionOrder,
+    ) -> Result<bool> {
+        let network = &read.value;
+        let driver = || match is_created {
+            true => self.driver.remove(network),
+            false => Ok(()),
+        };
+        let ipam = || self.ipam.remove(network);
+        let failures = match first {
+            DeprovisionOrder::DriverFirst => [driver(), ipam()],
+            DeprovisionOrder::IpamFirst => {
+                let given_back = ipam();
+                [driver(), given_back]
+            }
+        };
+        let failures: Vec<Error> = failures.into_iter().filter_map(Result::err).collect();
+        if !failures.is_empty() {
+            // Where this fails too, the process that the record names ends some day.
+            let _ = self.move_to(&mut read, Stage::Failed);
+            let doing = format!("taking network {} down", read.value.name);
+            return all_of(failures).map_err(|error| error.context(doing)).map(|()| false);
+        }
+        let name = &read.value.name;
+        let key = Key::Network(name.clone());
+        let txn = Txn::new()
+            .expect(key.clone(), unchanged(Some(&read)))
+            .delete(key)
+            .delete(Key::Configured(name.clone()));
+        let pools = read.value.ipam.pools().iter();
+        let txn = pools.fold(txn, |txn, pool| txn.delete(Key::Cursor(pool.id.clone())));
+        Ok(matches!(self.store.commit(&self.forget_auxiliary(name, txn)?)?, Outcome::Done(_)))
+    }
+
+    /// Removes a network that others know, with whoever is on it where `detach_all`; Docker's order:
+    /// its addresses are given back before its driver is told.
+    pub(crate) fn unmake(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
+        let Some(mut read) = self.network_under(&Key::Network(name.clone()))? else {
+            return Err(Error::not_found(format!("network {name} was just removed")));
+        };
+        self.refuse_if_worked_on(&read.value)?;
+        if !detach_all {
+            self.refuse_if_in_use(name)?;
+        }
+        self.refuse_if_unreadable(name)?;
+        let was = read.value.stage;
+        self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
+        // Nobody comes any more; but somebody may have come just before.
+        let emptied = match detach_all {
+            true => self.empty(name),
+            false => self.refuse_if_in_use(name),
+        };
+        if let Err(error) = emptied {
+            let _ = self.move_to(&mut read, was);
+            return Err(error);
+        }
+        let is_created = is_perhaps_created(&read.value);
+        self.deprovision(read, is_created, DeprovisionOrder::IpamFirst).map(|_| ())
+    }
+
+    fn refuse_if_in_use(&self, name: &NetworkName) -> Result<()> {
+        let records = self.records(&Prefix::AttachmentsOf(name.clone()))?;
+        refuse_if_used(name, &records, &self.aliases_of(name)?)
+    }
+
+    /// Detaches whoever is on a network, and forgets the ids of it.
+    fn empty(&self, name: &NetworkName) -> Result<()> {
+        self.detach_all(self.records(&Prefix::AttachmentsOf(name.clone()))?)?;
+        let ids = self.aliases_of(name)?.into_iter().map(|alias| Key::Alias(alias.id));
+        self.store.commit(&ids.fold(Txn::new(), Txn::delete)).map(|_| ())
+    }
+
+    /// Takes down what is left of a half-made network of this name, if there is one. Fails where
+    /// somebody works on it.
+    pub(crate) fn clear_remains(&self, name: &NetworkName) -> Result<()> {
+        match self.network_under(&Key::Network(name.clone()))? {
+            Some(read) if self.is_failed(&read.value) => self.take_down(read).map(|_| ()),
+            Some(read) => self.refuse_if_worked_on(&read.value),
+            None => Ok(()),
+        }
+    }
+
+    fn take_down(&self, mut read: Read<Box<Network>>) -> Result<bool> {
+        let first = match read.value.stage {
+            Stage::Making { .. } => DeprovisionOrder::DriverFirst,
+            Stage::Unmaking { .. } | Stage::Failed | Stage::Made | Stage::Template => {
+                DeprovisionOrder::IpamFirst
+            }
+        };
+        self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
+        if let Err(error) = self.empty(&read.value.name) {
+            let _ = self.move_to(&mut read, Stage::Failed);
+            return Err(error);
+        }
+        let is_created = is_perhaps_created(&read.value);
+        self.deprovision(read, is_created, first)
+    }
+
+    /// Networks that a dead process left half made or half taken down; returns the others.
+    pub(crate) fn half_made(
+        &self,
+        mode: Mode,
+        findings: &mut Vec<Finding>,
+        failures: &mut Vec<Error>,
+    ) -> Result<Vec<Read<Box<Network>>>> {
+        let networks = self.networks_in(&Prefix::Networks)?.into_iter();
+        let (left, whole): (Vec<_>, Vec<_>) =
+            networks.partition(|read| self.is_failed(&read.value));
+        for read in left {
+            let what = Garbage::Network(read.value.name.clone());
+            if mode == Mode::Mend {
+                match self.take_down(read) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => failures.push(error),
+                }
+            }
+            findings.push(Finding { what, remedy: Remedy::Free });
+        }
+        Ok(whole)
+    }
+
+    fn is_failed(&self, network: &Network) -> bool {
+        match &network.stage {
+            Stage::Failed => true,
+            Stage::Making { by } | Stage::Unmaking { by } => !self.host.is_running(by),
+            Stage::Made | Stage::Template => false,
+        }
+    }
+
+    fn refuse_if_worked_on(&self, network: &Network) -> Result<()> {
+        match self.at_work(network) {
+            Some((what, by)) => Err(Error::try_again(format!(
+                "network {} is being {what} by process {}",
+                network.name, by.pid
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn at_work(&self, network: &Network) -> Option<(&'static str, Process)> {
+        let (what, by) = match &network.stage {
+            Stage::Making { by } => ("made", *by),
+            Stage::Unmaking { by } => ("removed", *by),
+            Stage::Made | Stage::Failed | Stage::Template => return None,
+        };
+        self.host.is_running(&by).then_some((what, by))
+    }
+
+    /// Fails where nothing can be attached to the network; tells what must stay as it is until it
+    /// is.
+    pub(crate) fn refuse_unmade(&self, network: &Network) -> Result<Option<(Key, Expect)>> {
+        if !network.is_remote() {
+            return self.refuse_stage(network).map(|()| None);
+        }
+        let key = Key::Network(network.name.clone());
+        let Some(read) = self.network_under(&key)? else {
+            return Err(Error::not_found(format!(
+                "network {0} is not there: somebody else must be told of it before its first container comes; `spoke network create {0}` does that",
+                network.name
+            )));
+        };
+        self.refuse_stage(&read.value)?;
+        if read.value.ipam.remote() != network.ipam.remote() {
+            return Err(Error::try_again(format!(
+                "network {} was made anew a moment ago, with other addresses",
+                network.name
+            )));
+        }
+        Ok(Some((key, unchanged(Some(&read)))))
+    }
+
+    pub(crate) fn refuse_stage(&self, network: &Network) -> Result<()> {
+        self.refuse_if_worked_on(network)?;
+        match &network.stage {
+            Stage::Made => Ok(()),
+            Stage::Template => Err(Error::invalid(format!(
+                "network {} is only a configuration that others are made from; nothing can be attached to it",
+                network.name
+            ))),
+            Stage::Making { .. } | Stage::Unmaking { .. } | Stage::Failed => {
+                Err(Error::try_again(format!(
+                    "network {0} is only half there, for whoever worked on it failed; remove it, or make it again",
+                    network.name
+                )))
+            }
+        }
+    }
+
+    fn move_to(&self, read: &mut Read<Box<Network>>, stage: Stage) -> Result<()> {
+        let mut with = read.value.clone();
+        with.stage = stage;
+        self.rewrite(read, with)
+    }
+
+    fn rewrite(&self, read: &mut Read<Box<Network>>, with: Box<Network>) -> Result<()> {
+        let key = Key::Network(with.name.clone());
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        match self.store.commit(&txn.put(key, Record::Network(with.clone())))? {
+            Outcome::Done(revision) => {
+                *read = Read { value: with, revision };
+                Ok(())
+            }
+            Outcome::Lost(_) => {
+                Err(Error::try_again(format!("somebody else changes network {}", with.name)))
+            }
+        }
+    }
+}
+
+/// Who is told first that a network goes.
+#[derive(Clone, Copy)]
+enum DeprovisionOrder {
+    /// When what was made is given back in reverse order.
+    DriverFirst,
+    /// When the network is removed, as Docker does.
+    IpamFirst,
+}
+
+/// Whether the driver may have been told of the network: its addresses were known by then.
+fn is_perhaps_created(network: &Network) -> bool {
+    let pools = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
+    pools.into_iter().all(|pool| pool.given.is_some())
+}
+
+pub(crate) fn exists(name: &NetworkName) -> Error {
+    Error::conflict(format!("a network named {name} already exists"))
+}

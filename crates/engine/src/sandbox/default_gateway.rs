@@ -1,0 +1,431 @@
+//! Leading a sandbox out as was chosen.
+//!
+//! Whoever changes that writes so into the sandbox's record first, with its process. While that lives
+//! nobody else changes it; once it is dead, or has failed, nobody knows what leads the sandbox out,
+//! and whoever comes next tells every driver again.
+
+use std::time::Duration;
+
+use model::{
+    Attachment, AttachmentId, ContainerId, Error, Family, GatewayState, Kind, Layer, Namespace,
+    Phase, PortMap, Process, Result, SandboxRecord,
+};
+
+use super::choice::{Candidate, choose, needs_gateway_endpoint};
+use super::gateway_network::is_gateway_endpoint;
+use super::ports::{all, published, share};
+use crate::attach::RACES;
+use crate::begin::Role;
+use crate::book::{Read, passable, unchanged};
+use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
+use crate::{Connecting, Engine};
+
+/// How long one waits for another process that changes the same sandbox, in all: it may wait for some
+/// calls of a plugin, one after the other.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long one waits for an attachment that is being removed.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many names are tried for an exit.
+const NAMES: u16 = 4;
+
+/// After so long it looks whether that process is done. A daemon does not end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What is to be done next for a sandbox.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing: it is led out as was chosen.
+    Rest,
+    /// Its exit goes.
+    Leave(AttachmentId),
+    /// It gets an exit.
+    Enter,
+    /// Drivers are told what they lead out.
+    GatewayRole,
+}
+
+impl Engine<'_> {
+    /// Has the sandbox of a container led out by what is chosen among its attachments, and by
+    /// nothing else, and its ports lead to that. One that is so already, or is not of ours, is no
+    /// error. The caller has no turn at any of its attachments.
+    pub(crate) fn update_gateway(&self, container: &ContainerId) -> Result<()> {
+        if self.sandbox_record_of(container)?.is_none() {
+            return Ok(());
+        }
+        let _turn = self.turn_of(container)?;
+        self.update_gateway_in_turn(container, &[], false)
+    }
+
+    /// The same for whoever has the turn, and these ports are not its own any more. `has_begun`: what the
+    /// sandbox's record says of this process is the caller's beginning, and the records of its attachments
+    /// say what came of that.
+    pub(crate) fn update_gateway_in_turn(
+        &self,
+        container: &ContainerId,
+        withdrawn: &[PortMap],
+        has_begun: bool,
+    ) -> Result<()> {
+        // What is known of who leads, once it is us who change that.
+        let mut knows = None;
+        let mut namespace = None;
+        for _ in 0..RACES {
+            let Some(mut read) = self.sandbox_record_of(container)? else { return Ok(()) };
+            if let Some(other) = self.other_changer(&read.value) {
+                self.outwait(&read, other, container)?;
+                continue;
+            }
+            let is_determined = read.value.gateway_state == GatewayState::Determined;
+            let is_begun =
+                has_begun && read.value.gateway_state == GatewayState::By(self.host.me());
+            let is_known = knows.unwrap_or(is_determined || is_begun);
+            let members = self.members(container, &mut read)?;
+            let mut ports = all(&read.value.ports, &members);
+            ports.retain(|map| !withdrawn.contains(map));
+            let next = next(&members, &ports, is_known);
+            namespace = namespace.or_else(|| self.namespace_of(&members)).or(read.value.namespace);
+            let is_written = (&ports, namespace) == (&read.value.ports, read.value.namespace);
+            let gateway_state = match next {
+                Next::Rest if is_determined && is_written => return Ok(()),
+                Next::Rest => GatewayState::Determined,
+                Next::Leave(_) | Next::Enter | Next::GatewayRole => {
+                    GatewayState::By(self.host.me())
+                }
+            };
+            let ids = read.value.members.clone();
+            let sandbox_record =
+                SandboxRecord { members: ids, ports: ports.clone(), namespace, gateway_state };
+            if !self.replace_sandbox_record(container, &mut read, sandbox_record)? {
+                continue;
+            }
+            if next == Next::Rest {
+                return Ok(());
+            }
+            if let Err(error) = self.step(&next, &members, &ports, is_known) {
+                self.leave_undetermined(container);
+                return Err(error.context(format!("leading container {container} out")));
+            }
+            knows = Some(is_known || next == Next::GatewayRole);
+        }
+        Err(Error::try_again(format!("the networks of container {container} change all the time")))
+    }
+
+    /// The same for one that somebody left: a sandbox that is gone needs no way out.
+    pub(crate) fn update_gateway_after_leave(&self, container: &ContainerId) -> Result<()> {
+        match self.update_gateway(container) {
+            Err(_) if !self.is_there(container)? => Ok(()),
+            settled => settled,
+        }
+    }
+
+    /// The namespace of the sandbox, if it is there: it may be another one than before.
+    fn namespace_of(&self, members: &[Attachment]) -> Option<Namespace> {
+        let mut sandboxes = members.iter().rev().filter_map(|member| member.sandbox.as_ref());
+        sandboxes.find_map(|sandbox| self.driver.namespace(sandbox))
+    }
+
+    /// Whether any attachment of a container proves that its sandbox is there.
+    fn is_there(&self, container: &ContainerId) -> Result<bool> {
+        let Some(read) = self.sandbox_record_of(container)? else { return Ok(false) };
+        for id in &read.value.members {
+            let record = self.record_of(id, Layer::Link)?;
+            if record.is_some_and(|read| self.driver.presence(&read.value) == Presence::Alive) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn step(
+        &self,
+        next: &Next,
+        members: &[Attachment],
+        ports: &[PortMap],
+        is_known: bool,
+    ) -> Result<()> {
+        match next {
+            Next::Rest => Ok(()),
+            Next::Leave(id) => self.remove(id),
+            Next::Enter => self.enter(members),
+            Next::GatewayRole => self.set_gateway(members, ports, is_known),
+        }
+    }
+
+    /// Others may have interfaces in the sandbox that nobody here knows of, called as the exit would
+    /// be: then it is called otherwise.
+    fn enter(&self, members: &[Attachment]) -> Result<()> {
+        let mut entered = Ok(());
+        for place in 0..NAMES {
+            let Some(request) = self.gateway_endpoint_of(members, place)? else { return Ok(()) };
+            entered =
+                self.attach_as(&request, Role::GatewayRoute(&Connecting::default())).map(|_| ());
+            match &entered {
+                Err(error) if error.kind() == Kind::Conflict => {}
+                Ok(()) | Err(_) => break,
+            }
+        }
+        entered
+    }
+
+    /// Tells drivers what they lead out, and which ports lead there: first those that lead less than
+    /// before, so that no two do at once. Where one of these fails, none leads more.
+    fn set_gateway(&self, members: &[Attachment], ports: &[PortMap], is_known: bool) -> Result<()> {
+        let candidates = candidates(members);
+        let chosen = choose(&candidates);
+        let mut failures = Vec::new();
+        let mut now = Vec::with_capacity(members.len());
+        for ((member, candidate), families) in members.iter().zip(&candidates).zip(&chosen) {
+            let loses = published(member).iter().any(|map| !share(member, ports).contains(map));
+            let is_kept = |family: &Family| is_known && !loses && families.contains(family);
+            let kept: Vec<Family> =
+                candidate.gateway_families.iter().copied().filter(is_kept).collect();
+            if !is_known || kept != candidate.gateway_families {
+                failures.extend(self.set_gateway_of(member, &kept).err());
+            }
+            now.push(kept);
+        }
+        all_of(failures)?;
+        let mut failures = Vec::new();
+        for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
+            // What leads there is in the book before it does.
+            let carrier = self.carry(member, ports)?;
+            let is_grown = published(&carrier) != published(member) && !families.is_empty();
+            if families != now || is_grown {
+                failures.extend(self.set_gateway_of(&carrier, families).err());
+            }
+        }
+        all_of(failures)
+    }
+
+    /// Tells one driver, and writes down what it leads out now. One that is being detached does not
+    /// lead any more, whatever was just made of it.
+    fn set_gateway_of(&self, member: &Attachment, families: &[Family]) -> Result<()> {
+        let reported = self.driver.set_gateway(member, families);
+        for _ in 0..RACES {
+            let read = self.record_of(&member.id, Layer::Link)?;
+            let Some(mut read) = read.filter(|it| matches!(it.value.phase, Phase::Attached(_)))
+            else {
+                // It goes, and takes with it what this leaves.
+                let _ = self.driver.set_gateway(member, &[]);
+                return Ok(());
+            };
+            if let Err(error) = reported {
+                return Err(error);
+            }
+            let mut led = read.value.clone();
+            match &mut led.gateway_role {
+                Some(gateway_role) if gateway_role.families != families => {
+                    gateway_role.families = families.to_vec()
+                }
+                Some(_) | None => return Ok(()),
+            }
+            if self.try_replace(&mut read, led, Txn::new())?.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("{} changes all the time", member.id)))
+    }
+
+    /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
+    /// one. No interface can be called so.
+    pub(crate) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
+        let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
+        Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
+    }
+
+    /// Who else changes what leads the sandbox out.
+    fn other_changer(&self, sandbox_record: &SandboxRecord) -> Option<Process> {
+        match sandbox_record.gateway_state {
+            GatewayState::By(by) if by != self.host.me() && self.host.is_running(&by) => Some(by),
+            GatewayState::By(_) | GatewayState::Determined | GatewayState::Undetermined => None,
+        }
+    }
+
+    fn outwait(
+        &self,
+        read: &Read<SandboxRecord>,
+        other: Process,
+        container: &ContainerId,
+    ) -> Result<()> {
+        let is_changed = || {
+            let now = self.sandbox_record_of(container)?;
+            Ok(now.map(|now| now.revision) != Some(read.revision))
+        };
+        match self.wait(&other, TIMEOUT, is_changed)? {
+            true => Ok(()),
+            false => Err(Error::try_again(format!(
+                "process {} still changes what leads container {container} out",
+                other.pid
+            ))),
+        }
+    }
+
+    /// Waits until the process has ended, or has done what it was at; `false`: neither in time.
+    fn wait(
+        &self,
+        process: &Process,
+        limit: Duration,
+        is_over: impl Fn() -> Result<bool>,
+    ) -> Result<bool> {
+        self.driver.pause();
+        for _ in 0..limit.as_millis() / POLL_INTERVAL.as_millis() {
+            if self.host.wait_for_end(process, POLL_INTERVAL) || is_over()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until one that is being removed is gone: until then it may still lead out. Where that
+    /// takes too long the others do not wait for it.
+    fn see_off(&self, id: &AttachmentId) -> Result<()> {
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
+        let Phase::Detaching { by, .. } = &read.value.phase else { return Ok(()) };
+        if *by == self.host.me() {
+            // Another thread of ours, if anybody.
+            drop(self.host.turn(id));
+            return Ok(());
+        }
+        let is_over = || {
+            let now = self.record_of(id, Layer::Link)?;
+            Ok(now.map(|now| now.revision) != Some(read.revision))
+        };
+        self.wait(by, REMOVAL_TIMEOUT, is_over).map(|_| ())
+    }
+
+    /// `false`: somebody else has changed it.
+    fn replace_sandbox_record(
+        &self,
+        container: &ContainerId,
+        read: &mut Read<SandboxRecord>,
+        with: SandboxRecord,
+    ) -> Result<bool> {
+        let key = Key::Sandbox(container.clone());
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let txn = match with.members.is_empty() {
+            true => txn.delete(key),
+            false => txn.put(key, Record::Sandbox(with.clone())),
+        };
+        match self.store.commit(&txn)? {
+            Outcome::Done(revision) => {
+                *read = Read { value: with, revision };
+                Ok(true)
+            }
+            Outcome::Lost(_) => Ok(false),
+        }
+    }
+
+    /// Says that nobody knows what leads the sandbox out. If this fails, the end of this process
+    /// says so.
+    pub(crate) fn leave_undetermined(&self, container: &ContainerId) {
+        for _ in 0..RACES {
+            let Ok(Some(mut read)) = self.sandbox_record_of(container) else { return };
+            if read.value.gateway_state != GatewayState::By(self.host.me()) {
+                return;
+            }
+            let sandbox_record =
+                SandboxRecord { gateway_state: GatewayState::Undetermined, ..read.value.clone() };
+            if !matches!(
+                self.replace_sandbox_record(container, &mut read, sandbox_record),
+                Ok(false)
+            ) {
+                return;
+            }
+        }
+    }
+
+    /// Those that are complete: what others make or remove at this moment is chosen about when they
+    /// are done. What a dead process left of one goes.
+    fn members(
+        &self,
+        container: &ContainerId,
+        sandbox_record: &mut Read<SandboxRecord>,
+    ) -> Result<Vec<Attachment>> {
+        let mut members = Vec::with_capacity(sandbox_record.value.members.len());
+        let mut kept = sandbox_record.value.clone();
+        for id in &sandbox_record.value.members {
+            match self.record_of(id, Layer::Link)? {
+                Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
+                    members.push(*read.value);
+                }
+                // Nobody but who has this turn works on an exit.
+                Some(_) if is_gateway_endpoint(id) => {
+                    self.free_if_gone(id)?;
+                }
+                Some(read) if self.is_left_by_another(&read.value.phase) => {
+                    // If this fails the reconciler says so, and what it led out at once, if it came so far,
+                    // leads beside another until then.
+                    let _ = self.free_if_gone(id);
+                }
+                Some(_) => self.see_off(id)?,
+                None => drop(kept.members.remove(id)),
+            }
+        }
+        if kept != sandbox_record.value {
+            // Where somebody else changed it, that is seen when it is written next.
+            self.replace_sandbox_record(container, sandbox_record, kept)?;
+        }
+        Ok(members)
+    }
+
+    fn is_left_by_another(&self, phase: &Phase) -> bool {
+        let dead = |process: &Process| *process != self.host.me() && !self.host.is_running(process);
+        match phase {
+            Phase::Attaching { by } => dead(by),
+            Phase::Detaching { by, attacher } => dead(by) && attacher.as_ref().is_none_or(dead),
+            Phase::Reserved | Phase::Attached(_) => false,
+        }
+    }
+
+    /// Sandboxes that are there, are not led out as was chosen, and that nobody works on.
+    pub(crate) fn undetermined(
+        &self,
+        mode: Mode,
+        findings: &mut Vec<Finding>,
+        failures: &mut Vec<Error>,
+    ) -> Result<()> {
+        for (key, _) in self.store.list(&Prefix::Sandboxes)? {
+            let Key::Sandbox(container) = key else { continue };
+            let Some(read) = self.sandbox_record_of(&container)? else { continue };
+            let Some(mut members) = passable(self.members_of(&read.value))? else { continue };
+            members.retain(|member| matches!(member.phase, Phase::Attached(_)));
+            let is_known = read.value.gateway_state == GatewayState::Determined;
+            let ports = all(&read.value.ports, &members);
+            let is_right =
+                is_known && ports == read.value.ports && next(&members, &ports, true) == Next::Rest;
+            let is_idle = is_right || self.other_changer(&read.value).is_some();
+            if is_idle || !self.is_there(&container)? {
+                continue;
+            }
+            if mode == Mode::Mend {
+                failures.extend(self.update_gateway(&container).err());
+            }
+            let what = Garbage::Sandbox(container);
+            findings.push(Finding { what, remedy: Remedy::Free });
+        }
+        Ok(())
+    }
+}
+
+fn candidates(members: &[Attachment]) -> Vec<Candidate> {
+    members.iter().filter_map(Candidate::of).collect()
+}
+
+/// What is to be done for a sandbox of these, which are complete, with these ports.
+fn next(members: &[Attachment], ports: &[PortMap], is_known: bool) -> Next {
+    let candidates = candidates(members);
+    let gateway_network = members.iter().find(|member| is_gateway_endpoint(&member.id));
+    match (needs_gateway_endpoint(&candidates), gateway_network) {
+        (true, None) => return Next::Enter,
+        (false, Some(gateway_network)) => return Next::Leave(gateway_network.id.clone()),
+        (true, Some(_)) | (false, None) => {}
+    }
+    let is_chosen = candidates
+        .iter()
+        .zip(choose(&candidates))
+        .all(|(it, families)| it.gateway_families == families);
+    let is_carried = members.iter().all(|member| published(member) == share(member, ports));
+    if is_known && is_chosen && is_carried { Next::Rest } else { Next::GatewayRole }
+}

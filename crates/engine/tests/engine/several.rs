@@ -1,0 +1,118 @@
+//! Several attachments of one call.
+
+use super::common::{World, book, network, pool, request};
+use engine::{Engine, Request};
+use model::*;
+
+fn origin() -> Origin {
+    let (config, ifname) = ("pods".parse().unwrap(), "eth0".parse().unwrap());
+    Origin { config, ifname, routed: Vec::new() }
+}
+
+fn default(family: Family) -> Route {
+    Route::new(family.everything(), None)
+}
+
+/// On `front` as `eth0`, on `back` as `net1`, each with a default route.
+fn two() -> [Request; 2] {
+    let mut front = book("10.0.0.0/29");
+    front.routes = vec![default(Family::V4)];
+    let pools = vec![pool("back", "10.1.0.0/29", Order::NextAfterLast)];
+    let mut back = network("back", Ipam::Book { pools });
+    back.routes = vec![default(Family::V4), default(Family::V6)];
+    let mut second = request(&back, "a");
+    second.ifname = "net1".parse().unwrap();
+    [request(&front, "a"), second]
+}
+
+fn left(engine: &Engine<'_>) -> Vec<String> {
+    engine.attachments().unwrap().iter().map(|record| record.id.to_string()).collect()
+}
+
+#[test]
+fn the_first_default_route_of_a_family_stays() {
+    let world = World::new();
+    let made = world.engine().attach_several(&origin(), &two()).unwrap();
+    assert_eq!(made[0].routes, [default(Family::V4)]);
+    assert_eq!(made[1].routes, [default(Family::V6)]);
+    assert_eq!(made[1].origin.as_ref().unwrap().routed, [Family::V4]);
+}
+
+#[test]
+fn all_or_none() {
+    let (world, [first, second]) = (World::new(), two());
+    let engine = world.engine();
+    engine.attach(&second).unwrap();
+    let error = engine.attach_several(&origin(), &[first, second.clone()]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert_eq!(left(&engine), [second.id().to_string()]);
+}
+
+#[test]
+fn what_was_made_is_removed_whatever_the_call_says_by_then() {
+    let world = World::new();
+    let engine = world.engine();
+    let [first, second] = two();
+    let elsewhere = request(&network("other", Ipam::None), "a");
+    for now in
+        [vec![first.clone(), second.clone()], vec![first.clone()], vec![second], vec![elsewhere]]
+    {
+        engine.attach_several(&origin(), &two()).unwrap();
+        engine.attach(&request(&first.network, "b")).unwrap();
+        engine.detach_several(&origin(), &now).unwrap();
+        assert_eq!(left(&engine), ["container b (eth0) on network front"]);
+        engine.detach_several(&origin(), &now).unwrap();
+        engine.detach(&request(&first.network, "b")).unwrap();
+    }
+    assert!(engine.holders().unwrap().is_empty() && world.dataplane.made.borrow().is_empty());
+}
+
+#[test]
+fn another_call_of_the_container_keeps_its_own() {
+    let (world, [first, second]) = (World::new(), two());
+    let engine = world.engine();
+    let other = Origin { ifname: "net1".parse().unwrap(), ..origin() };
+    engine.attach_several(&other, std::slice::from_ref(&second)).unwrap();
+    engine.attach_several(&origin(), std::slice::from_ref(&first)).unwrap();
+    engine.detach_several(&origin(), &[first, second.clone()]).unwrap();
+    assert_eq!(left(&engine), [second.id().to_string()]);
+}
+
+/// What the chain made beside the link goes with it, under the name that it was made under.
+#[test]
+fn a_renamed_network_is_left_all_the_same() {
+    let world = World::new();
+    let engine = world.engine();
+    let link = |name: &str, subnet: &str| {
+        let pools = vec![pool(name, subnet, Order::NextAfterLast)];
+        let mut network = network(name, Ipam::Book { pools });
+        let kind = LinkKind::Ptp(Ptp::default());
+        network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        request(&network, "a")
+    };
+    let (made, other) = (link("old", "10.0.0.0/29"), link("other", "10.1.0.0/29"));
+    let tuned = Request { layer: Layer::Tuning, ipam: Ipam::None, ..made.clone() };
+    engine.attach(&made).unwrap();
+    engine.attach(&tuned).unwrap();
+    engine.detach(&other).unwrap();
+    assert_eq!(left(&engine).len(), 2, "another network could not have it");
+    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
+    assert!(left(&engine).is_empty() && engine.holders().unwrap().is_empty());
+    // One that a command declared is still called so.
+    engine.create_network(&made.network).unwrap();
+    engine.attach(&made).unwrap();
+    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
+    assert_eq!(left(&engine).len(), 1);
+}
+
+#[test]
+fn each_is_checked() {
+    let (world, requests) = (World::new(), two());
+    let engine = world.engine();
+    engine.attach_several(&origin(), &requests).unwrap();
+    let check = |named| engine.check_several(&origin(), named, &Attached::default());
+    check(&requests).unwrap();
+    world.dataplane.made.borrow_mut().remove(&requests[1].id());
+    // Also where the call does not name it any more.
+    assert!(check(&requests).is_err() && check(&requests[..1]).is_err());
+}

@@ -1,0 +1,49 @@
+//! Published ports of an attachment that leads its sandbox out in some families only.
+
+use model::{Attachment, Family, InterfaceAddress, Result};
+
+use super::Policy;
+use super::flows::Stale;
+use super::wanted::{self, Wanted};
+use crate::filter;
+use crate::iptables::{Iptables, Part, Variant, parts_of};
+
+impl Policy {
+    /// Lets the published ports lead to the attachment in these families and in no others.
+    pub(crate) fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
+        if attachment.wiring.publish.is_none() {
+            return Ok(());
+        }
+        let gateway_route = wanted::gateway_route(attachment, families);
+        let others: Vec<Family> =
+            [Family::V4, Family::V6].into_iter().filter(|it| !families.contains(it)).collect();
+        self.unpublish(&wanted::gateway_route(attachment, &others))?;
+        if families.is_empty() { Ok(()) } else { self.install(&gateway_route) }
+    }
+
+    /// Removes what only published ports need, in the families in which the attachment leads.
+    fn unpublish(&self, attachment: &Attachment) -> Result<()> {
+        let gateway_role = attachment.gateway_role.as_ref();
+        let families = gateway_role.map_or(&[][..], |gateway_role| &gateway_role.families);
+        let is_meant = |held: &&InterfaceAddress| families.contains(&Family::of(&held.address));
+        let held: Vec<_> = attachment.addresses.iter().filter(is_meant).cloned().collect();
+        if !held.is_empty() && parts_of(attachment).contains(&Part::Publish) {
+            let iptables = Iptables::new(Variant::Host);
+            iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
+        }
+        let none = wanted::gateway_route(attachment, &[]);
+        let (Some(wanted), Some(rest)) = (Wanted::of(attachment)?, Wanted::of(&none)?) else {
+            return Ok(());
+        };
+        let ports = wanted.elements.without(&rest.elements);
+        if ports.is_empty() {
+            return Ok(());
+        }
+        self.deleted.set(true);
+        self.if_there(|socket| filter::remove(socket, &ports))?;
+        match Stale::after(attachment) {
+            Some(stale) => self.if_there(|socket| stale.forget(socket)),
+            None => Ok(()),
+        }
+    }
+}

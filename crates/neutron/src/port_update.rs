@@ -1,0 +1,166 @@
+//! Telling Neutron whose a port is, while its container runs already.
+//!
+//! A port that this host made is bound by the request that made it: packets pass without another
+//! word. What is left to say, whose it is (`device_id`, tags), is bookkeeping, and owed: written down
+//! before anybody gets the port, carried out by the daemon, and given up where the port goes first.
+//! Where no daemon is, whoever makes the attachment does it himself.
+
+mod book;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use model::{Attachment, AttachmentId, Error, Ownership, ResourceId, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::Neutron;
+use crate::api::{PortChange, PortResource, Tagged};
+pub(crate) use book::{Begun, Book, Forgone};
+pub use worker::{Round, Worker};
+
+/// What Neutron is still to be told of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PortUpdate {
+    /// The port, as it was.
+    pub(crate) port: PortResource,
+    /// Whose it is.
+    pub(crate) of: AttachmentId,
+    /// What becomes of it afterwards.
+    #[serde(alias = "tenure")]
+    pub(crate) ownership: Ownership,
+    /// The `device_id` that it is to have; none where it has the right one.
+    pub(crate) device_id: Option<String>,
+    /// The tags that it is to have; none where it has these.
+    pub(crate) tags: Option<Vec<String>>,
+}
+
+/// A port that somebody else deleted although a container of this host has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Neutron's id of it.
+    pub port: ResourceId,
+    /// Whose it was.
+    pub of: AttachmentId,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reported {
+    /// Neutron knows whose the port is.
+    Named,
+    /// There is no such port.
+    Lost(Lost),
+    /// It was given up meanwhile, or somebody else is at it.
+    Nothing,
+}
+
+impl Neutron {
+    /// Sees to it that Neutron is told: the daemon does, or else this process, now.
+    ///
+    /// # Errors
+    /// Without a daemon, what Neutron refuses; then it is still written down.
+    pub(crate) fn enqueue(&self, port_update: &PortUpdate) -> Result<()> {
+        let book = self.port_updates();
+        book.enqueue(port_update)?;
+        if book.is_kept() {
+            return Ok(());
+        }
+        match self.settle(&port_update.port.id)? {
+            Reported::Named | Reported::Nothing => Ok(()),
+            Reported::Lost(Lost { port, of }) => {
+                Err(Error::not_found(format!("port {port} of {of} is gone from Neutron"))
+                    .with_status(404))
+            }
+        }
+    }
+
+    /// Gives up whatever is owed of a port that is to be deleted, and deletes it. Waits for a request
+    /// that is under way: none of ours ever comes after the last.
+    ///
+    /// # Errors
+    /// What Neutron refuses.
+    pub(crate) fn abandon(&self, port: &ResourceId) -> Result<()> {
+        let book = self.port_updates();
+        let forgone = book.forgo(port)?;
+        self.api().delete_port(port)?;
+        match forgone {
+            Some(_) => book.close(port),
+            None => Ok(()),
+        }
+    }
+
+    /// The ports of containers of this host that somebody else deleted, as far as that was met while
+    /// they were given their names. No request is made.
+    ///
+    /// # Errors
+    /// Where the files cannot be read.
+    pub fn lost_ports(&self) -> Result<Vec<Lost>> {
+        let lost = self.port_updates().lost()?.into_iter();
+        Ok(lost.map(|port_update| Lost { port: port_update.port.id, of: port_update.of }).collect())
+    }
+
+    /// Does what is owed of one port.
+    fn settle(&self, port: &ResourceId) -> Result<Reported> {
+        let book = self.port_updates();
+        let Some(begun) = book.begin(port)? else { return Ok(Reported::Nothing) };
+        match self.report(&book, &begun) {
+            Ok(()) => {
+                if begun.is_again {
+                    // Nobody knows when Neutron is done with what was asked before: who gets the port
+                    // next could be given this name.
+                    self.stock_files().drop_lent(port)?;
+                }
+                book.done(&begun).map(|()| Reported::Named)
+            }
+            Err(error) if error.status() == Some(404) => {
+                let lost = Lost { port: port.clone(), of: begun.port_update.of.clone() };
+                Ok(if book.lose(&begun)? { Reported::Lost(lost) } else { Reported::Nothing })
+            }
+            Err(error) => {
+                Err(error.context(format!("naming port {port} of {}", begun.port_update.of)))
+            }
+        }
+    }
+
+    /// The tags first: what has a `device_id` is somebody's, and must be found by both.
+    fn report(&self, book: &Book, begun: &Begun) -> Result<()> {
+        let port_update = &begun.port_update;
+        let id = &port_update.port.id;
+        if let Some(tags) = &port_update.tags {
+            self.api().set_tags(Tagged::Ports, id, tags)?;
+        }
+        let Some(device) = port_update.device_id.clone().filter(|_| !book.is_given_up(begun))
+        else {
+            return Ok(());
+        };
+        let change = PortChange { device_id: Some(device), ..PortChange::default() };
+        let named = self.api().change_port(id, &change, None)?;
+        self.note_status(&named);
+        Ok(())
+    }
+
+    /// Whether a port is of some container, besides this one, although Neutron may not know.
+    pub(crate) fn is_getting_a_name(
+        &self,
+        port: &ResourceId,
+        besides: Option<&AttachmentId>,
+    ) -> bool {
+        // What cannot be read is nobody's to take.
+        self.port_updates().queued_of(port).map_or(true, |port_update| {
+            port_update.is_some_and(|port_update| besides.is_none_or(|own| *own != port_update.of))
+        })
+    }
+
+    /// What is owed of this attachment's ports, or was until it was given up.
+    ///
+    /// # Errors
+    /// Where the files cannot be read.
+    pub(crate) fn namings_of(&self, attachment: &Attachment) -> Result<Vec<PortUpdate>> {
+        let all = self.port_updates().all()?.into_iter();
+        Ok(all.filter(|port_update| port_update.of == attachment.id).collect())
+    }
+
+    pub(crate) fn port_updates(&self) -> Book {
+        Book::at(&self.directory).by(self.deadlines.mine())
+    }
+}

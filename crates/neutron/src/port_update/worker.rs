@@ -1,0 +1,168 @@
+//! Carrying out what is owed. One process of a host does it for all others.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use model::{Error, Kind, ResourceId, Result};
+
+use super::{Book, Lost, Reported};
+use crate::Neutron;
+use crate::pause::Pause;
+use crate::stock::Notifier;
+
+/// How many ports are named at the same time: containers that wait for theirs come first.
+const WORKERS: usize = 4;
+
+/// What a thread needs, in bytes.
+const STACK: usize = 512 << 10;
+
+/// When it is looked again although nobody rang.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How old a half written file is that nobody writes any more.
+const STALE: Duration = Duration::from_secs(60);
+
+/// The first and the longest pause where Neutron is away, and where it refuses one.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+
+/// Tells Neutron whose ports are. There is one on a host.
+pub struct Worker<'a> {
+    neutron: &'a Neutron,
+    /// Of all: Neutron is busy or away.
+    pause: Pause,
+    /// Of one port.
+    pauses: BTreeMap<ResourceId, Pause>,
+    _only: File,
+}
+
+/// What was done in one round.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// How many ports have their names.
+    pub named: usize,
+    /// Those that somebody else deleted.
+    pub lost: Vec<Lost>,
+    /// What did not work.
+    pub failures: Vec<Error>,
+    /// When to look again, although nobody rings.
+    pub next: Duration,
+}
+
+impl Neutron {
+    /// The right to tell Neutron whose this host's ports are; none where somebody has it. As long as
+    /// it lives nobody else waits for that.
+    ///
+    /// # Errors
+    /// Where the files cannot be written.
+    pub fn worker(&self) -> Result<Option<Worker<'_>>> {
+        let book = self.port_updates();
+        let Some(only) = book.worker()? else { return Ok(None) };
+        if let Some(before) = SystemTime::now().checked_sub(STALE) {
+            book.sweep(before)?;
+        }
+        let (pause, pauses) = (Pause::default(), BTreeMap::new());
+        Ok(Some(Worker { neutron: self, pause, pauses, _only: only }))
+    }
+
+    /// Rings from now on when Neutron is to be told of a port.
+    ///
+    /// # Errors
+    /// Where the files cannot be watched.
+    pub fn port_update_notifier(&self) -> Result<Notifier> {
+        Notifier::at(&[self.port_updates().notifier()?])
+    }
+}
+
+impl Worker<'_> {
+    /// Does what is to be done now, until `is_over`.
+    pub fn round(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Round {
+        let mut round = Round { next: IDLE, ..Round::default() };
+        if let Some(left) = self.pause.left(Instant::now()) {
+            round.next = left;
+            return round;
+        }
+        match self.book().owing() {
+            Ok(owing) => self.work(owing, is_over, &mut round),
+            Err(error) => {
+                self.pause.begin(Instant::now(), PAUSES);
+                round.failures.push(error);
+            }
+        }
+        for pause in self.pauses.values().chain([&self.pause]) {
+            round.next = pause.left(Instant::now()).map_or(round.next, |left| left.min(round.next));
+        }
+        round
+    }
+
+    fn work(
+        &mut self,
+        owing: Vec<ResourceId>,
+        is_over: &(dyn Fn() -> bool + Sync),
+        round: &mut Round,
+    ) {
+        self.pauses.retain(|id, _| owing.contains(id));
+        let is_due = |id: &ResourceId| {
+            self.pauses.get(id).is_none_or(|pause| pause.left(Instant::now()).is_none())
+        };
+        let due: Vec<ResourceId> = owing.into_iter().filter(is_due).collect();
+        for (id, reported) in self.report(due, is_over) {
+            match reported {
+                Ok(Reported::Named) => {
+                    round.named += 1;
+                    self.pause = Pause::default();
+                }
+                Ok(Reported::Lost(lost)) => round.lost.push(lost),
+                Ok(Reported::Nothing) => {}
+                Err(error) => {
+                    let pause = match error.kind() {
+                        Kind::TryAgain => &mut self.pause,
+                        _ => self.pauses.entry(id).or_default(),
+                    };
+                    pause.begin(Instant::now(), PAUSES);
+                    round.failures.push(error);
+                }
+            }
+        }
+    }
+
+    /// Several at the same time. Where Neutron has enough to do, what is left is left.
+    fn report(
+        &self,
+        due: Vec<ResourceId>,
+        is_over: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<(ResourceId, Result<Reported>)> {
+        let workers = WORKERS.min(self.neutron.settings.access.concurrency.max(1)).min(due.len());
+        let (due, reported) = (Mutex::new(due.into_iter()), Mutex::new(Vec::new()));
+        let is_busy = AtomicBool::new(false);
+        let work = || {
+            while !is_busy.load(Ordering::Relaxed) && !is_over() {
+                let Some(id) = locked(&due).next() else { return };
+                let done = self.neutron.settle(&id);
+                if done.as_ref().is_err_and(|error| error.kind() == Kind::TryAgain) {
+                    is_busy.store(true, Ordering::Relaxed);
+                }
+                locked(&reported).push((id, done));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..workers {
+                // What cannot be started is done by the others.
+                let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        reported.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn book(&self) -> Book {
+        self.neutron.port_updates()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

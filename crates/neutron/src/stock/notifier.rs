@@ -1,0 +1,86 @@
+//! Being told, by whichever process, that there is work (inotify(7)).
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
+
+use crate::Neutron;
+
+/// Rings when there is something to do about ports.
+#[derive(Debug)]
+pub struct Notifier {
+    heard: OwnedFd,
+}
+
+/// Why somebody waits no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// There may be work.
+    Rung,
+    /// Nobody rang for so long.
+    Late,
+    /// It is to stop.
+    Stopped,
+}
+
+impl Neutron {
+    /// Rings from now on when a port is taken, missed or given back, and when something stays that
+    /// nobody asks for any more.
+    pub fn notifier(&self) -> Result<Notifier> {
+        let mut notified = self.stock_files().notified()?.to_vec();
+        notified.push(self.given_up().notifier()?);
+        Notifier::at(&notified)
+    }
+}
+
+impl Notifier {
+    /// Rings when something appears in one of these directories, or is touched there.
+    pub(crate) fn at(directories: &[PathBuf]) -> Result<Self> {
+        let doing = |cause: Errno| Error::os("watching the ports of this host", cause.into());
+        let heard = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(doing)?;
+        let signs = WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+        for directory in directories {
+            inotify::add_watch(&heard, directory, signs).map_err(doing)?;
+        }
+        Ok(Self { heard })
+    }
+
+    /// Waits for it, for so long or until `stop` can be read.
+    pub fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Woken> {
+        let doing = |cause: Errno| Error::os("waiting for ports to look after", cause.into());
+        let limit = Timespec::try_from(limit)
+            .map_err(|_| Error::bug(format!("{limit:?} is too long to wait")))?;
+        let mut sources = [
+            PollFd::from_borrowed_fd(stop, PollFlags::IN),
+            PollFd::new(&self.heard, PollFlags::IN),
+        ];
+        match poll(&mut sources, Some(&limit)) {
+            Ok(0) => return Ok(Woken::Late),
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Woken::Rung),
+            Err(cause) => return Err(doing(cause)),
+        }
+        if !sources[0].revents().is_empty() {
+            return Ok(Woken::Stopped);
+        }
+        self.hush().map_err(doing)?;
+        Ok(Woken::Rung)
+    }
+
+    /// Whatever rang: everything is looked at.
+    fn hush(&self) -> Result<(), Errno> {
+        let mut buffer = [0u8; 4096];
+        loop {
+            match rustix::io::read(&self.heard, &mut buffer) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The engine for many threads: each borrows a world of its own, and they take turns at an
+//! attachment.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use linux::Life;
+use model::{AttachmentId, Result};
+use neutron::Neutron;
+
+use crate::config::Config;
+use crate::dataplane::{Foreign, Opened};
+use crate::host_context::HostContext;
+use crate::neighbours::Neighbours;
+
+/// No more than this many are kept for later.
+const IDLE: usize = 12;
+
+/// Worlds for the threads of the daemon. Nothing is remembered in them that could be wrong: they
+/// only hold open sockets and directories.
+pub(crate) struct ContextPool {
+    config: Arc<Config>,
+    idle: Mutex<Vec<HostContext>>,
+    shared: Shared,
+}
+
+/// What the threads of a process know of each other, and through each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) neighbours: Arc<Neighbours>,
+    pub(crate) opened: Opened,
+}
+
+impl Shared {
+    /// What is opened, and nothing known yet.
+    pub(crate) fn with(opened: Opened) -> Self {
+        Self { turns: Arc::default(), neighbours: Arc::default(), opened }
+    }
+}
+
+impl ContextPool {
+    /// None is opened yet.
+    pub(crate) fn new(config: Config) -> Self {
+        let shared = Shared::with(Opened::new(Life::Long));
+        Self { config: Arc::new(config), idle: Mutex::default(), shared }
+    }
+
+    /// How this host is configured.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The networks of others that this host's Docker Engines list.
+    pub(crate) fn neighbours(&self) -> &Neighbours {
+        &self.shared.neighbours
+    }
+
+    /// Neutron, opened now where nobody needed it before.
+    pub(crate) fn neutron(&self) -> Result<Arc<Neutron>> {
+        self.shared.opened.neutron(&self.config)
+    }
+
+    /// The third-party Docker plugins.
+    pub(crate) fn foreign(&self) -> Result<Arc<Foreign>> {
+        self.shared.opened.foreign(&self.config)
+    }
+
+    /// Works in a world that nobody else uses meanwhile.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&HostContext) -> Result<T>) -> Result<T> {
+        let idle = locked(&self.idle).pop();
+        let host_context = match idle {
+            Some(host_context) => host_context,
+            None => HostContext::shared(&self.config, self.shared.clone())?,
+        };
+        let result = work(&host_context);
+        let mut idle = locked(&self.idle);
+        if idle.len() < IDLE {
+            idle.push(host_context);
+        }
+        result
+    }
+}
+
+/// Who works on which attachment. A thread that has its turn may take it again.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    taken: Mutex<BTreeMap<AttachmentId, (ThreadId, usize)>>,
+    freed: Condvar,
+}
+
+/// The right to work on an attachment, until it is dropped.
+struct Held {
+    turns: Arc<Turns>,
+    id: AttachmentId,
+}
+
+impl Turns {
+    /// Waits until no other thread works on the attachment.
+    pub(crate) fn take(self: &Arc<Self>, id: &AttachmentId) -> Box<dyn Any> {
+        let me = thread::current().id();
+        let mut taken = locked(&self.taken);
+        while taken.get(id).is_some_and(|(who, _)| *who != me) {
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        taken.entry(id.clone()).or_insert((me, 0)).1 += 1;
+        Box::new(Held { turns: Arc::clone(self), id: id.clone() })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut taken = locked(&self.turns.taken);
+        let last = match taken.get_mut(&self.id) {
+            Some((_, depth)) if *depth > 1 => {
+                *depth -= 1;
+                false
+            }
+            Some(_) | None => true,
+        };
+        if last {
+            taken.remove(&self.id);
+            self.turns.freed.notify_all();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn id(container: &str) -> AttachmentId {
+        AttachmentId {
+            network: "n".parse().unwrap(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn one_thread_at_a_time_for_each_attachment() {
+        let turns = Arc::new(Turns::default());
+        let inside = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let _outer = turns.take(&id("a"));
+                        let _again = turns.take(&id("a"));
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert!(locked(&turns.taken).is_empty());
+    }
+
+    #[test]
+    fn others_are_not_kept_waiting() {
+        let turns = Arc::new(Turns::default());
+        let _mine = turns.take(&id("a"));
+        thread::scope(|scope| {
+            scope.spawn(|| drop(turns.take(&id("b"))));
+        });
+    }
+}

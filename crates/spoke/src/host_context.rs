@@ -1,0 +1,91 @@
+//! Where everything is wired: the ports of the engine and what stands behind each.
+
+use std::sync::Arc;
+
+use engine::{AtOnce, Engine};
+use linux::{Life, OwnTable};
+use model::Result;
+use store::{Embedded, Roots};
+
+use crate::config::Config;
+use crate::context_pool::Shared;
+use crate::dataplane::{Dataplane, Opened, Plugins};
+use crate::host::ThisHost;
+use crate::kurma;
+use crate::serve::rivals::Pass;
+use crate::sources::Sources;
+
+/// What stands behind the engine's ports.
+pub(crate) struct HostContext {
+    store: Embedded,
+    driver: Dataplane,
+    sources: Sources,
+    host: ThisHost,
+}
+
+impl HostContext {
+    /// Opens what the configuration names, for a process that answers and exits.
+    pub(crate) fn open(config: &Config) -> Result<Self> {
+        // A pod of network plugins may end with the first process that it did not start itself.
+        let args: Vec<_> = std::env::args_os().collect();
+        let life = match kurma::called(&args) {
+            Some(_) => Life::Childless,
+            None => Life::Short,
+        };
+        Self::asking(config, &Opened::new(life))
+    }
+
+    /// The same for one thread, with what this process has opened already.
+    pub(crate) fn asking(config: &Config, opened: &Opened) -> Result<Self> {
+        Self::shared(&Arc::new(config.clone()), Shared::with(opened.clone()))
+    }
+
+    /// The same for one thread among several.
+    pub(crate) fn shared(config: &Arc<Config>, shared: Shared) -> Result<Self> {
+        Ok(Self {
+            store: open_store(config)?,
+            driver: Dataplane::new(config, shared.opened.clone()),
+            sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
+            host: ThisHost::new(config.firewall.backend, shared)?,
+        })
+    }
+
+    /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
+    /// Whether anything was missing.
+    pub(crate) fn restore(&self) -> Result<bool> {
+        let mended = self.driver.linux().mend();
+        let restored = self.engine().restore(&mut AtOnce)?;
+        Ok(mended? || restored)
+    }
+
+    /// The same of what it is time for.
+    pub(crate) fn restore_due(&self, rivals: &mut Pass<'_>) -> Result<bool> {
+        let linux = self.driver.linux();
+        let mended: Result<bool> = OwnTable::ALL.into_iter().try_fold(false, |mended, table| {
+            if !rivals.is_table_due(table) {
+                return Ok(mended);
+            }
+            let was_changed = linux.mend_table(table)?;
+            rivals.looked_at_table(table, was_changed);
+            Ok(was_changed || mended)
+        });
+        let restored = self.engine().restore(rivals)?;
+        Ok(mended? || restored)
+    }
+
+    /// Learns anew which subnets this host is connected to.
+    pub(crate) fn refresh_lan(&self) -> Result<()> {
+        self.driver.linux().refresh_lan()
+    }
+
+    /// The engine over all of it.
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine::new(&self.store, &self.driver, &self.sources, &self.host)
+    }
+}
+
+/// The book of this host.
+pub(crate) fn open_store(config: &Config) -> Result<Embedded> {
+    let roots = Roots { runtime: config.store.runtime.clone(), state: config.store.state.clone() };
+    Embedded::open(roots, &store::boot_id()?)
+}

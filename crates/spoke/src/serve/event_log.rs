@@ -1,0 +1,231 @@
+//! From the book's changes to what happened: whichever process attached a container, the daemon
+//! tells of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::port::{Key, Record};
+use model::{Attachment, AttachmentId, Layer, Network, NetworkName, Phase, Runtime, Timestamp};
+use store::Changed;
+
+use crate::event::{Event, What};
+
+/// What was told so far.
+#[derive(Debug, Default)]
+pub(super) struct EventLog {
+    networks: BTreeMap<NetworkName, Runtime>,
+    attachments: BTreeMap<AttachmentId, Reported>,
+}
+
+/// What was told of an attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Reported {
+    runtime: Option<Runtime>,
+    name: Option<String>,
+    /// The layers that give it its interface or addresses and are complete.
+    layers: BTreeSet<Layer>,
+    addresses: Vec<String>,
+    /// The ports of each layer that publishes some.
+    ports: BTreeMap<Layer, Vec<String>>,
+}
+
+impl EventLog {
+    /// What the change means to those who follow; nothing where they know it.
+    pub(super) fn report(&mut self, change: &Changed, now: Timestamp) -> Vec<Event> {
+        let record = change.now.as_ref().map(|versioned| &versioned.record);
+        match (&change.key, record) {
+            (Key::Network(_), Some(Record::Network(network))) => self.network(network, now),
+            (Key::Network(name), _) => self.no_network(name, now),
+            (Key::Attachment(id, layer), Some(Record::Attachment(attachment))) => {
+                self.attachment(id, *layer, Some(attachment), now)
+            }
+            (Key::Attachment(id, layer), _) => self.attachment(id, *layer, None, now),
+            _ => Vec::new(),
+        }
+    }
+
+    fn network(&mut self, network: &Network, now: Timestamp) -> Vec<Event> {
+        let known = self.networks.insert(network.name.clone(), network.runtime);
+        let message = format!("network {} was made", network.name);
+        let event = || Event::new(What::NetworkCreated, now, message);
+        if known.is_some() {
+            return Vec::new();
+        }
+        vec![event().on(&network.name, network.runtime)]
+    }
+
+    fn no_network(&mut self, name: &NetworkName, now: Timestamp) -> Vec<Event> {
+        let known = self.networks.remove(name);
+        let event = |runtime| {
+            Event::new(What::NetworkRemoved, now, format!("network {name} was removed"))
+                .on(name, runtime)
+        };
+        known.map(event).into_iter().collect()
+    }
+
+    fn attachment(
+        &mut self,
+        id: &AttachmentId,
+        layer: Layer,
+        record: Option<&Attachment>,
+        now: Timestamp,
+    ) -> Vec<Event> {
+        let before = self.attachments.get(id).cloned().unwrap_or_default();
+        let mut after = before.clone();
+        after.learn(layer, record);
+        let events = compare(id, &before, &after, now);
+        match after.layers.is_empty() && after.ports.is_empty() {
+            true => self.attachments.remove(id),
+            false => self.attachments.insert(id.clone(), after),
+        };
+        events
+    }
+}
+
+impl Reported {
+    fn learn(&mut self, layer: Layer, record: Option<&Attachment>) {
+        let complete = record.filter(|record| matches!(record.phase, Phase::Attached(_)));
+        let ports = complete.and_then(|record| record.wiring.publish.as_ref());
+        let ports: Vec<String> = ports
+            .map(|publish| publish.ports.iter().map(ToString::to_string).collect())
+            .unwrap_or_default();
+        match ports.is_empty() {
+            true => self.ports.remove(&layer),
+            false => self.ports.insert(layer, ports),
+        };
+        if let Some(record) = complete {
+            self.runtime = Some(record.runtime);
+            self.name = record.owner.as_ref().map(ToString::to_string).or(self.name.take());
+        }
+        if !matches!(layer, Layer::Link | Layer::Address) {
+            return;
+        }
+        match complete {
+            Some(record) => {
+                self.layers.insert(layer);
+                self.addresses =
+                    record.addresses.iter().map(|held| held.address.to_string()).collect();
+            }
+            None => drop(self.layers.remove(&layer)),
+        }
+    }
+
+    fn all_ports(&self) -> Vec<String> {
+        self.ports.values().flatten().cloned().collect()
+    }
+}
+
+fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestamp) -> Vec<Event> {
+    let reported = if after.layers.is_empty() { before } else { after };
+    let event = |what, message: String| Event {
+        name: reported.name.clone(),
+        runtime: reported.runtime.map(|runtime| runtime.to_string()),
+        ..Event::new(what, now, message).to(id)
+    };
+    let who = reported.name.clone().unwrap_or_else(|| id.container.to_string());
+    let mut events = Vec::new();
+    let (had, has) = (before.all_ports(), after.all_ports());
+    if has != had && has.is_empty() {
+        let message = format!("{who} no longer publishes {}", had.join(", "));
+        events.push(Event { ports: had, ..event(What::Unpublished, message) });
+    }
+    match (before.layers.is_empty(), after.layers.is_empty()) {
+        (true, false) => {
+            let addresses = after.addresses.clone();
+            let message =
+                format!("{who} is on network {} with {}", id.network, addresses.join(", "));
+            events.push(Event { addresses, ..event(What::Attached, message) });
+        }
+        (false, true) => {
+            let message = format!("{who} left network {}", id.network);
+            let addresses = before.addresses.clone();
+            events.push(Event { addresses, ..event(What::Detached, message) });
+        }
+        (true, true) | (false, false) => {}
+    }
+    if has != before.all_ports() && !has.is_empty() {
+        let message = format!("{who} publishes {}", has.join(", "));
+        events.push(Event { ports: has, ..event(What::Published, message) });
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::port::{Revision, Versioned};
+    use model::Attached;
+
+    use super::*;
+
+    fn id() -> AttachmentId {
+        AttachmentId {
+            network: "front".parse().unwrap(),
+            container: "c1".parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        }
+    }
+
+    fn record(layer: Layer, phase: Phase, port: Option<u16>) -> Changed {
+        let ports = port.map(|port| {
+            serde_json::json!([{
+                "host": null, "host_port": port, "container_port": 80, "protocol": "tcp"
+            }])
+        });
+        let publish = ports.map(|ports| {
+            serde_json::json!({
+                "backend": "nftables", "ports": ports, "snat": true, "masquerade_all": false,
+                "behind": null,
+                "iptables": {"conditions_v4": [], "conditions_v6": [], "mark_bit": null,
+                             "set_mark_chain": null},
+            })
+        });
+        let record: Attachment = serde_json::from_value(serde_json::json!({
+            "id": id(), "layer": layer, "runtime": "cni", "owner": null, "since": 1,
+            "sandbox": null, "wiring": {"publish": publish}, "ipam": "none", "leases": [],
+            "addresses": [{"address": "10.0.0.2/24", "gateway": null, "interface": null}],
+            "routes": [], "phase": phase,
+            "dns": {"nameservers": [], "domain": null, "search": [], "options": []},
+        }))
+        .unwrap();
+        let now = Versioned { record: Record::Attachment(record.into()), revision: Revision(1) };
+        Changed { key: Key::Attachment(id(), layer), now: Some(now) }
+    }
+
+    fn gone(layer: Layer) -> Changed {
+        Changed { key: Key::Attachment(id(), layer), now: None }
+    }
+
+    fn reported(event_log: &mut EventLog, change: &Changed) -> Vec<String> {
+        event_log.report(change, Timestamp(9)).iter().map(|event| event.event.name()).collect()
+    }
+
+    #[test]
+    fn a_container_comes_and_goes() {
+        let mut event_log = EventLog::default();
+        let done = || Phase::Attached(Attached::default());
+        assert!(reported(&mut event_log, &record(Layer::Link, Phase::Reserved, None)).is_empty());
+        let events = event_log.report(&record(Layer::Link, done(), None), Timestamp(9));
+        assert_eq!(events[0].message, "c1 is on network front with 10.0.0.2/24");
+        assert_eq!(events[0].runtime.as_deref(), Some("cni"));
+        assert!(reported(&mut event_log, &record(Layer::Link, done(), None)).is_empty());
+        assert_eq!(
+            reported(&mut event_log, &record(Layer::Publish, done(), Some(8080))),
+            ["published"]
+        );
+        assert!(reported(&mut event_log, &record(Layer::Firewall, done(), None)).is_empty());
+        assert_eq!(reported(&mut event_log, &gone(Layer::Publish)), ["unpublished"]);
+        assert_eq!(
+            reported(&mut event_log, &record(Layer::Link, Phase::Reserved, None)),
+            ["detached"]
+        );
+        assert!(reported(&mut event_log, &gone(Layer::Link)).is_empty());
+        assert!(event_log.attachments.is_empty());
+    }
+
+    #[test]
+    fn one_record_for_all() {
+        let mut event_log = EventLog::default();
+        let all = record(Layer::Link, Phase::Attached(Attached::default()), Some(1));
+        assert_eq!(reported(&mut event_log, &all), ["attached", "published"]);
+        assert_eq!(reported(&mut event_log, &gone(Layer::Link)), ["unpublished", "detached"]);
+    }
+}
