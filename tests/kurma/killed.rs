@@ -1,7 +1,7 @@
 //! The manager killed (`kill -9`) wherever it is: what comes after leaves nothing.
 
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::json;
 use tests::kurma::Kurma;
@@ -113,7 +113,7 @@ fn a_pod_is_not_undone_while_a_dead_callers_call_runs() {
     kurma.world.sh("pkill -STOP -f '^spoke-plugin: call'");
     doomed.kill();
     let mut undoes = kurma.command(&["deprovision", U]).spawn().unwrap();
-    while !count("grep -c -e '-> FLOCK' /proc/locks") {
+    while !waits_for_a_lock(undoes.id()) {
         assert_eq!(undoes.try_wait().unwrap(), None, "it waits for the call");
     }
     assert_eq!(kurma.order(), ["add one"]);
@@ -121,4 +121,15 @@ fn a_pod_is_not_undone_while_a_dead_callers_call_runs() {
     assert!(undoes.wait().unwrap().success());
     assert_eq!(kurma.order(), ["add one", "del one"]);
     kurma.is_clean();
+}
+
+/// Whether a child of this process waits for a lock of a file (proc_locks(5)).
+fn waits_for_a_lock(parent: u32) -> bool {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.unwrap_or_default();
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    let mut waiting = locks.lines().filter(|line| line.contains("-> FLOCK"));
+    waiting.any(|line| {
+        line.split_whitespace().any(|word| children.split_whitespace().any(|pid| pid == word))
+    })
 }

@@ -1,5 +1,5 @@
 //! The engine's port to the address sources that CNI knows beside the book: the directory of the
-//! reference plugin `host-local`, and IPAM third-party plugins.
+//! reference plugin `host-local`, and third-party IPAM plugins.
 
 mod dhcp;
 mod directory;
@@ -7,7 +7,6 @@ pub(crate) mod execute;
 mod foreign;
 #[cfg(test)]
 mod tests;
-mod vouched;
 
 use std::path::PathBuf;
 

@@ -43,9 +43,6 @@ fn said(call: &Call<'_>, fact: &Fact) -> Option<String> {
             (None, None) => None,
         },
         Fact::Attached { peer, .. } => name_taken(call, peer.as_ref()),
-        Fact::Allocated { index, address } => {
-            Some(by_source(call, allocated(call, *index, *address)))
-        }
         Fact::Held(wanted) if !wanted.ranges.is_empty() => Some(by_source(call, held(wanted))),
         Fact::Held(_) => None,
         Fact::Full { index, ranges } => Some(by_source(

@@ -53,7 +53,7 @@ fn labels_of_the_network_and_of_the_container() {
     // The other plugins read what they know, and pass over what is none.
     let bridge = |args: &Value| {
         let rig = Rig::new();
-        let fields = json!({"args": args, "ipam": {"type": "host-local", "subnet": "10.9.0.0/24"}});
+        let fields = json!({"args": args, "ipam": rig.host_local("10.9.0.0/24")});
         rig.add(Plugin::Bridge, "c1", &config(fields));
         rig.last().1.labels.pairs().len()
     };

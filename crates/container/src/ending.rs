@@ -1,4 +1,4 @@
-//! How processes end.
+//! How a process ended: exit code, signal, time limit.
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The engine's verbs.
+//! The verbs of the container engine: start, exec, stop, list.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Calls into a container.
+//! Runs programs in a container that runs already.
 //!
 //! A *shim* in the container's namespaces starts the call's program and reports its end. It is the
 //! reaper of all that comes of the program, so that it finds and ends all of it when the caller hangs

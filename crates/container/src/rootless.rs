@@ -1,4 +1,4 @@
-//! For a caller that is not root.
+//! Starts containers for a caller that is not root, in a user namespace.
 
 use std::fs::{self, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};

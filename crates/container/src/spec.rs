@@ -1,4 +1,4 @@
-//! What a container is to be.
+//! The specification of a container: root, mounts, namespaces, privileges, limits.
 
 use std::ffi::OsString;
 use std::fmt;

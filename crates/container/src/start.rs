@@ -1,4 +1,4 @@
-//! Starting a container by ourselves.
+//! Starts a container without an OCI runtime.
 //!
 //! Whatever is killed at whatever point: before the record is written, the new init ends when its
 //! starter does. After that, whoever comes next finds it by the record, and waits until it runs or

@@ -1,4 +1,4 @@
-//! What a forked process still carries of the program that it was forked from.
+//! Removes what a forked process still carries of its parent: its name and its arguments.
 //!
 //! Its environment and its arguments may hold secrets, and the kernel shows both to whoever sees the
 //! process and may measure performance (`CAP_PERFMON` or `CAP_SYS_ADMIN`), however little that one

@@ -1,4 +1,4 @@
-//! A process and all that comes of it.
+//! A process and its descendants.
 
 use std::collections::BTreeMap;
 use std::fs;

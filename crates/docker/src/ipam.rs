@@ -1,4 +1,4 @@
-//! The IPAM driver: subnets and addresses, asked for by themselves.
+//! The IPAM driver: RequestPool, ReleasePool, RequestAddress, ReleaseAddress.
 
 pub(crate) mod key;
 mod option;

@@ -1,4 +1,4 @@
-//! The intent to attach: what is to be, committed before anything is made of it.
+//! Begins an attach: the intent is committed before anything is made.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Checking: is the attachment still what it became?
+//! CHECK: compares an attachment with what it became.
 
 use model::{Attached, Attachment, Error, Network, Phase, Result};
 

@@ -1,4 +1,4 @@
-//! Which address an attachment gets, and how the book tells.
+//! Chooses an attachment's addresses.
 //!
 //! A proposal becomes a lease only in the transaction that finds the lease's key absent; whoever
 //! loses that race proposes again.

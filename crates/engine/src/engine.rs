@@ -1,4 +1,4 @@
-//! The one door.
+//! `Engine`, the one type through which front ends call.
 
 use crate::port::{Driver, Host, Ipam, Store};
 

@@ -1,4 +1,4 @@
-//! Putting back what others took away, or what a reboot did.
+//! Repairs the packet filter and links that others removed, or that a reboot took.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! For which network a subnet is, once its runtime tells.
+//! Binds a subnet to its network once the runtime names it.
 
 use model::{Error, NetworkName, Result, SubnetId};
 

@@ -1,4 +1,4 @@
-//! What an image wants to be run.
+//! What an image runs: executable, arguments, environment, user.
 
 use std::path::PathBuf;
 

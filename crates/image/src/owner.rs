@@ -1,4 +1,4 @@
-//! As whom an app runs.
+//! The user and group as which an app runs.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Pods: what is connected to networks.
+//! Pods: network namespaces that are connected to networks.
 
 mod deprovision;
 mod provision;

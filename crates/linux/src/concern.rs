@@ -1,4 +1,4 @@
-//! What changes that others make mean to us.
+//! Decides which changes by other programs concern our interfaces.
 
 use netlink::Event;
 use netlink::nft::{Family, News, Object};

@@ -1,4 +1,4 @@
-//! Leading a sandbox out through one of its interfaces.
+//! Sets the default routes of a sandbox through one of its interfaces.
 
 use model::{Attachment, Error, Family, Result};
 use netlink::route::{MAIN, Routes};

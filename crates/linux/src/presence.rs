@@ -1,4 +1,4 @@
-//! Whether what a record describes is still there.
+//! Proves whether an attachment's link and namespace still exist.
 
 use engine::port::Presence;
 use model::{Attachment, ExternalInterface, Handoff, LinkKind, Phase, Result, Sandbox};

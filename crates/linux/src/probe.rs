@@ -1,4 +1,4 @@
-//! Whether somebody on a link's segment has an address already.
+//! Asks a link's segment whether an address is used (RFC 5227, RFC 4862).
 
 use std::net::IpAddr;
 use std::time::Duration;

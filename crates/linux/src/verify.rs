@@ -1,4 +1,4 @@
-//! Comparing the kernel with what an attachment became.
+//! Compares the kernel with the record of an attachment.
 
 mod port;
 mod single;

@@ -1,4 +1,4 @@
-//! What an attachment became: the answer to the runtime.
+//! The result of an attach: interfaces, addresses, routes.
 
 use std::net::IpAddr;
 

@@ -23,13 +23,6 @@ pub enum Fact {
         /// The host's end, where it is a pair.
         peer: Option<IfName>,
     },
-    /// The container has an address of a range set already.
-    Allocated {
-        /// Which set.
-        index: u8,
-        /// The address.
-        address: IpAddr,
-    },
     /// A wanted address is somebody else's.
     Held(Wanted),
     /// A range set has no free address.

@@ -1,4 +1,4 @@
-//! How a container is connected.
+//! Link kinds: how a container is connected.
 
 mod bridge;
 mod device;

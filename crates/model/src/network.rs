@@ -1,4 +1,4 @@
-//! What containers are attached to.
+//! Networks: what containers are attached to.
 
 use std::net::IpAddr;
 

@@ -249,7 +249,7 @@ pub enum Ipam {
     Foreign(ForeignIpam),
     /// A server on the link's segment.
     Dhcp(Dhcp),
-    /// A Docker IPAM third-party plugin.
+    /// A third-party Docker IPAM plugin.
     Remote(RemoteIpam),
     /// The runtime itself, which requested each of them from us before and gives it back by
     /// itself (libnetwork with us as its IPAM driver).
@@ -259,7 +259,7 @@ pub enum Ipam {
     },
 }
 
-/// An IPAM third-party plugin, executed as the CNI specification says (CNI 1.1.0 §4).
+/// A third-party IPAM plugin, executed as the CNI specification says (CNI 1.1.0 §4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignIpam {
     /// The executable's base name.

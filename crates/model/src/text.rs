@@ -1,4 +1,4 @@
-//! What people write as the value of an option, in whichever runtime.
+//! Option values as people write them, the same in every runtime.
 
 use crate::{IfName, Result};
 

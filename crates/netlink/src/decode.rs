@@ -1,4 +1,4 @@
-//! Everything that reads what the kernel sent, at once.
+//! Decodes netlink messages.
 
 use std::collections::BTreeSet;
 

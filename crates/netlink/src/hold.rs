@@ -1,4 +1,4 @@
-//! Keeping a port of the host from others.
+//! Binds a port of the host so that others see that it is taken.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

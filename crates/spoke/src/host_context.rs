@@ -1,4 +1,4 @@
-//! Where everything is wired: the ports of the engine and what stands behind each.
+//! The wiring: the ports of the engine and their implementations.
 
 use std::sync::Arc;
 

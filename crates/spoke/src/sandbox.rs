@@ -1,4 +1,4 @@
-//! Containers' network namespaces, looked into.
+//! Reads the interfaces of a container's network namespace.
 
 use std::path::Path;
 

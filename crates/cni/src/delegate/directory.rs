@@ -15,7 +15,6 @@ use engine::Members;
 use engine::port::Granted;
 use model::{Attachment, AttachmentId, Error, Fact, Kind, Lease, Pool, Result};
 
-use super::vouched;
 use crate::reference::{Boot, content, lock, modified};
 
 /// A directory, and the file that says when this boot began.
@@ -32,16 +31,6 @@ enum Claim {
     Held(String),
 }
 
-/// What others have in the directory.
-enum Others {
-    /// Nothing of this boot.
-    None,
-    /// Addresses of other owners.
-    Some,
-    /// The address that was chosen for this owner, with who has it: the owner itself.
-    Chosen(IpAddr, String),
-}
-
 impl Directory<'_> {
     /// Claims the file of each lease that came from a pool, all or none.
     pub(super) fn claim(&self, attachment: &Attachment) -> Result<Granted> {
@@ -51,49 +40,6 @@ impl Directory<'_> {
         let _lock = self.lock().map_err(|cause| {
             Error::os(format!("locking the directory {}", self.path.display()), cause)
         })?;
-        let is_known = match vouched::is_vouched(self.path) {
-            true => true,
-            false => match self.look_for_others(attachment)? {
-                Others::None => true,
-                Others::Some => false,
-                // Another address is tried, and refused then: giving this one back would remove the file.
-                Others::Chosen(address, by) => {
-                    return Ok(Granted::Held { address, by, all: self.held()? });
-                }
-            },
-        };
-        let claimed = self.claim_all(attachment);
-        if is_known {
-            vouched::vouch(self.path);
-        }
-        claimed
-    }
-
-    /// Refuses an owner that has an address already, as the reference does.
-    fn look_for_others(&self, attachment: &Attachment) -> Result<Others> {
-        let (owner, id) = (owner(&attachment.id), attachment.id.container.as_str());
-        let (mut others, boot) = (Others::None, self.booted());
-        for (address, file) in self.files()? {
-            if !vouched::is_foreign(&file) || is_stale(&file, boot) {
-                continue;
-            }
-            others = Others::Some;
-            let is_own = content(&file).is_some_and(|by| by == owner || by == id);
-            let pool = attachment.ipam.pools().iter().find(|it| it.range_of(address).is_some());
-            if is_own && attachment.leases.iter().any(|lease| lease.address.addr() == address) {
-                return Ok(Others::Chosen(address, owner.replace("\r\n", " ")));
-            }
-            if let Some(pool) = pool.filter(|_| is_own) {
-                let what =
-                    format!("{} has {address} already, as {} says", attachment.id, file.display());
-                let fact = Fact::Allocated { index: pool.id.index, address };
-                return Err(Error::conflict(format!("{what}; delete it first")).about(fact));
-            }
-        }
-        Ok(others)
-    }
-
-    fn claim_all(&self, attachment: &Attachment) -> Result<Granted> {
         let owner = owner(&attachment.id);
         let mut made = Vec::new();
         for lease in attachment.leases.iter().filter(|lease| lease.pool.is_some()) {
@@ -123,7 +69,6 @@ impl Directory<'_> {
         }
         // Without the lock the worst is that the reference plugin sees the file a moment longer.
         let lock = self.lock().ok();
-        let is_known = lock.is_some() && vouched::is_vouched(self.path);
         let files = match attachment.leases.is_empty() {
             true => self.owned(&attachment.id)?,
             false => {
@@ -133,20 +78,10 @@ impl Directory<'_> {
                     |content: String| content == owner || (content.is_empty() && lock.is_some());
                 let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
                 let files = pooled.map(|lease| self.file(lease.address.addr()));
-                // What somebody else wrote before this attachment was begun is not of it.
-                let began = attachment.since;
-                let is_earlier = |file: &PathBuf| {
-                    vouched::is_foreign(file) && modified(file).is_some_and(|at| at < began)
-                };
-                let files = files.filter(|file| !is_earlier(file));
                 files.filter(|file| content(file).is_some_and(is_ours)).collect()
             }
         };
-        let removed = self.remove_all(files);
-        if is_known {
-            vouched::vouch(self.path);
-        }
-        removed
+        self.remove_all(files)
     }
 
     /// Whether the owner has each of its addresses, or at least one where they are not known.
@@ -360,9 +295,7 @@ fn create(file: &Path, owner: &str) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     opened.write_all(owner.as_bytes()).inspect_err(|_| {
         let _ = fs::remove_file(file);
-    })?;
-    vouched::mark(&opened);
-    Ok(())
+    })
 }
 
 /// Whether the file dates from before this boot.

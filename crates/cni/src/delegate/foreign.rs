@@ -1,4 +1,4 @@
-//! An IPAM third-party plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
+//! A third-party IPAM plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
 use std::process::ExitStatus;
 

@@ -1,4 +1,4 @@
-//! What is called, as Go declares it.
+//! The remote calls of the DHCP daemon and their arguments, as the reference's Go code declares them.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! The plugin's end.
+//! The plugin's end of the DHCP daemon's protocol.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;

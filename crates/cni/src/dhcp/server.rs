@@ -1,4 +1,4 @@
-//! The daemon's end.
+//! The daemon's end of the DHCP daemon's protocol.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;

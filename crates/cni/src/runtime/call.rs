@@ -1,4 +1,4 @@
-//! One plugin, called once.
+//! One call of one plugin: environment, input, time limit, answer.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

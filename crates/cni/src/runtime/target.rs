@@ -1,4 +1,4 @@
-//! For whom plugins are called.
+//! The container and interface that plugins are called for.
 
 use std::path::Path;
 

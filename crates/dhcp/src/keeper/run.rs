@@ -1,4 +1,4 @@
-//! The thread.
+//! The loop of the thread that renews leases.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! One lease in the thread's hands.
+//! One lease that the thread renews.
 
 use std::net::Ipv4Addr;
 use std::sync::mpsc::Sender;

@@ -1,4 +1,4 @@
-//! One request over a connection of its own.
+//! One request to a Docker Engine, over a connection of its own.
 
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;

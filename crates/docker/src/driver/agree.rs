@@ -1,4 +1,4 @@
-//! Whether a network that is there already is as CreateNetwork describes it.
+//! Compares an existing network with what CreateNetwork describes.
 
 use model::{
     Bridge, EgressPolicy, Error, Family, Gateway, IfName, LinkKind, Mtu, Network, Passage, Result,

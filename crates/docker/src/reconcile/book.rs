@@ -1,4 +1,4 @@
-//! The book, as far as it is about Docker.
+//! The store's records of Docker's networks, endpoints and addresses.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What only a person can decide.
+//! Objects about which only a person can decide.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

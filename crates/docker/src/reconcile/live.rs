@@ -1,4 +1,4 @@
-//! What counts as alive, by one look. In doubt, it does.
+//! Decides from one snapshot what is alive. In doubt it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the reconciler has to tell.
+//! The events that the reconciler reports.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One pass: look, learn names, judge.
+//! One pass of the reconciler: snapshot, names, decisions.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! An engine that is asked, and whether it answers.
+//! One Docker Engine that the reconciler asks, and whether it answers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! One look at what the engines know.
+//! A snapshot of what all engines list.
 
 use std::collections::BTreeMap;
 

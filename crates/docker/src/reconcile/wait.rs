@@ -1,4 +1,4 @@
-//! Waiting for what comes first.
+//! Waits for the first of several events.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};

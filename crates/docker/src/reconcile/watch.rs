@@ -1,4 +1,4 @@
-//! When an engine's silence about something is believed.
+//! Decides when an object that an engine does not list is believed to be gone.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What a plugin says about itself, once in its life.
+//! A plugin's handshake (`Plugin.Activate`), once in its life.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request to a plugin and its answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! A request and its reply, with all the tries that it takes.
+//! A request and its reply, with all attempts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;

@@ -1,4 +1,4 @@
-//! Telling drivers of other hosts.
+//! Announces hosts to drivers (DiscoverNew, DiscoverDelete).
 
 use model::{DriverName, Error, Result};
 

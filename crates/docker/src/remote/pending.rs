@@ -1,4 +1,4 @@
-//! Carrying out what is owed: on the way back from a failure, on detaching, and again later.
+//! Carries out pending cleanups: after a failure, on detach, and on later retries.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Leading a sandbox out through an endpoint: who publishes its ports.
+//! ProgramExternalConnectivity: who publishes a sandbox's ports.
 
 use model::{Attachment, Error, Family, Result};
 

@@ -1,4 +1,4 @@
-//! What plugins are owed, told and settled by whoever comes by.
+//! Lists and retries pending cleanups, from any process.
 
 use std::collections::BTreeSet;
 

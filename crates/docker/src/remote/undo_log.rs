@@ -1,4 +1,4 @@
-//! The ledger: what has to be called once what plugins did for us is over.
+//! The undo log: the calls that undo what plugins did, on disk before they are needed.
 //!
 //! A page is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
 //! on it and replaced by renaming. Pages on which a call is owed are in `owed`, all others in `held`:

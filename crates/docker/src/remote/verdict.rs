@@ -1,4 +1,4 @@
-//! What a plugin's reply means for the call.
+//! What a plugin's reply means for the call: done, refused, unknown.
 
 use model::{DriverName, Error, Kind};
 

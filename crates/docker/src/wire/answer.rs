@@ -1,4 +1,4 @@
-//! Answers. Keys are written as the contract spells them.
+//! The answers of plugins. Keys are written as the contract spells them.
 
 mod profile;
 mod read;

@@ -1,4 +1,4 @@
-//! What Docker calls things. Each type states its grammar.
+//! Docker's ids of networks, endpoints and sandboxes. Each type states its grammar.
 
 use std::fmt;
 use std::str::FromStr;

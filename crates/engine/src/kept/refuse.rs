@@ -1,4 +1,4 @@
-//! What is refused of endpoints, and how it is told.
+//! The errors of endpoints.
 
 use model::{Attachment, AttachmentId, Error, Layer, LinkKind, Phase, Reservation, Result};
 

@@ -1,4 +1,4 @@
-//! What of a record concerns others, in short.
+//! Outlines: the few fields of a record that decisions about other records need.
 
 use model::{IpNet, NetworkName, Result, Runtime, Space, Stage, SubnetId};
 

@@ -1,4 +1,4 @@
-//! Which of a sandbox's attachments lead it out (libnetwork's gateway endpoints).
+//! Chooses which of a sandbox's attachments is its default gateway (libnetwork's gateway endpoint).
 
 use std::cmp::Reverse;
 

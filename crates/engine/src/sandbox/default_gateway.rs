@@ -1,4 +1,4 @@
-//! Leading a sandbox out as was chosen.
+//! Carries out the choice of a sandbox's default gateway.
 //!
 //! Whoever changes that writes so into the sandbox's record first, with its process. While that lives
 //! nobody else changes it; once it is dead, or has failed, nobody knows what leads the sandbox out,

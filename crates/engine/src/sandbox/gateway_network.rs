@@ -1,4 +1,4 @@
-//! The network that leads a sandbox out where none of its own does (libnetwork's `docker_gwbridge`).
+//! The gateway network, for sandboxes of which no network has a default route (libnetwork's `docker_gwbridge`).
 
 use model::{
     Attachment, AttachmentId, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway,

@@ -1,4 +1,4 @@
-//! Addresses of a subnet are handed out and taken back, one by one.
+//! Allocates and releases addresses of a subnet, one by one.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Subnets are handed out and taken back.
+//! Allocates and releases subnets.
 //!
 //! Two subnets that overlap have different keys, so the book itself keeps nobody from taking both
 //! at once. Therefore whoever took one looks again afterwards, and the later of two yields.

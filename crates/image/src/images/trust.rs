@@ -1,4 +1,4 @@
-//! Who must have signed what.
+//! Whose signatures an image needs.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;

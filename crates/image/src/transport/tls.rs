@@ -1,4 +1,4 @@
-//! Whom TLS trusts.
+//! The certificate authorities that TLS trusts.
 
 use std::sync::Arc;
 

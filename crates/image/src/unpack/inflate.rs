@@ -1,4 +1,4 @@
-//! From a file as it came to the archive in it.
+//! Decompresses a file to the archive in it.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};

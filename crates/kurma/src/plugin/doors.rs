@@ -1,4 +1,4 @@
-//! Starting and stopping plugin containers by hand, and clearing away what nobody wants.
+//! Starts and stops plugin containers by hand, and removes those that no network needs.
 
 use std::collections::BTreeSet;
 use std::path::Path;

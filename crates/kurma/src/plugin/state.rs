@@ -1,4 +1,4 @@
-//! What is remembered of a plugin container.
+//! What is stored of a plugin container.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

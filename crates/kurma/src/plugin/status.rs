@@ -1,4 +1,4 @@
-//! How the plugin containers are.
+//! The status of plugin containers.
 
 use std::path::PathBuf;
 

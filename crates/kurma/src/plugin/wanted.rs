@@ -1,4 +1,4 @@
-//! Which plugin container is wanted, and whose it is.
+//! Which plugin container a network needs.
 
 use std::fmt::{self, Write};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The records of pods on disk: one file for each, and one who changes it at a time.
+//! The records of pods on disk: one file and one lock for each.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a template says for one pod.
+//! Evaluates a template for one pod.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Ports of bridges.
+//! Applies what is particular to ports of bridges.
 
 use std::time::{Duration, Instant};
 

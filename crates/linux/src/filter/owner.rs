@@ -1,4 +1,4 @@
-//! Whose an element is.
+//! The owner of an element, from its comment.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! A device that leads nowhere.
+//! A dummy device.
 
 use netlink::DeviceKind;
 

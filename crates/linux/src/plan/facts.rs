@@ -1,4 +1,4 @@
-//! What must be known before anything can be planned.
+//! The facts that a plan needs.
 
 use std::collections::BTreeSet;
 

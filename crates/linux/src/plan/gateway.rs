@@ -1,4 +1,4 @@
-//! Which of a sandbox's interfaces leads it out.
+//! Plans the default routes of a sandbox's default gateway.
 
 use std::net::IpAddr;
 

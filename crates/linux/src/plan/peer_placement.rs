@@ -1,4 +1,4 @@
-//! Where the container's end of a link comes into being.
+//! Where the container's end of a link is created.
 
 use model::{Attachment, Handoff, IfName, Place, Result};
 

@@ -1,4 +1,4 @@
-//! What of an attachment stands in our table.
+//! Which elements of our tables an attachment has.
 
 use std::net::IpAddr;
 

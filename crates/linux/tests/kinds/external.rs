@@ -433,7 +433,7 @@ fn killed(doing: &str, sandbox: &Sandbox, call: &str, nth: usize) -> bool {
     let status = std::process::Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &kill])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "ready::victim", "--test-threads", "1"])
+        .args(["--exact", "external::victim", "--test-threads", "1"])
         .env(DOING, reported)
         .stdout(std::process::Stdio::null())
         .status()

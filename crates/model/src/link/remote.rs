@@ -1,4 +1,4 @@
-//! Networks of Docker network third-party plugins.
+//! Networks of third-party Docker network plugins.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Addresses of Docker IPAM third-party plugins.
+//! Addresses of third-party Docker IPAM plugins.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

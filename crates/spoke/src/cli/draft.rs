@@ -1,4 +1,4 @@
-//! From what `network create` was told to a network.
+//! Turns the options of `spoke network create` into a network.
 
 mod lan;
 mod neutron;

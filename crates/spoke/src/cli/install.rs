@@ -70,7 +70,7 @@ fn install(directory: &Directory, takeover: bool, executable: &Path) -> Result<A
             directory.remove_if_empty()?;
         }
         return Err(Error::conflict(format!(
-            "{} already has {} of somebody else; --takeover replaces them and remembers what they were",
+            "{} already has {}, which are a third party's; --takeover replaces them and keeps what they were",
             directory.path().display(),
             foreign.join(", ")
         )));

@@ -1,4 +1,4 @@
-//! One result in the form that was asked for.
+//! Writes a result as a table, JSON, YAML or by a template.
 
 use model::{Error, Result};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `spoke gc` with Docker plugins: what they are owed, and whether they answer.
+//! `spoke gc` with Docker plugins: pending cleanups, and plugins that do not answer.
 
 use docker::remote::{CleanupSubject, DeadEnd, PendingCleanup, Urgency};
 use model::{Error, Result};

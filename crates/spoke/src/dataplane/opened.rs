@@ -1,4 +1,4 @@
-//! What all threads of a process have in common, once one of them needs it.
+//! What all threads of a process share, opened when it is first needed.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

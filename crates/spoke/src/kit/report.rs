@@ -1,4 +1,4 @@
-//! What became of the cases.
+//! The report of the cases.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The words that judge an answer, or a value.
+//! The statements of the case language that judge an answer or a value.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Freeing what nobody knows any more, from outside of every call.
+//! The thread that frees what nobody uses any more.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;

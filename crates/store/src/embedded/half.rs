@@ -1,4 +1,4 @@
-//! One root directory: its files, its lock.
+//! One half of the store: a root directory, its files, its lock.
 
 use std::io;
 use std::mem::MaybeUninit;

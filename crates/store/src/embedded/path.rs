@@ -1,4 +1,4 @@
-//! Where a record's file is.
+//! The path of a record's file.
 //!
 //! The path of a key is injective: no separator can occur in what it separates. It is never read
 //! back, because every file also holds its key. Names that start with a dot are files in the

@@ -87,33 +87,51 @@ fn wrong_addresses() -> Vec<Row> {
         local("says: host-local, address is taken", &subnet(), 101)
             .args("IP=10.9.0.9")
             .steps(&[Step::Add, Step::AddOther("c2")]),
-        local("says: host-local, address of a range is taken", &range(&json!({"rangeEnd": "10.9.0.12"})), 101)
-            .args("IP=10.9.0.9")
+        local(
+            "says: host-local, address of a range is taken",
+            &range(&json!({"rangeEnd": "10.9.0.12"})),
+            101,
+        )
+        .args("IP=10.9.0.9")
+        .steps(&[Step::Add, Step::AddOther("c2")]),
+        local("says: host-local, exhausted", &json!({"subnet": "10.9.0.0/30"}), 102)
             .steps(&[Step::Add, Step::AddOther("c2")]),
-        local("says: host-local, exhausted", &json!({"subnet": "10.9.0.0/30"}), 102).steps(&[Step::Add, Step::AddOther("c2")]),
-        local("says: host-local, two ranges exhausted", &json!({"ranges": [[
-            {"subnet": "10.9.0.0/30"}, {"subnet": "10.8.0.0/30"}]]}), 102)
-            .steps(&[Step::Add, Step::AddOther("c2"), Step::AddOther("c3")]),
-        local("says: host-local, the second set exhausted", &json!({"ranges": [
-            [{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/126", "rangeEnd": "fd09::2"}]]}), 102)
-            .steps(&[Step::Add, Step::AddOther("c2")]),
+        local(
+            "says: host-local, two ranges exhausted",
+            &json!({"ranges": [[
+            {"subnet": "10.9.0.0/30"}, {"subnet": "10.8.0.0/30"}]]}),
+            102,
+        )
+        .steps(&[Step::Add, Step::AddOther("c2"), Step::AddOther("c3")]),
+        local(
+            "says: host-local, the second set exhausted",
+            &json!({"ranges": [
+            [{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/126", "rangeEnd": "fd09::2"}]]}),
+            102,
+        )
+        .steps(&[Step::Add, Step::AddOther("c2")]),
         local("says: host-local, ADD twice", &subnet(), 101).steps(&[Step::Add, Step::Add]),
-        local("says: host-local, ADD twice of two", &json!({"ranges": [
-            [{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/64"}]]}), 101)
-            .steps(&[Step::Add, Step::Add]),
+        local(
+            "says: host-local, ADD twice of two",
+            &json!({"ranges": [
+            [{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/64"}]]}),
+            101,
+        )
+        .steps(&[Step::Add, Step::Add]),
         local("says: host-local, ADD twice with an address", &subnet(), 101)
             .args("IP=10.9.0.9")
             .steps(&[Step::Add, Step::Add]),
-        local("says: host-local, held in the form before interfaces", &subnet(), 101)
-            .before("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
-        local("says: host-local, held by the same", &subnet(), 101)
-            .before("mkdir -p /var/lib/cni/networks/net; printf 'c1\\r\\neth0' >/var/lib/cni/networks/net/10.9.0.9"),
-        local("says: host-local, held by another interface", &subnet(), 101)
-            .before("mkdir -p /var/lib/cni/networks/net; printf 'c1\\r\\neth1' >/var/lib/cni/networks/net/10.9.0.9"),
         local("says: host-local, CHECK of nothing", &subnet(), 104).steps(&[Step::Check]),
-        local("says: host-local, CHECK without reservation", &subnet(), 104)
-            .steps(&[Step::Add, Step::Sh("rm /var/lib/cni/networks/net/10.*"), Step::Check]),
-        local("says: host-local, no such resolvConf", &range(&json!({"resolvConf": "/nowhere"})), 5),
+        local("says: host-local, CHECK without reservation", &subnet(), 104).steps(&[
+            Step::Add,
+            Step::Sh("rm /var/lib/cni/networks/net/10.*"),
+            Step::Check,
+        ]),
+        local(
+            "says: host-local, no such resolvConf",
+            &range(&json!({"resolvConf": "/nowhere"})),
+            5,
+        ),
     ]
 }
 

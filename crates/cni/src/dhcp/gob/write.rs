@@ -1,4 +1,4 @@
-//! From values to bytes.
+//! Writes values as gob.
 
 use super::{Record, Shape, Value};
 

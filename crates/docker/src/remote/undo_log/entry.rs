@@ -1,4 +1,4 @@
-//! What stands on a page: calls that undo what plugins did.
+//! The entries of a log file: calls that undo what plugins did.
 
 use std::collections::BTreeMap;
 use std::fmt;

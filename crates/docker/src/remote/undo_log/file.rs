@@ -1,4 +1,4 @@
-//! A page's file: what is in it, and whether it is one.
+//! A log file on disk: its format, and whether a file is one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};

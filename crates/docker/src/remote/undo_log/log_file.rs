@@ -1,4 +1,4 @@
-//! One page while it is being worked on.
+//! One log file that is locked and being changed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

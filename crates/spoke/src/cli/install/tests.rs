@@ -93,7 +93,7 @@ fn refuses_to_replace_others() {
     let before = snapshot(&host.bin());
     let error = host.install(false).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
-    assert!(error.to_string().contains("bridge, third party's spoke"), "{error}");
+    assert!(error.to_string().contains("bridge, spoke, which are a third party's"), "{error}");
     assert_eq!(snapshot(&host.bin()), before);
 }
 

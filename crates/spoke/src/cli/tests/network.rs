@@ -344,7 +344,7 @@ fn networks_of_docker_plugins() {
     let json: serde_json::Value =
         serde_json::from_str(&host.spoke("network inspect woven")).unwrap();
     assert_eq!(json[0]["driver"], "weave");
-    assert_eq!(json[0]["remote"]["told"]["options"]["mode"], "fast");
+    assert_eq!(json[0]["remote"]["parameters"]["options"]["mode"], "fast");
     assert_eq!(json[0]["remote"]["id"].as_str().unwrap().len(), 64);
     assert_eq!(host.spoke("network ls -q --filter driver=weave"), "other\nwoven\n");
     for (line, word) in [

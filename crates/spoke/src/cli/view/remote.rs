@@ -13,7 +13,7 @@ pub(in crate::cli) struct RemoteView {
     /// What the plugin calls the network.
     pub(in crate::cli) id: String,
     /// What the plugin was told with it, as it is kept.
-    pub(in crate::cli) reported: serde_json::Value,
+    pub(in crate::cli) parameters: serde_json::Value,
 }
 
 /// A container whose way out is a network.
@@ -31,7 +31,7 @@ impl RemoteView {
             Some(LinkKind::Remote(link)) => Some(Self {
                 plugin: link.driver.to_string(),
                 id: link.id.to_string(),
-                reported: serde_json::from_str(&link.network).unwrap_or_default(),
+                parameters: serde_json::from_str(&link.network).unwrap_or_default(),
             }),
             Some(_) | None => None,
         }
