@@ -46,13 +46,13 @@ pub enum Outline<'a> {
 
 impl Outline<'_> {
     /// Tells what there is of one record; nothing where it is of another kind.
-    pub fn each_of(key: &Key, record: &Record, provision: &mut dyn FnMut(&Outline<'_>)) {
+    pub fn each_of(key: &Key, record: &Record, report: &mut dyn FnMut(&Outline<'_>)) {
         match (key, record) {
             (Key::Network(name), Record::Network(network)) => {
                 let network_name = name.as_str();
                 let link = network.wiring.link.as_ref();
                 if let Some(bridge) = link.and_then(|link| link.kind.bridge()) {
-                    provision(&Outline::Bridge {
+                    report(&Outline::Bridge {
                         network: network_name,
                         bridge: bridge.name.as_str(),
                     });
@@ -61,7 +61,7 @@ impl Outline<'_> {
                     return;
                 }
                 for (space, range) in spans(network) {
-                    provision(&Outline::Net {
+                    report(&Outline::Net {
                         network: network_name,
                         runtime: network.runtime,
                         space: space.label(),
@@ -69,7 +69,7 @@ impl Outline<'_> {
                     });
                 }
             }
-            (Key::Subnet(id), Record::Subnet(subnet)) => provision(&Outline::Subnet {
+            (Key::Subnet(id), Record::Subnet(subnet)) => report(&Outline::Subnet {
                 network: subnet.network.as_str(),
                 runtime: subnet.runtime,
                 space: id.space.label(),

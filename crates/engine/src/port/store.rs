@@ -172,10 +172,10 @@ pub trait Store {
 
     /// Tells the [`Outline`]s of every declared network and every subnet that was handed out, in no
     /// order, as far as their records can be read. A store can know them without reading the records.
-    fn outline(&self, provision: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
+    fn outline(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         for prefix in [Prefix::Networks, Prefix::Subnets] {
             for (key, held) in self.list(&prefix)? {
-                Outline::each_of(&key, &held.record, provision);
+                Outline::each_of(&key, &held.record, report);
             }
         }
         Ok(())
