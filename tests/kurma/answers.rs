@@ -14,7 +14,7 @@ fn networks(pod: &Value) -> &Vec<Value> {
 #[track_caller]
 fn answering(script: &str) -> Kurma {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({"containerInterface": "eth0"}))]));
-    kurma.report("one", "add", script);
+    kurma.instruct("one", "add", script);
     kurma
 }
 
@@ -137,14 +137,14 @@ fn a07_what_a_failing_plugin_said_is_shown() {
     let first = Kurma::spy("first", &json!({"containerInterface": "eth{{num}}"}));
     let second = Kurma::spy("second", &json!({"containerInterface": "eth{{num}}"}));
     let kurma = Kurma::new(&json!([first, second]));
-    kurma.report("second", "add", "echo out text; echo error text >&2; exit 3");
+    kurma.instruct("second", "add", "echo out text; echo error text >&2; exit 3");
     let words = ["second", "3", "out text", "error text"];
     kurma.refused(&format!("provision {U} first second"), &words);
     assert_eq!(kurma.order(), ["add first", "add second", "del second", "del first"]);
     assert_eq!(kurma.calls()[2].argv, [Kurma::netns(U).as_str(), U, "eth1"]);
     kurma.is_clean();
     // The same pod may come again.
-    kurma.untell("second", "add");
+    kurma.forget("second", "add");
     kurma.kurma(&format!("provision {U} first second"));
     kurma.kurma(&format!("deprovision {U}"));
     kurma.is_clean();

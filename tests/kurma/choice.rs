@@ -111,7 +111,7 @@ fn a15_a_failing_network_is_skipped_where_that_is_said() {
     let skip = json!({"on_error": "skip"});
     let list = ["ok1", "fail", "ok2"].map(|name| numbered(name, &skip));
     let kurma = Kurma::new(&json!(list));
-    kurma.report("fail", "add", "echo it fails; exit 1");
+    kurma.instruct("fail", "add", "echo it fails; exit 1");
     let pod = kurma.json(&format!("provision {U} ok1 fail ok2"));
     let names_of: Vec<_> = pod["networks"].as_array().unwrap().iter().collect();
     assert_eq!(names_of.len(), 2, "{pod}");

@@ -17,7 +17,7 @@ fn three() -> Kurma {
 fn d03_a_failing_del_is_owed() {
     let kurma = three();
     kurma.kurma(&format!("provision {U}"));
-    kurma.report("n2", "del", "echo not now >&2; exit 4");
+    kurma.instruct("n2", "del", "echo not now >&2; exit 4");
     let done = kurma.try_kurma(&format!("deprovision {U}"));
     assert!(done.stderr.contains("n2") && done.stderr.contains("not now"), "{done:?}");
     assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1"]);
@@ -29,7 +29,7 @@ fn d03_a_failing_del_is_owed() {
     // It goes on failing, and goes on being owed.
     kurma.try_kurma("gc");
     assert_eq!(kurma.json("pods")[0]["pending"], json!(["n2"]));
-    kurma.untell("n2", "del");
+    kurma.forget("n2", "del");
     kurma.kurma("gc");
     assert_eq!(kurma.order().last().map(String::as_str), Some("del n2"));
     let last = kurma.calls().pop().unwrap();
@@ -43,9 +43,9 @@ fn d03_a_failing_del_is_owed() {
 fn d03_the_next_deprovision_tries_again() {
     let kurma = three();
     kurma.kurma(&format!("provision {U}"));
-    kurma.report("n2", "del", "exit 4");
+    kurma.instruct("n2", "del", "exit 4");
     kurma.try_kurma(&format!("deprovision {U}"));
-    kurma.untell("n2", "del");
+    kurma.forget("n2", "del");
     kurma.kurma(&format!("deprovision {U}"));
     assert_eq!(kurma.order()[3..], ["del n3", "del n2", "del n1", "del n2"]);
     kurma.is_clean();
@@ -56,7 +56,7 @@ fn d03_the_next_deprovision_tries_again() {
 fn d03_what_will_never_be_undone_is_given_up() {
     let kurma = three();
     kurma.kurma(&format!("provision {U}"));
-    kurma.report("n2", "del", "echo no way >&2; exit 4");
+    kurma.instruct("n2", "del", "echo no way >&2; exit 4");
     kurma.try_kurma(&format!("deprovision {U}"));
     kurma.kurma("down");
     kurma.world.sh("rm -r /images /var/lib/spoke/images");

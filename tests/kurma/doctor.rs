@@ -31,7 +31,7 @@ fn the_doctor_knows_plugins_out_of_images() {
     }
     assert_eq!(about(&kurma, "images")[0].0, "ok nothing is wrong with networks out of images");
     kurma.kurma(&format!("provision {U} owed"));
-    kurma.report("owed", "del", "echo not now; exit 4");
+    kurma.instruct("owed", "del", "echo not now; exit 4");
     kurma.try_kurma(&format!("deprovision {U}"));
     let (owed, fix) = about(&kurma, U).remove(0);
     assert!(owed.starts_with("warn ") && owed.contains("network owed its del"), "{owed}");

@@ -17,7 +17,7 @@ fn hanging(seconds: u32) -> Kurma {
     let network = |name| Kurma::spy(name, &json!({}));
     let kurma = Kurma::new(&json!([network("hangs"), network("works")]));
     kurma.configure(&format!("call_seconds = {seconds}"));
-    kurma.report("hangs", "add", HANG);
+    kurma.instruct("hangs", "add", HANG);
     kurma
 }
 
@@ -57,7 +57,7 @@ fn a16_a_hanging_add_ends_at_the_limit() {
 #[test]
 fn a16_a_plugin_that_never_stops_talking() {
     let kurma = hanging(30);
-    kurma.report(
+    kurma.instruct(
         "hangs",
         "add",
         "while :; do cat /proc/self/environ; cat /proc/self/environ >&2; done",
@@ -72,7 +72,7 @@ fn a16_a_plugin_that_never_stops_talking() {
 #[test]
 fn a16_a_child_that_stays_behind_a_success() {
     let kurma = hanging(30);
-    kurma.report("works", "add", "sleep 4321 & echo '{}'");
+    kurma.instruct("works", "add", "sleep 4321 & echo '{}'");
     let began = Instant::now();
     kurma.kurma(&format!("provision {U} works"));
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -87,14 +87,14 @@ fn a16_a_child_that_stays_behind_a_success() {
 #[test]
 fn a16_a_hanging_del() {
     let kurma = hanging(2);
-    kurma.untell("hangs", "add");
-    kurma.report("hangs", "del", HANG);
+    kurma.forget("hangs", "add");
+    kurma.instruct("hangs", "del", HANG);
     kurma.kurma(&format!("provision {U} works hangs"));
     kurma.try_kurma(&format!("deprovision {U}"));
     assert_eq!(kurma.order()[2..], ["del hangs", "del works"]);
     assert_eq!(kurma.json("pods")[0]["pending"], json!(["hangs"]));
     assert_eq!(hanging_processes(&kurma), 0);
-    kurma.untell("hangs", "del");
+    kurma.forget("hangs", "del");
     kurma.kurma("gc");
     kurma.is_clean();
 }

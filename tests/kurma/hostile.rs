@@ -93,7 +93,7 @@ fn what_is_granted_is_had_but_no_image_and_no_container() {
     spy(&asked).write(&kurma.world, "/images/hostile.aci");
     let look = "echo ours >/srv/seen; echo evil >/srv/images/evil; echo evil >/run/spoke/kurma/evil
         echo images: $(ls /srv/images /var/lib/spoke/images /run/spoke/kurma); exit 1";
-    kurma.report("n1", "add", look);
+    kurma.instruct("n1", "add", look);
     let seen = "images: /run/spoke/kurma: evil /srv/images: evil /var/lib/spoke/images:";
     kurma.refused(&format!("provision {U} n1"), &[seen]);
     let main = &kurma.mains()[0];
@@ -109,7 +109,7 @@ fn what_is_granted_is_had_but_no_image_and_no_container() {
         Kurma::spy("n1", &json!({"aci": ACI, "grant": granted["grant"], "mounts": mounts}))
     };
     kurma.networks(&json!([network(whole)]));
-    kurma.report(
+    kurma.instruct(
         "n1",
         "add",
         "echo images: $(ls /host/spoke/images) $(cat /host/spoke/seen); exit 1",

@@ -231,7 +231,7 @@ fn i08_dependencies_are_fetched() {
         .and("rm -r rootfs/bin; echo spy >rootfs/who")
         .write(&kurma.world, "/images/spy.aci");
     kurma.networks(&json!([Kurma::spy("one", &json!({}))]));
-    kurma.report("one", "add", "cat /who /base >&2; exit 1");
+    kurma.instruct("one", "add", "cat /who /base >&2; exit 1");
     kurma.refused(&format!("provision {U} one"), &["spy base"]);
 }
 
@@ -283,7 +283,7 @@ fn i08_the_order_of_nested_dependencies() {
     let pairs: Vec<_> = pairs.collect();
     let files: Vec<_> = pairs.iter().map(|(high, low)| between(high, low)).collect();
     let highest: Vec<_> = pairs.iter().map(|(high, _)| *high).collect();
-    kurma.report("one", "add", &format!("cd /files && cat {} >&2; exit 1", files.join(" ")));
+    kurma.instruct("one", "add", &format!("cd /files && cat {} >&2; exit 1", files.join(" ")));
     kurma.refused(&format!("provision {U} one"), &[&highest.join(" ")]);
 }
 

@@ -89,7 +89,7 @@ fn in_the_middle_of_deprovision() {
 #[test]
 fn a_call_goes_with_its_caller() {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));
-    kurma.report("one", "add", "setsid sleep 4321 & sleep 4321");
+    kurma.instruct("one", "add", "setsid sleep 4321 & sleep 4321");
     let doomed = kurma.start(&["provision", U, "one"]);
     let count = || kurma.world.sh("ps -e -o args= | grep -c '^sleep 4321' || true");
     while count().trim() != "2" {}
@@ -105,7 +105,7 @@ fn a_call_goes_with_its_caller() {
 #[test]
 fn a_pod_is_not_undone_while_a_dead_callers_call_runs() {
     let kurma = Kurma::new(&json!([Kurma::spy("one", &json!({}))]));
-    kurma.report("one", "add", "sleep 4321");
+    kurma.instruct("one", "add", "sleep 4321");
     let doomed = kurma.start(&["provision", U, "one"]);
     let count = |script: &str| kurma.world.sh(&format!("{script} || true")).trim() == "1";
     while !count("ps -e -o args= | grep -c '^sleep 4321'") {}

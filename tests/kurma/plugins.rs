@@ -113,7 +113,7 @@ fn n04_a_killed_main_executable() {
 #[test]
 fn n04_what_a_plugin_keeps_outlives_it() {
     let kurma = two();
-    kurma.report("n1", "add", "cat /var/lib/cni/kept >&2; echo kept >/var/lib/cni/kept; exit 1");
+    kurma.instruct("n1", "add", "cat /var/lib/cni/kept >&2; echo kept >/var/lib/cni/kept; exit 1");
     kurma.refused(&format!("provision {U} n1"), &["n1"]);
     kurma.kurma("down");
     assert_eq!(kurma.plugin("n1")["state"], "stopped");
@@ -125,10 +125,10 @@ fn n04_what_a_plugin_keeps_outlives_it() {
 fn n04_a_plugin_that_never_stays() {
     let kurma = two();
     kurma.configure("wait_seconds = 2");
-    kurma.report("n1", "main", "echo it is broken >&2; exit 7");
+    kurma.instruct("n1", "main", "echo it is broken >&2; exit 7");
     // A call that is quicker than the end of its plugin succeeds, rightly.
-    kurma.report("n1", "add", "sleep 100");
-    kurma.report("n1", "del", "sleep 100");
+    kurma.instruct("n1", "add", "sleep 100");
+    kurma.instruct("n1", "del", "sleep 100");
     kurma.try_kurma("up");
     kurma.kurma(&format!("provision {U} n2"));
     let why = "its main executable exited 7: it is broken";
@@ -139,7 +139,7 @@ fn n04_a_plugin_that_never_stays() {
     assert!(kurma.kurma("status").contains(why));
     // Once it is whole it works.
     for verb in ["main", "add", "del"] {
-        kurma.untell("n1", verb);
+        kurma.forget("n1", verb);
     }
     kurma.kurma("up n1");
     kurma.kurma(&format!("provision {} n1", crate::uuid(1)));
@@ -196,9 +196,9 @@ fn the_daemon_watches_over_plugins() {
     assert_eq!(kurma.plugin("n1")["pid"], again["pid"], "it is found again");
     assert_eq!(kurma.plugin("n2")["pid"], other["pid"]);
     // What is owed is settled without anybody asking.
-    kurma.report("n1", "del", "exit 1");
+    kurma.instruct("n1", "del", "exit 1");
     kurma.try_kurma(&format!("deprovision {U}"));
-    kurma.untell("n1", "del");
+    kurma.forget("n1", "del");
     while kurma.json("pods") != json!([]) {}
     serve.stop();
     kurma.is_clean();
@@ -222,7 +222,7 @@ fn n04_why_it_ended_is_told() {
     kurma.configure("enabled = true");
     let lives =
         "[ ! -e /spy/sick ] || { rm /spy/sick; echo starting; echo no uplink eth9 >&2; exit 3; }";
-    kurma.report("n1", "main", lives);
+    kurma.instruct("n1", "main", lives);
     kurma.world.sh("touch /spy/sick");
     let serve = Serve::start(&kurma.world, &[]);
     let why = "its main executable exited 3: starting no uplink eth9";

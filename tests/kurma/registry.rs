@@ -78,9 +78,9 @@ fn i04_layers_of_zstd() {
         assert!(manifest.contains("layer.v1.tar+zstd"), "{way}: {manifest}");
         let locator = format!("docker://{at}");
         kurma.networks(&json!([Kurma::spy("one", &json!({"aci": locator}))]));
-        kurma.report("one", "add", "cat /way >&2; exit 1");
+        kurma.instruct("one", "add", "cat /way >&2; exit 1");
         kurma.refused(&format!("provision {U} one"), &[way]);
-        kurma.untell("one", "add");
+        kurma.forget("one", "add");
         kurma.kurma(&format!("provision {U} one"));
         kurma.kurma(&format!("deprovision {U}"));
         kurma.kurma("down");

@@ -48,14 +48,10 @@ fn its_network_serves_new_containers_and_is_removed() {
     calls.is_clean();
 }
 
-#[test]
-fn its_running_container_is_stopped() {
-    let calls = Calls::new();
-    let (docker, pool) = made(&calls, "10.141.0.0/24");
-    let network = id(&calls.host.network(&docker));
-    let ends = Ends::new(&docker);
+/// The port of a container that kuryr-libnetwork has started.
+fn running(calls: &Calls, docker: &str, ends: &Ends) -> Value {
     let port = json!({
-        "network_id": network,
+        "network_id": id(&calls.host.network(docker)),
         "name": "kuryr-unbound-port",
         "device_owner": "compute:kuryr",
         "device_id": ends.endpoint,
@@ -64,7 +60,16 @@ fn its_running_container_is_stopped() {
     });
     let port = calls.host.project.create("port", port);
     let [lower, upper] = halves(&ends.endpoint);
-    tag(&calls, "ports", &id(&port), &["compute:kuryr".to_owned(), lower, upper]);
+    tag(calls, "ports", &id(&port), &["compute:kuryr".to_owned(), lower, upper]);
+    port
+}
+
+#[test]
+fn its_running_container_is_stopped() {
+    let calls = Calls::new();
+    let (docker, pool) = made(&calls, "10.141.0.0/24");
+    let ends = Ends::new(&docker);
+    let port = running(&calls, &docker, &ends);
     let address = port["fixed_ips"][0]["ip_address"].as_str().unwrap();
     calls.of_endpoint("EndpointOperInfo", &ends).ok();
     calls.stop(&ends, &pool, address);
@@ -82,19 +87,8 @@ fn the_pair_of_its_running_container_goes() {
         let new = is_known.then(|| calls.start(&docker, &pool));
         calls.named();
         let before = calls.host.switch.ports();
-        let network = id(&calls.host.network(&docker));
         let ends = Ends::new(&docker);
-        let port = json!({
-            "network_id": network,
-            "name": "kuryr-unbound-port",
-            "device_owner": "compute:kuryr",
-            "device_id": ends.endpoint,
-            "mac_address": ends.mac,
-            "binding:host_id": calls.host.name,
-        });
-        let port = calls.host.project.create("port", port);
-        let [lower, upper] = halves(&ends.endpoint);
-        tag(&calls, "ports", &id(&port), &["compute:kuryr".to_owned(), lower, upper]);
+        let port = running(&calls, &docker, &ends);
         let short = &id(&port)[..11];
         calls.world.sh(&format!(
             "ip link add tap{short} type veth peer name t_c{short} address {}; ip link set tap{short} up",

@@ -170,14 +170,14 @@ impl Kurma {
     /// Lets the spy of this network do this in a shell when it is called so: `add`, `del` or
     /// `main`.
     #[track_caller]
-    pub fn report(&self, network: &str, verb: &str, script: &str) {
+    pub fn instruct(&self, network: &str, verb: &str, script: &str) {
         let place = self.world.path(&format!("/spy/tell/{network}.{verb}"));
         fs::write(place, format!("{script}\n")).expect("a file");
     }
 
     /// Lets the spy do as it does untold.
     #[track_caller]
-    pub fn untell(&self, network: &str, verb: &str) {
+    pub fn forget(&self, network: &str, verb: &str) {
         let place = self.world.path(&format!("/spy/tell/{network}.{verb}"));
         fs::remove_file(place).expect("it was told");
     }

@@ -53,7 +53,7 @@ impl PluginImage {
     }
 
     /// A plugin that writes down how it is called, as [`crate::kurma::Kurma::calls`] reads it, and
-    /// does as [`crate::kurma::Kurma::report`] says.
+    /// does as [`crate::kurma::Kurma::instruct`] says.
     pub fn spy() -> Self {
         let app = json!({"exec": ["/main"], "user": "0", "group": "0",
             "environment": [{"name": "SPY", "value": "of the image"}]});

@@ -1,10 +1,10 @@
 //! Back end: remote drivers of libnetwork's, third-party plugins that speak the protocol of
 //! [`crate::wire`]. Here we are libnetwork (moby `libnetwork/docs/remote.md` and `ipam.md`).
 //!
-//! Whatever a driver did for us is undone by another call. That call is in the ledger before the
+//! Whatever a driver did for us is undone by another call. That call is in the undo log before the
 //! first is sent, or as soon as its answer says what it gave, and is struck out once it was carried out:
 //! rolling back, detaching and retrying are all the same. Nothing that fails on the way back fails
-//! for whoever detaches: it stays in the ledger as *owed*, and [`Remote::retry`] tries it again,
+//! for whoever detaches: it stays in the undo log as *owed*, and [`Remote::retry`] tries it again,
 //! in whatever process.
 
 mod activate;
@@ -43,7 +43,7 @@ pub(crate) use endpoint::ON_LINK;
 use plugins::Plugins;
 use undo_log::UndoLog;
 
-/// Where plugins are, where the ledger is, and what time it is.
+/// Where plugins are, where the undo log is, and what time it is.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where plugins have their sockets: `NAME.sock` or `NAME/NAME.sock`.
@@ -71,7 +71,7 @@ pub struct Remote {
     calls: Arc<dyn Calls>,
     settings: Settings,
     undo_log: UndoLog,
-    /// Pages of another boot were looked for.
+    /// Log files of another boot were looked for.
     is_swept: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ pub struct Joined {
 pub struct PendingCleanup {
     /// On whose behalf.
     pub who: CleanupSubject,
-    /// Who is to be called; nobody where the ledger cannot be read.
+    /// Who is to be called; nobody where the undo log cannot be read.
     pub driver: Option<DriverName>,
     /// Which call, for a person to read.
     pub what: String,
@@ -112,7 +112,7 @@ pub struct PendingCleanup {
     /// Why no call will settle it, as far as can be told: it may be written off
     /// ([`Remote::write_off`]).
     pub dead_end: Option<DeadEnd>,
-    /// Its page in the ledger.
+    /// Its log file in the undo log.
     pub log_file: String,
 }
 
@@ -126,7 +126,7 @@ pub enum DeadEnd {
     Refused,
     /// The plugin is not installed any more.
     Uninstalled,
-    /// What the ledger said of it cannot be read.
+    /// What the undo log said of it cannot be read.
     Unreadable,
 }
 
@@ -137,7 +137,7 @@ pub enum CleanupSubject {
     Network(NetworkName),
     /// An attachment's.
     Attachment(AttachmentId),
-    /// Nobody knows: the page cannot be read.
+    /// Nobody knows: the log file cannot be read.
     Unreadable,
 }
 
@@ -181,7 +181,7 @@ impl Remote {
         (self.settings.now)()
     }
 
-    /// Whether pages of another boot were looked for before; from now on they were.
+    /// Whether log files of another boot were looked for before; from now on they were.
     fn was_swept(&self) -> bool {
         self.is_swept.swap(true, Ordering::Relaxed)
     }

@@ -48,7 +48,9 @@ impl Engine<'_> {
             }
             let nothing = Inherited { expect: Expect::Absent, record: None };
             match self.try_begin(&draft, nothing, &race.avoid) {
-                Ok(Tried::Done(begun)) => return self.fill(request, begun.read),
+                Ok(Tried::Done(begun)) => {
+                    return self.fill(request, begun.read, |_| Txn::new());
+                }
                 tried => {
                     drop(turn);
                     self.recover(&draft, tried, &mut race)?;
@@ -122,8 +124,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Gets the addresses that the book does not decide alone.
-    fn fill(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
+    /// Gets the addresses that the book does not decide alone, where there are any, and reserves the
+    /// attachment with what `with` writes besides.
+    pub(crate) fn fill(
+        &self,
+        request: &Request,
+        mut read: Read<Box<Attachment>>,
+        with: impl FnOnce(&mut Attachment) -> Txn,
+    ) -> Result<Attachment> {
         if !is_filled(request) {
             return Ok(*read.value);
         }
@@ -131,7 +139,8 @@ impl Engine<'_> {
             let mut complete = read.value.clone();
             self.name_hardware(&mut complete);
             complete.phase = Phase::Reserved;
-            self.replace(&mut read, complete, Txn::new())
+            let txn = with(&mut complete);
+            self.replace(&mut read, complete, txn)
         });
         match filled {
             Ok(()) => Ok(*read.value),

@@ -68,10 +68,11 @@ impl Engine<'_> {
             self.clear_unfinished(&draft.blank.id)?;
             let nothing = Inherited { expect: Expect::Absent, record: None };
             match self.try_begin(&draft, nothing, &race.avoid) {
-                Ok(Tried::Done(begun)) if is_filled(request) => {
-                    return self.fill_kept(request, begun.read);
+                Ok(Tried::Done(begun)) => {
+                    return self.fill(request, begun.read, |complete| {
+                        self.keep_if_reserved(complete, Txn::new())
+                    });
                 }
-                Ok(Tried::Done(begun)) => return Ok(*begun.read.value),
                 tried => {
                     drop(turn);
                     self.recover(&draft, tried, &mut race)?;
@@ -91,27 +92,6 @@ impl Engine<'_> {
         match was_reserved(&read.value) {
             true => Err(standing(&read.value)),
             false => self.detach_record(read, Meaning::Classified).map(|_| ()),
-        }
-    }
-
-    /// Gets the addresses that the book does not decide alone, and says that it is kept.
-    fn fill_kept(&self, request: &Request, mut read: Read<Box<Attachment>>) -> Result<Attachment> {
-        let filled = self.reach(request, &mut read).and_then(|()| {
-            let mut complete = read.value.clone();
-            self.name_hardware(&mut complete);
-            complete.phase = Phase::Reserved;
-            let txn = self.keep_if_reserved(&mut complete, Txn::new());
-            self.replace(&mut read, complete, txn)
-        });
-        match filled {
-            Ok(()) => Ok(*read.value),
-            Err(error) => {
-                let id = read.value.id.clone();
-                // If this fails the record stays, and whoever comes next removes it.
-                let _ = self.detach_record(read, Meaning::Classified);
-                self.let_go(&id, Layer::Link);
-                Err(error)
-            }
         }
     }
 

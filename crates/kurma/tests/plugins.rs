@@ -35,7 +35,7 @@ fn a1_a12_d1_d5_a_pod_comes_and_goes() {
         let spy = Spy::new(&json!([one, {"name": "ok2", "containerInterface": "eth{{num}}"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
         let reply = r#"{"name":"x","ip4":{"ip":"10.1.2.3/24","gateway":"10.1.2.1"}}"#;
-        spy.report("add", &format!("echo chatter >&2; echo '{reply}'"));
+        spy.instruct("add", &format!("echo chatter >&2; echo '{reply}'"));
         let record = pods.provision(&pod(), &names(&["ok2", "ok1"])).unwrap();
         assert_eq!(record.stage, Stage::Ready);
         assert_eq!(
@@ -73,7 +73,10 @@ fn a7_a14_a15_failures_are_undone_or_skipped() {
         let spy = Spy::new(&json!([{"name": "ok1"}, {"name": "bad"},
             {"name": "may", "on_error": "skip"}, {"name": "ok2", "containerInterface": "e{{num}}"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
-        spy.report("add", "[ $name = bad -o $name = may ] && { echo out text; exit 3; }; echo {}");
+        spy.instruct(
+            "add",
+            "[ $name = bad -o $name = may ] && { echo out text; exit 3; }; echo {}",
+        );
         let error = pods.provision(&pod(), &names(&["ok1", "bad", "ok2"])).unwrap_err();
         assert_eq!(error.to_string(), "network \"bad\": exited 3: out text");
         assert_eq!(spy.order(), ["add ok1", "add bad", "del bad", "del ok1"]);
@@ -94,7 +97,7 @@ fn a16_a_hanging_add_is_ended() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "slow", "limit": 1}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
-        spy.report("add", "sleep 100 & sleep 100");
+        spy.instruct("add", "sleep 100 & sleep 100");
         let began = Instant::now();
         let error = pods.provision(&pod(), &names(&["slow"])).unwrap_err();
         assert_eq!(error.to_string(), "network \"slow\": took longer than 1 s and was ended");
@@ -109,7 +112,7 @@ fn d3_what_fails_is_owed() {
         let spy = Spy::new(&json!([{"name": "a"}, {"name": "b"}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
         let record = pods.provision(&pod(), &names(&["a", "b"])).unwrap();
-        spy.report("del", "[ $name = b ] && { echo not now >&2; exit 4; }; true");
+        spy.instruct("del", "[ $name = b ] && { echo not now >&2; exit 4; }; true");
         let error = pods.deprovision(&pod()).unwrap_err();
         assert!(error.to_string().contains("network \"b\": exited 4: not now"), "{error}");
         assert!(!record.netns.exists());
@@ -117,7 +120,7 @@ fn d3_what_fails_is_owed() {
         assert_eq!(left[0].pending(), [&"b".parse::<Name>().unwrap()]);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
-        spy.untell("del");
+        spy.forget("del");
         let settled = pods.settle().unwrap();
         assert!(settled[0].1.is_ok());
         assert_eq!(spy.order()[2..], ["del b", "del a", "del b", "del b"]);
@@ -153,17 +156,17 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
         spy.pod.limits.wait = Duration::from_secs(1);
-        spy.report("main", "echo no uplink >&2; exit 7");
+        spy.instruct("main", "echo no uplink >&2; exit 7");
         // A call that begins before the end does not end by itself.
-        spy.report("add", "sleep 100000");
+        spy.instruct("add", "sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
         let why = "its main executable exited 7: no uplink";
         assert!(error.to_string().contains(why), "{error}");
         assert_eq!(spy.status("a").error.as_deref(), Some(why));
-        spy.untell("main");
-        spy.untell("add");
+        spy.forget("main");
+        spy.forget("add");
         spy.pod.up(spy.network("a")).unwrap();
         // A call may have begun before the end: then its undoing is owed, and can be now.
         assert!(pods.settle().unwrap().iter().all(|(_, done)| done.is_ok()));
@@ -178,11 +181,11 @@ fn n4_a_plugin_that_never_stays_is_told_of() {
 fn n4_a_call_says_why_its_plugin_died() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
-        spy.report(
+        spy.instruct(
             "main",
             "while [ ! -e /spy/die ]; do sleep 0.01; done; echo lost its lease; exit 3",
         );
-        spy.report("add", "echo >/spy/die; sleep 100000");
+        spy.instruct("add", "echo >/spy/die; sleep 100000");
         let pods = Pods::new(&spy.pod, &spy.networks);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         let why = "its main executable exited 3: lost its lease";
@@ -190,7 +193,7 @@ fn n4_a_call_says_why_its_plugin_died() {
         assert!(error.to_string().starts_with(&reported), "{error}");
         assert_eq!(spy.order().iter().filter(|call| *call == "add a").count(), 1);
         for verb in ["main", "add"] {
-            spy.untell(verb);
+            spy.forget(verb);
         }
         std::fs::remove_file(spy.directory().join("spy/die")).unwrap();
         // What it owes may have been settled at once, by another one.
@@ -225,12 +228,12 @@ fn a_network_says_what_runs_its_plugin() {
 fn p9_setup_instead_of_a_main_executable() {
     in_a_world(|| {
         let spy = Spy::without_main(&json!([{"name": "a"}]));
-        spy.report("setup", "echo no >&2; exit 1");
+        spy.instruct("setup", "echo no >&2; exit 1");
         let error = spy.pod.up(spy.network("a")).unwrap_err();
         assert_eq!(error.to_string(), "plugin of a: its setup: exited 1: no");
         let word = spy.status("a").standing.word();
         assert!(["waiting", "failed"].contains(&word), "{word}");
-        spy.untell("setup");
+        spy.forget("setup");
         spy.pod.up(spy.network("a")).unwrap();
         assert!(spy.pid("a").is_some());
         Pods::new(&spy.pod, &spy.networks).provision(&pod(), &names(&["a"])).unwrap();

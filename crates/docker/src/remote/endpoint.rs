@@ -106,7 +106,7 @@ impl Remote {
         })
     }
 
-    /// The kernel's part of an attachment that has joined, from the ledger; none where it has not.
+    /// The kernel's part of an attachment that has joined, from the undo log; none where it has not.
     /// Calls nobody.
     pub fn made(&self, attachment: &Attachment) -> Result<Option<Attachment>> {
         Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, |_| true)))
@@ -157,7 +157,7 @@ impl Remote {
         attachment.wiring.link.as_ref().and_then(|link| link.mac)
     }
 
-    /// The attachment's page, once nothing is owed for an earlier one of the same identity.
+    /// The attachment's log file, once nothing is owed for an earlier one of the same identity.
     pub(super) fn begin(&self, attachment: &Attachment) -> Result<LogFile> {
         let mut log_file = self.undo_log.open(subject(attachment))?;
         self.clean(&mut log_file)?;
@@ -195,7 +195,7 @@ impl Kept {
     }
 }
 
-/// The attachment's page.
+/// The attachment's log file.
 pub(super) fn subject(attachment: &Attachment) -> Subject {
     Subject::Attachment(attachment.id.clone(), attachment.layer)
 }

@@ -106,7 +106,7 @@ impl Remote {
         }
     }
 
-    /// Has one address of a pool: the one that the page knows already, or else a new one.
+    /// Has one address of a pool: the one that the log file knows already, or else a new one.
     fn take(
         &self,
         log_file: &mut LogFile,
@@ -136,7 +136,7 @@ impl Remote {
         self.ask(log_file, driver, pool, spec)
     }
 
-    /// RequestAddress. It is on the page before, or as soon as it is known.
+    /// RequestAddress. It is on the log file before, or as soon as it is known.
     pub(super) fn ask(
         &self,
         log_file: &mut LogFile,
@@ -208,7 +208,7 @@ impl Remote {
     }
 
     /// Gives an address back that others owe to give back as well, unless one of them is about to: then
-    /// it is left for later. Whoever waits for a page holds this one.
+    /// it is left for later. Whoever waits for a log file holds this one.
     fn give_up(
         &self,
         log_file: &mut LogFile,
@@ -249,7 +249,7 @@ impl Remote {
         }
     }
 
-    /// A page that others need not work on for long.
+    /// A log file that others need not work on for long.
     fn find_soon(&self, key: &str) -> Result<Option<LogFile>> {
         let until = Instant::now() + BRIEFLY;
         loop {

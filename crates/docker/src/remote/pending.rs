@@ -24,7 +24,7 @@ struct Manner {
     is_first: bool,
 }
 
-/// What one pass over a page met.
+/// What one pass over a log file met.
 #[derive(Default)]
 struct Pass {
     /// What is still owed and comes before what follows, with how often it was tried.
@@ -35,7 +35,7 @@ struct Pass {
     done: Vec<Undo>,
 }
 
-/// A page after what was due on it was carried out.
+/// A log file after what was due on it was carried out.
 #[derive(Default)]
 pub(super) struct After {
     /// What is left of it.
@@ -45,14 +45,14 @@ pub(super) struct After {
 }
 
 impl Remote {
-    /// Announces the end of all that `which` says on a subject's page, and carries it out. What fails
+    /// Announces the end of all that `which` says on a subject's log file, and carries it out. What fails
     /// is owed.
     pub(super) fn announce(&self, subject: &Subject, which: impl Fn(&Undo) -> bool) -> Result<()> {
         let Some(mut log_file) = self.undo_log.find(&subject.key())? else { return Ok(()) };
         self.announce_on(&mut log_file, which)
     }
 
-    /// The same on a page that is open.
+    /// The same on a log file that is open.
     pub(super) fn announce_on(
         &self,
         log_file: &mut LogFile,
@@ -81,7 +81,7 @@ impl Remote {
         self.finish(log_file)
     }
 
-    /// Carries out what is owed on a page to whoever begins there anew; fails where something is
+    /// Carries out what is owed on a log file to whoever begins there anew; fails where something is
     /// left.
     pub(super) fn clean(&self, log_file: &mut LogFile) -> Result<()> {
         if log_file.record.is_of_another_boot(&self.undo_log) {
@@ -126,7 +126,7 @@ impl Remote {
         Ok(is_clear)
     }
 
-    /// Carries out what is owed on a page by now; what is left of it. Nothing is done where somebody
+    /// Carries out what is owed on a log file by now; what is left of it. Nothing is done where somebody
     /// else works on it.
     pub(super) fn retry_log_file(&self, key: &str, urgency: Urgency) -> Result<After> {
         let mut log_file = match self.undo_log.find_idle(key) {
@@ -183,7 +183,7 @@ impl Remote {
         log_file.record.entries.retain(|entry| !is_lost(entry));
     }
 
-    /// One pass over what is owed and `which` says, in Docker's order; what was done. The page is not
+    /// One pass over what is owed and `which` says, in Docker's order; what was done. The log file is not
     /// saved.
     fn carry_out(
         &self,
@@ -227,7 +227,7 @@ impl Remote {
         Ok(pass.done)
     }
 
-    /// Whether an address or a pool that is to be given back is in use on another page.
+    /// Whether an address or a pool that is to be given back is in use on another log file.
     fn is_somebody_elses(&self, log_file: &LogFile, undo: &Undo) -> Result<bool> {
         let is_named = undo.is_of_ipam() && !matches!(undo, Undo::UnknownPool(..));
         Ok(is_named && self.undo_log.is_in_use(undo, log_file.key())?)

@@ -209,7 +209,7 @@ fn takes_away(method: Method) -> bool {
 
 /// By the contract, carrying these out again changes nothing. A pool is counted as often as it is
 /// requested or released; whoever gets an address or an endpoint again may be told that it is taken, by
-/// himself; and an address that was released may be somebody else's already: the ledger knows whose
+/// himself; and an address that was released may be somebody else's already: the undo log knows whose
 /// before it releases it again.
 fn may_be_repeated(method: Method) -> bool {
     match method {

@@ -80,7 +80,7 @@ impl Remote {
     }
 
     /// Forgets every debt that no call will settle ([`PendingCleanup::dead_end`]), and tells which: whatever
-    /// plugins have because of these stays theirs. A page that somebody works on, or that a later
+    /// plugins have because of these stays theirs. A log file that somebody works on, or that a later
     /// Spoke wrote, is left as it is. Calls nobody.
     pub fn write_off(&self) -> Result<Vec<PendingCleanup>> {
         let mut given = Vec::new();

@@ -17,7 +17,7 @@ const DIGITS: usize = 12;
 
 impl Remote {
     /// Names the namespace at `path` as Docker names sandboxes, and writes that on the endpoint's
-    /// page: the link is there from [`make`] on until nothing on the page says Leave any more. A path
+    /// log file: the link is there from [`make`] on until nothing on the log file says Leave any more. A path
     /// that has such a name already, as Docker Engine's have, is its own.
     pub(super) fn name_sandbox(
         &self,
@@ -38,7 +38,7 @@ impl Remote {
     }
 }
 
-/// Takes the name away that the endpoint's sandbox had, unless the endpoint is still in it. The page is
+/// Takes the name away that the endpoint's sandbox had, unless the endpoint is still in it. The log file is
 /// not saved.
 pub(super) fn unname(log_file: &mut LogFile) {
     if !log_file.holds(|undo| matches!(undo, Undo::Leave(..)))
@@ -86,7 +86,7 @@ fn put(link: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Only a link that has a name of ours is removed, whatever a page says.
+/// Only a link that has a name of ours is removed, whatever a log file says.
 fn remove(link: &Path) {
     let is_link = || fs::symlink_metadata(link).is_ok_and(|found| found.is_symlink());
     if is_name(link.file_name()) && is_link() {

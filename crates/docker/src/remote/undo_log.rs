@@ -1,10 +1,10 @@
 //! The undo log: the calls that undo what plugins did, on disk before they are needed.
 //!
-//! A page is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
-//! on it and replaced by renaming. Pages on which a call is owed are in `owed`, all others in `held`:
-//! whoever looks for debts reads nothing else. Pages that nobody can read are put into `odd`.
+//! A log file is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
+//! on it and replaced by renaming. Log files on which a call is owed are in `owed`, all others in `held`:
+//! whoever looks for debts reads nothing else. Log files that nobody can read are put into `odd`.
 //!
-//! An attachment's page is void after a reboot, as its sandbox is gone: all of it is owed then. It
+//! An attachment's log file is void after a reboot, as its sandbox is gone: all of it is owed then. It
 //! is not synced; a network's is. It changes with every call, and a file that replaces another is
 //! written to the disk at once by some file systems, so what it says is appended: the last whole line
 //! counts.
@@ -34,23 +34,23 @@ pub(super) use entry::{
 use file::{Why, decode, is_at, is_no_file, open};
 pub(super) use log_file::LogFile;
 
-/// Of what a page says; a later one is left alone.
+/// Of what a log file says; a later one is left alone.
 const VERSION: u32 = 1;
-/// No page of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
+/// No log file of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
 const LONGEST: u64 = 4 << 20;
-/// Most pages are shorter, in bytes: these are read in one call.
+/// Most log files are shorter, in bytes: these are read in one call.
 const USUAL: usize = 4 << 10;
-/// How often it is asked whether somebody else is done with a page: flock(2) cannot be waited for
+/// How often it is asked whether somebody else is done with a log file: flock(2) cannot be waited for
 /// with a limit.
 const ASKING: Duration = Duration::from_millis(2);
 /// What a killed writer left is not in anybody's work after this.
 const STALE: Duration = Duration::from_hours(1);
-/// More files than this in the place of one page are left where they are.
+/// More files than this in the place of one log file are left where they are.
 const MOST_ODD: u32 = 100;
-/// Between the name of a network and a number, where its page outlives it. No name holds it.
+/// Between the name of a network and a number, where its log file outlives it. No name holds it.
 const ENDED: char = '+';
 
-/// The directory of pages.
+/// The directory of log files.
 #[derive(Clone, Debug)]
 pub(super) struct UndoLog {
     directory: PathBuf,
@@ -58,14 +58,14 @@ pub(super) struct UndoLog {
     timeout: Duration,
 }
 
-/// In which part of the ledger a page is.
+/// In which part of the undo log a log file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Held,
     CleanupPending,
 }
 
-/// What a page is about.
+/// What a log file is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
@@ -73,7 +73,7 @@ pub(super) enum Subject {
     Attachment(AttachmentId, Layer),
 }
 
-/// What a page says.
+/// What a log file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
@@ -102,7 +102,7 @@ impl Place {
 }
 
 impl Subject {
-    /// Its page's name: a function of the identity alone.
+    /// Its log file's name: a function of the identity alone.
     pub(super) fn key(&self) -> String {
         match self {
             Subject::Network(network) => format!("network-{network}"),
@@ -157,7 +157,7 @@ impl UndoLog {
         Self { directory, boot, timeout }
     }
 
-    /// The subject's page, ours until it is dropped; an empty one where there is none yet.
+    /// The subject's log file, ours until it is dropped; an empty one where there is none yet.
     pub(super) fn open(&self, subject: Subject) -> Result<LogFile> {
         match self.find(&subject.key())? {
             Some(log_file) => Ok(log_file),
@@ -165,7 +165,7 @@ impl UndoLog {
         }
     }
 
-    /// A page by its name, ours until it is dropped.
+    /// A log file by its name, ours until it is dropped.
     pub(super) fn find(&self, key: &str) -> Result<Option<LogFile>> {
         self.lock(key, self.timeout)
     }
@@ -177,7 +177,7 @@ impl UndoLog {
 
     fn lock(&self, key: &str, timeout: Duration) -> Result<Option<LogFile>> {
         let until = Instant::now() + timeout;
-        // A page that is moved in between is found in the second look.
+        // A log file that is moved in between is found in the second look.
         for place in [Place::ALL, Place::ALL].concat() {
             let path = self.path(place, key);
             loop {
@@ -206,7 +206,7 @@ impl UndoLog {
         Ok(None)
     }
 
-    /// What a page says, whoever works on it.
+    /// What a log file says, whoever works on it.
     pub(super) fn peek(&self, key: &str) -> Result<Option<Record>> {
         for place in [Place::ALL, Place::ALL].concat() {
             let path = self.path(place, key);
@@ -221,7 +221,7 @@ impl UndoLog {
         Ok(None)
     }
 
-    /// Reads a page that is locked; what cannot be read goes out of the way.
+    /// Reads a log file that is locked; what cannot be read goes out of the way.
     fn read(&self, file: &File, path: &Path) -> Result<Record> {
         decode(file).map_err(|why| {
             if let Why::Damaged(_) = why {
@@ -262,7 +262,7 @@ impl UndoLog {
         }
     }
 
-    /// The names of all pages in a part of the ledger, sorted.
+    /// The names of all log files in a part of the undo log, sorted.
     pub(super) fn keys(&self, place: Place) -> Result<Vec<String>> {
         self.names(&self.directory.join(place.name()))
     }
@@ -291,7 +291,7 @@ impl UndoLog {
         Ok(names)
     }
 
-    /// What every page in a part of the ledger says, apart from those that are gone by then or that
+    /// What every log file in a part of the undo log says, apart from those that are gone by then or that
     /// cannot be read.
     pub(super) fn records(&self, place: Place) -> Result<Vec<(String, Record)>> {
         let mut records = Vec::new();
@@ -311,7 +311,7 @@ impl UndoLog {
         Ok(pending.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
     }
 
-    /// Whether a page other than `but` holds what the call would give back, and is still in use.
+    /// Whether a log file other than `but` holds what the call would give back, and is still in use.
     pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
         for place in Place::ALL {
             for (key, record) in self.records(place)? {

@@ -139,11 +139,11 @@ impl Spy {
     }
 
     /// Has `add`, `del`, `setup` or `main` do this in a shell.
-    pub(crate) fn report(&self, verb: &str, script: &str) {
+    pub(crate) fn instruct(&self, verb: &str, script: &str) {
         fs::write(self.directory().join(format!("spy/tell.{verb}")), script).unwrap();
     }
 
-    pub(crate) fn untell(&self, verb: &str) {
+    pub(crate) fn forget(&self, verb: &str) {
         fs::remove_file(self.directory().join(format!("spy/tell.{verb}"))).unwrap();
     }
 

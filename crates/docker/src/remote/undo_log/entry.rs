@@ -275,7 +275,7 @@ impl Undo {
         }
     }
 
-    /// Where it stands among the calls of a page: those of a sandbox, of an endpoint, of addresses,
+    /// Where it stands among the calls of a log file: those of a sandbox, of an endpoint, of addresses,
     /// and of a network, as Docker sends them.
     pub(in super::super) fn class(&self) -> u8 {
         match self {

@@ -11,13 +11,13 @@ use serde::Deserialize;
 
 use super::{LONGEST, Record, USUAL, VERSION};
 
-/// The least that is known of a page's form before its version is.
+/// The least that is known of a log file's form before its version is.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
-/// Why a page cannot be read.
+/// Why a log file cannot be read.
 pub(super) enum Why {
     Later(u32),
     Damaged(String),
@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Whether somebody put a link or a directory where a page should be.
+/// Whether somebody put a link or a directory where a log file should be.
 pub(super) fn is_no_file(error: &io::Error) -> bool {
     let codes = [Errno::LOOP, Errno::ISDIR].map(|code| Some(code.raw_os_error()));
     codes.contains(&error.raw_os_error())

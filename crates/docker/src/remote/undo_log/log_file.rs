@@ -16,10 +16,10 @@ use super::{ENDED, Entry, Place, Record, Subject, Undo, UndoLog, VERSION, failed
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 /// A file with more lines than fit into so many bytes is replaced by a new one.
 const LONG: u64 = 64 << 10;
-/// More pages than this of networks of one name that are gone are nobody's work.
+/// More log files than this of networks of one name that are gone are nobody's work.
 const MOST_ENDED: u32 = 10_000;
 
-/// A page, ours until it is dropped. What is changed is on disk once it is saved.
+/// A log file, ours until it is dropped. What is changed is on disk once it is saved.
 pub(in super::super) struct LogFile {
     undo_log: UndoLog,
     key: String,
@@ -110,7 +110,7 @@ impl LogFile {
         self.record.boot.clone_from(&self.undo_log.boot);
     }
 
-    /// Puts it on disk as it is, in the part of the ledger where it belongs; a page with nothing on
+    /// Puts it on disk as it is, in the part of the undo log where it belongs; a log file with nothing on
     /// it is no more.
     pub(in super::super) fn save(&mut self) -> Result<()> {
         if self.is_empty() {
@@ -162,7 +162,7 @@ impl LogFile {
         file.write_all(&line).map_err(|error| failed("writing", path, error))
     }
 
-    /// What the page says, as a line.
+    /// What the log file says, as a line.
     fn text(&self) -> Result<Vec<u8>> {
         let text = serde_json::to_vec(&self.record);
         let mut text =
@@ -192,7 +192,7 @@ impl LogFile {
         }
     }
 
-    /// A new file with what the page says, locked before anybody can see it.
+    /// A new file with what the log file says, locked before anybody can see it.
     fn draft(&self, directory: &Path) -> Result<(std::path::PathBuf, File)> {
         let text = self.text()?;
         let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
