@@ -1,13 +1,13 @@
 //! Spoke is killed at any moment of a container's life, and in the middle of Docker's calls.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use tests::{Held, Release, Serve};
 
 use crate::bed::Bed;
@@ -66,38 +66,64 @@ fn strike(held: &Held, calls: &Path, moment: Moment, over: &AtomicBool) {
     };
     match moment {
         Moment::After(time) => thread::sleep(time),
-        Moment::Inside(call) => wait_for(calls, call, over),
+        Moment::Inside(call) => stop_inside(daemon, calls, call, over),
     }
     kill_process(daemon, Signal::KILL).expect("it runs");
 }
 
-/// Waits until the daemon works on a call after so many others.
-fn wait_for(calls: &Path, mut call: u64, over: &AtomicBool) {
-    let slots = |calls: &Path| -> Vec<File> {
-        let slots = (0..4).map(|slot| File::open(calls.join(slot.to_string())));
-        slots.map_while(Result::ok).collect()
-    };
-    // One whose body is not read yet has the length zero at the end of its slot's head: nobody works
-    // on it, and nobody can know it afterwards.
-    let is_busy = |slot: &File| {
-        let mut head = [0; 32];
-        let is_whole = slot.read_at(&mut head, 0).is_ok_and(|read| read == head.len());
-        is_whole && head[0] != 0 && head[28..] != [0; 4]
-    };
-    let (mut was_busy, mut files) = (false, slots(calls));
+/// Stops the daemon while it works on a call after so many others.
+fn stop_inside(daemon: Pid, calls: &Path, mut call: u64, over: &AtomicBool) {
+    let (mut was_busy, mut slots) = (false, Vec::new());
     while !over.load(Ordering::Relaxed) {
-        let busy = files.iter().any(is_busy);
+        if slots.is_empty() {
+            slots = open(calls);
+        }
+        let busy = slots.iter().any(is_busy);
         if busy && !was_busy {
-            if call == 0 {
+            if call == 0 && is_stopped_inside(daemon, &slots) {
                 return;
             }
-            call -= 1;
-        }
-        if files.is_empty() {
-            files = slots(calls);
+            call = call.saturating_sub(1);
         }
         was_busy = busy;
     }
+}
+
+/// Stops the daemon; it goes on where it is not at work on a call any more by then.
+fn is_stopped_inside(daemon: Pid, slots: &[File]) -> bool {
+    kill_process(daemon, Signal::STOP).expect("it runs");
+    while !is_stopped(daemon) {
+        thread::yield_now();
+    }
+    let is_inside = slots.iter().any(is_busy);
+    if !is_inside {
+        kill_process(daemon, Signal::CONT).expect("it is stopped");
+    }
+    is_inside
+}
+
+/// Whether no thread of the process runs.
+fn is_stopped(daemon: Pid) -> bool {
+    let tasks = format!("/proc/{}/task", daemon.as_raw_nonzero());
+    let tasks = fs::read_dir(tasks).expect("it runs").filter_map(Result::ok);
+    tasks.map(|task| fs::read_to_string(task.path().join("stat"))).all(|stat| {
+        // The state follows the name, which is in brackets. A thread that has ended has none.
+        stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+    })
+}
+
+fn open(calls: &Path) -> Vec<File> {
+    let slots = (0..4).map(|slot| File::open(calls.join(slot.to_string())));
+    slots.map_while(Result::ok).collect()
+}
+
+/// Whether the daemon works on the call of a slot. One whose body is not read yet has the length zero
+/// at the end of its slot's head: nobody works on it, and nobody can know it afterwards. One that an
+/// earlier life lost has the time of that in the middle.
+fn is_busy(slot: &File) -> bool {
+    let mut head = [0; 32];
+    let is_whole = slot.read_at(&mut head, 0).is_ok_and(|read| read == head.len());
+    is_whole && head[0] != 0 && head[16..24] == [0; 8] && head[28..] != [0; 4]
 }
 
 #[track_caller]

@@ -15,7 +15,7 @@ use tests::{Engine, Output, Plugins, Release, Serve, World};
 const PORT: u16 = 9696;
 
 /// Longer than anything takes.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a host has besides what its Neutron knows.
 const LEFT: &str = r#"

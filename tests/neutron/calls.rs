@@ -10,7 +10,7 @@ use tests::neutron::Project;
 use tests::neutron_lab::ApiLab;
 use tests::{Plugins, Serve, World};
 
-use crate::bed::{Host, Place, host_name};
+use crate::bed::{Host, Place, TIMEOUT, host_name};
 
 const SOCKET: &str = "/run/docker/plugins/kuryr.sock";
 
@@ -221,6 +221,15 @@ impl Calls {
     pub(crate) fn crash(&mut self) {
         self.host.serve.take().expect("it runs").kill();
         self.host.serve = Some(Serve::start(&self.world, &[]));
+    }
+
+    /// Waits until some daemon looks after the ports that are made ahead of need.
+    #[track_caller]
+    pub(crate) fn stock_is_kept(&self) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.world.try_sh("flock -n /run/spoke/neutron/stock/filler true").status == 0 {
+            assert!(Instant::now() < deadline, "nobody keeps the stock\n{}", self.host.log());
+        }
     }
 
     /// Collects what a crash has left, as an operator or a timer does.

@@ -160,6 +160,7 @@ fn the_daemon_is_killed_and_the_next_one_says_it() {
             let (ends, address) = start(&calls, &network, &pool);
             gate.reached();
             if is_stopped_first {
+                calls.stock_is_kept();
                 // The port is the stock's again, and what is under way must not come to its next user.
                 calls.stop(&ends, &pool, &address);
             }

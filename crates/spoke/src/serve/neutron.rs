@@ -150,6 +150,8 @@ fn opened(daemon: &Daemon) -> Option<Arc<Neutron>> {
 
 impl Keeper<'_> {
     fn run(mut self, notifier: &Notifier) {
+        // First of all: without a filler the end of a container waits for Neutron.
+        self.take_filler();
         loop {
             if self.neutron.is_left_behind() {
                 self.next = self.next.min(Instant::now() + AGAIN);
@@ -252,10 +254,14 @@ impl Keeper<'_> {
         self.daemon.journal.report(&Event::new(What::Freed, host::now(), message));
     }
 
-    fn fill(&mut self) -> Round {
+    fn take_filler(&mut self) {
         if self.filler.is_none() {
             self.filler = self.neutron.filler().unwrap_or_default();
         }
+    }
+
+    fn fill(&mut self) -> Round {
+        self.take_filler();
         let Some(filler) = &mut self.filler else {
             return Round { next: PERIOD, ..Round::default() };
         };
