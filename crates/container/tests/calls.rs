@@ -118,7 +118,8 @@ fn the_limit_ends_the_whole_tree() {
         let bounds = Bounds { limit: Duration::from_millis(500), ..BOUNDS };
         let before = Instant::now();
         let ended = running.exec(&sh(&script), b"", &bounds).unwrap();
-        assert!(before.elapsed() < Duration::from_millis(1500), "{:?}", before.elapsed());
+        // Far from as long as any of them sleeps.
+        assert!(before.elapsed() < Duration::from_secs(8), "{:?}", before.elapsed());
         assert_eq!((ended.status, &*ended.stdout), (Ending::TimedOut, &b"up\n"[..]));
         assert_eq!(marked(&mark), Vec::<u32>::new());
     }

@@ -18,7 +18,7 @@ use super::rpc::{CONNECT, CONNECTED, Line};
 use super::{Service, spec};
 
 /// How long a connection may be idle.
-const IDLE: Duration = Duration::from_secs(30);
+pub(super) const IDLE: Duration = Duration::from_secs(30);
 /// More callers than this at once are sent away, the silent ones first.
 const CALLERS: usize = 256;
 /// How long nobody is accepted after one could not be.
