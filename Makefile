@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo check test test-vm test-neutron fuzz bench build install lint
+.PHONY: help demo check test test-vm test-neutron test-package fuzz bench build install deb lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -37,6 +37,10 @@ test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead
 	@$(MAKE) --no-print-directory build
 	@scripts/neutron-tests $(or $(NEUTRON),debian)
 
+test-package: ## the Debian package in a Debian of its own: install, upgrade, downgrade, remove, purge
+	@scripts/setup package
+	@scripts/package-tests
+
 fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
 	@scripts/setup build
 	@SPOKE_FUZZ_SECONDS=$${SPOKE_FUZZ_SECONDS:-600} cargo test --release -p fuzz -- --nocapture
@@ -56,6 +60,10 @@ install: build ## the binary, its manual pages and completions below PREFIX
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	@$(DESTDIR)$(PREFIX)/bin/spoke completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/spoke
 	@echo "spoke is in $(DESTDIR)$(PREFIX)/bin; \`spoke cni install\` makes it the host's CNI plugins"
+
+deb: ## the Debian package, in target/packages
+	@scripts/setup deb
+	@scripts/deb
 
 lint: ## format, clippy, documentation, the project's own rules
 	@scripts/setup build

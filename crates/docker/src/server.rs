@@ -100,6 +100,9 @@ pub struct Limits {
     pub timeout: Duration,
     /// How long calls may go on after the server was told to stop.
     pub stopping: Duration,
+    /// How long a connection may bring its first request after that: an engine that is connected
+    /// is about to write.
+    pub first_request: Duration,
 }
 
 impl Default for Limits {
@@ -113,6 +116,7 @@ impl Default for Limits {
             reading: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
             stopping: Duration::from_secs(10),
+            first_request: Duration::from_millis(500),
         }
     }
 }

@@ -105,6 +105,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let paced = Paced::new(stream, Arc::clone(&pace), shared.limits.reading);
     let mut stop = shared.stop.clone();
+    let (begun, first_request) = (Arc::clone(&pace), shared.limits.first_request);
     let service = service_fn(move |request| {
         let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
         async move {
@@ -125,7 +126,16 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        () = stop.requested() => connection.as_mut().graceful_shutdown(),
+        () = stop.requested() => {}
     }
+    // A graceful shutdown closes a connection that nothing was read from, and loses what is written to it.
+    if !begun.has_begun() {
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            () = sleep(first_request) => {}
+        }
+    }
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }

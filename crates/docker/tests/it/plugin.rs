@@ -16,7 +16,7 @@ use docker::wire::{
 use tempfile::TempDir;
 
 /// Longer than anything here takes; only a failing test waits so long.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 const SINCE_BOOT: Duration = Duration::from_secs(1);
 

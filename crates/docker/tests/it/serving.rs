@@ -8,7 +8,7 @@ use model::Kind;
 
 use std::io::BufReader;
 
-use crate::plugin::{Client, LEAVE, Stand, endpoint, request};
+use crate::plugin::{Client, LEAVE, Stand, TIMEOUT, endpoint, request};
 use crate::traces::{self, ENGINES};
 
 #[test]
@@ -150,6 +150,20 @@ fn stopping_finishes_what_is_at_work() {
     stand.recorder.release();
     assert_eq!(client.receive().status, 200);
     assert!(client.is_closed());
+    stand.finish().unwrap();
+}
+
+/// A call that is written into a connection while the daemon stops is not lost.
+#[test]
+fn stopping_hears_who_is_connected() {
+    let limits = Limits { first_request: TIMEOUT, ..Limits::default() };
+    let mut stand = Stand::with(limits, false, Vec::new());
+    let mut connected = stand.connect();
+    // Connections are accepted in their order.
+    assert_eq!(stand.connect().post("Plugin.Activate", "").status, 200);
+    stand.stop();
+    assert_eq!(connected.post(LEAVE, &endpoint("a")).status, 200);
+    drop(connected);
     stand.finish().unwrap();
 }
 

@@ -14,6 +14,11 @@ use super::output::render;
 use super::table::Table;
 use super::{Answer, FOUND, HostContext};
 
+/// Where the units of packages are, which those of the administrator's directory take the place of.
+const PACKAGED: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+/// The administrator's directory.
+const ADMINISTRATED: &str = "/etc/systemd/system";
+
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -50,6 +55,8 @@ enum State {
     Older,
     /// Somebody else wrote or changed it.
     Foreign,
+    /// A package brought it, and it is as we would write it.
+    Packaged,
 }
 
 impl Set<'_> {
@@ -82,9 +89,13 @@ impl Set<'_> {
                 )));
             }
         }
-        units.iter().try_for_each(|unit| unit.write(directory))?;
         let mut text = String::new();
         for unit in &units {
+            if unit.state(directory)? == State::Packaged {
+                text.push_str(&format!("{} is the package's\n", unit.name));
+                continue;
+            }
+            unit.write(directory)?;
             text.push_str(&format!("wrote {}\n", unit.path(directory).display()));
         }
         let mut notes = Vec::new();
@@ -116,6 +127,10 @@ impl Set<'_> {
                 State::Foreign => notes.push(format!(
                     "{} was changed by hand and stays",
                     unit.path(directory).display()
+                )),
+                State::Packaged => notes.push(format!(
+                    "{} goes with its package; `systemctl disable --now {0}` ends it",
+                    unit.name
                 )),
                 State::Missing => {}
             }
@@ -185,6 +200,7 @@ impl Set<'_> {
                 (true, format!("installed by another build; {again}"))
             }
             State::Foreign => (false, "somebody else's, or changed by hand".to_owned()),
+            State::Packaged => (true, "installed by the package".to_owned()),
             State::Missing => (false, "not installed".to_owned()),
         };
         Part { part: unit.name.to_owned(), good, state }
@@ -235,7 +251,10 @@ impl Unit {
         let path = self.path(directory);
         let there = match file::text(&path, LARGEST) {
             Ok(there) => there,
-            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(State::Missing),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                let is_packaged = directory == Path::new(ADMINISTRATED) && self.is_packaged();
+                return Ok(if is_packaged { State::Packaged } else { State::Missing });
+            }
             Err(cause) if cause.kind() == ErrorKind::InvalidData => return Ok(State::Foreign),
             Err(cause) => return Err(file::failed(format!("reading {}", path.display()), cause)),
         };
@@ -244,6 +263,15 @@ impl Unit {
             _ if there == self.text => State::Ours,
             Some((mark, body)) if mark == digest(body) => State::Older,
             Some(_) | None => State::Foreign,
+        })
+    }
+
+    /// Whether a package brought the same unit: with this program, and this socket.
+    fn is_packaged(&self) -> bool {
+        let wanted = self.text.split_once('\n').map(|(_, body)| body);
+        PACKAGED.iter().any(|directory| {
+            let there = file::text(&self.path(Path::new(directory)), LARGEST).ok();
+            there.is_some() && there.as_deref() == wanted
         })
     }
 
