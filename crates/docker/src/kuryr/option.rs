@@ -9,7 +9,7 @@ use model::{
     Result,
 };
 
-use crate::driver::text::Texts;
+use spec::Texts;
 
 const NET_UUID: &[&str] = &["neutron.net.uuid"];
 const NET_NAME: &[&str] = &["neutron.net.name"];

@@ -174,14 +174,6 @@ impl Nesting {
         mode: Option<&str>,
         trunk: Option<ResourceRef>,
     ) -> Result<Self> {
-        const MACVLAN: [(&str, MacvlanMode); 4] = [
-            ("bridge", MacvlanMode::Bridge),
-            ("private", MacvlanMode::Private),
-            ("vepa", MacvlanMode::Vepa),
-            ("passthru", MacvlanMode::Passthru),
-        ];
-        const IPVLAN: [(&str, IpvlanMode); 3] =
-            [("l2", IpvlanMode::L2), ("l3", IpvlanMode::L3), ("l3s", IpvlanMode::L3s)];
         let parent = parent.ok_or_else(|| {
             Error::invalid(format!(
                 "{kind} needs a parent: the interface of this instance that is Neutron's port"
@@ -193,12 +185,12 @@ impl Nesting {
         let none_such = |words: &str| Error::invalid(format!("a mode of {kind} is {words}"));
         match (kind, mode) {
             ("macvlan", mode) => {
-                let mode = mode.map_or(Some(MacvlanMode::default()), choice(&MACVLAN));
+                let mode = mode.map_or(Some(MacvlanMode::default()), choice(&MacvlanMode::WORDS));
                 let mode = mode.ok_or_else(|| none_such("bridge, private, vepa or passthru"))?;
                 Ok(Nesting::Macvlan { parent, mode })
             }
             ("ipvlan", mode) => {
-                let mode = mode.map_or(Some(IpvlanMode::default()), choice(&IPVLAN));
+                let mode = mode.map_or(Some(IpvlanMode::default()), choice(&IpvlanMode::WORDS));
                 Ok(Nesting::Ipvlan {
                     parent,
                     mode: mode.ok_or_else(|| none_such("l2, l3 or l3s"))?,
