@@ -3,20 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use spec::FrontEnd;
-
 use crate::Result;
 
 /// Writes them. `spec`'s test compares.
 pub(crate) fn options(root: &Path) -> Result<()> {
-    for (page, front) in [
-        ("docs/docker.md", FrontEnd::Docker),
-        ("docs/podman.md", FrontEnd::Podman),
-        ("docs/cni.md", FrontEnd::Cni),
-    ] {
-        let path = root.join(page);
+    for (page, of) in spec::PAGES {
+        let path = root.join("docs").join(page);
         let there = fs::read_to_string(&path).map_err(|error| format!("{page}: {error}"))?;
-        let new = spec::document(&there, front).ok_or(format!("{page} has no {}", spec::BEGIN))?;
+        let new = spec::document(&there, of).ok_or(format!("{page} has no {}", spec::BEGIN))?;
         fs::write(&path, new).map_err(|error| format!("{page}: {error}"))?;
     }
     Ok(())

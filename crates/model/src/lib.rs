@@ -39,9 +39,9 @@ pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
     ExternalInterface, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu,
-    NEUTRON_KEYS, NEUTRON_PREFIX, Nesting, NeutronLink, NeutronOptions, Ownership, Parent, Plug,
-    PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
-    Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
+    NEUTRON_PREFIX, Nesting, NeutronLink, Ownership, Parent, Plug, PluginChain, PortSpec, Ptp,
+    RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Vif, Vlan, VlanId,
+    VlanRange, Vlans, bridge_name,
 };
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,

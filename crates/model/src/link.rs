@@ -20,7 +20,7 @@ pub use neutron::{
     AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, ResourceId,
     ResourceName, ResourceRef, ScriptName, Vif,
 };
-pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronOptions};
+pub use neutron_option::NEUTRON_PREFIX;
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 pub use remote::{ExternalInterface, RemoteLink};
 

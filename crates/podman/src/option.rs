@@ -7,10 +7,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use model::text::choice;
-use model::{
-    EgressPolicy, Error, IfName, IpvlanMode, Labels, MacvlanMode, NEUTRON_KEYS, NetworkName, Result,
+use model::{EgressPolicy, Error, IfName, IpvlanMode, Labels, MacvlanMode, NetworkName, Result};
+use spec::{
+    DefaultRoute, Driver, FrontEnd, KindSpec, NEUTRON_KEYS, NetworkSpec, Source, Texts, find,
+    options,
 };
-use spec::{DefaultRoute, Driver, FrontEnd, KindSpec, NetworkSpec, Source, Texts, find, options};
 
 use crate::DRIVER;
 use crate::wire::NetworkConfig;

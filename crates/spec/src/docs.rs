@@ -1,23 +1,43 @@
 //! The manual's tables, from the table of options. `cargo xtask options` writes them; a test
 //! compares.
 
-use crate::{FrontEnd, NetworkOption, Value, options};
+use crate::{FrontEnd, NetworkOption, Value, neutron, options};
 
 /// What a generated table begins with.
 pub const BEGIN: &str = "<!-- options: written by `cargo xtask options` -->\n";
 /// What it ends with.
 pub const END: &str = "<!-- end of the options -->";
 
-/// The page of a front end, with the table between its marks; none where the page has no marks.
-pub fn document(page: &str, front: FrontEnd) -> Option<String> {
+/// The pages with such a table, and what it is of: a front end, or Neutron's options where it is none.
+pub const PAGES: [(&str, Option<FrontEnd>); 4] = [
+    ("docker.md", Some(FrontEnd::Docker)),
+    ("podman.md", Some(FrontEnd::Podman)),
+    ("cni.md", Some(FrontEnd::Cni)),
+    ("neutron.md", None),
+];
+
+/// The page with its table between the marks; none where the page has no marks.
+pub fn document(page: &str, of: Option<FrontEnd>) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{}{END}{after}", table(front)))
+    let table = of.map_or_else(of_neutron, table);
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
 fn table(front: FrontEnd) -> String {
     let rows = options(front).filter_map(|option| row(option, front));
     std::iter::once(heading(front).to_owned()).chain(rows).collect()
+}
+
+fn of_neutron() -> String {
+    let heading = "| Docker, Podman: `-o` (CLI: `--opt`, also without `neutron.`) | CNI | meaning |\n\
+                   |---|---|---|\n";
+    let row = |option: &neutron::NeutronOption| {
+        let keys: Vec<String> = option.keys.iter().map(|key| format!("`{key}`")).collect();
+        let cni = if option.cni.is_empty() { String::new() } else { format!("`{}`", option.cni) };
+        format!("| {} | {cni} | {} |\n", keys.join(", "), option.meaning)
+    };
+    std::iter::once(heading.to_owned()).chain(neutron::OPTIONS.iter().map(row)).collect()
 }
 
 fn heading(front: FrontEnd) -> &'static str {
@@ -68,22 +88,18 @@ mod tests {
     #[test]
     fn the_manual_s_tables_are_those_of_the_options() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        for (page, front) in [
-            ("docker.md", FrontEnd::Docker),
-            ("podman.md", FrontEnd::Podman),
-            ("cni.md", FrontEnd::Cni),
-        ] {
+        for (page, of) in PAGES {
             let there = fs::read_to_string(docs.join(page)).unwrap();
-            let wanted = document(&there, front).unwrap();
+            let wanted = document(&there, of).unwrap();
             assert!(there == wanted, "docs/{page}: run `cargo xtask options`");
         }
     }
 
     #[test]
     fn only_what_is_between_the_marks_changes() {
-        let page = document(&format!("a\n{BEGIN}old\n{END}\nb\n"), FrontEnd::Podman).unwrap();
+        let page = document(&format!("a\n{BEGIN}old\n{END}\nb\n"), Some(FrontEnd::Podman)).unwrap();
         assert!(page.starts_with("a\n") && page.ends_with("\nb\n") && !page.contains("old"));
         assert!(page.contains("| `hairpin` | of the bridge's ports: `true`, `false` | `true` |"));
-        assert_eq!(document("nothing", FrontEnd::Podman), None);
+        assert_eq!(document("nothing", None), None);
     }
 }

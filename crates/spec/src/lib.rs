@@ -8,14 +8,16 @@
 mod docs;
 mod driver;
 mod network;
+pub mod neutron;
 mod option;
 mod table;
 mod texts;
 mod value;
 
-pub use docs::{BEGIN, END, document};
+pub use docs::{BEGIN, END, PAGES, document};
 pub use driver::Driver;
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
+pub use neutron::{NEUTRON_KEYS, NeutronOptions};
 pub use option::{FrontEnd, NetworkOption, find, foreign, options};
 pub use table::OPTIONS;
 pub use texts::Texts;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use model::text::{shown, truth};
 use model::{Error, NEUTRON_PREFIX, Result};
 
-use crate::{Driver, FrontEnd, NetworkSpec, foreign, options};
+use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, options};
 
 /// A map of options, and how it is given on the command line.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Texts<'_> {
     /// [`model::Kind::Invalid`] on a value that cannot be, or that contradicts another.
     pub fn network(&self, front: FrontEnd) -> Result<NetworkSpec> {
         let keys = options(front).map(|option| option.names(front));
-        self.refuse_unknown(&keys.chain([model::NEUTRON_KEYS]).collect::<Vec<_>>())?;
+        self.refuse_unknown(&keys.chain([NEUTRON_KEYS]).collect::<Vec<_>>())?;
         let mut spec = NetworkSpec::default();
         for option in options(front) {
             let mut before = None;

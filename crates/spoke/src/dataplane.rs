@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cni::Chain;
-use engine::port::{Driver, Near, Note, Offer, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Near, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
@@ -167,14 +167,6 @@ impl Driver for Dataplane {
         self.maker_of(network).create(network)
     }
 
-    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
-        crate::sandbox::namespace(sandbox).ok().flatten()
-    }
-
-    fn is_ended(&self, namespace: &Namespace) -> bool {
-        crate::sandbox::is_ended(namespace).unwrap_or(false)
-    }
-
     fn pause(&self) {
         self.remote.pause();
     }
@@ -193,6 +185,16 @@ impl Driver for Dataplane {
 
     fn remove(&self, network: &Network) -> Result<()> {
         self.maker_of(network).remove(&self.linux, network)
+    }
+}
+
+impl HostDataplane for Dataplane {
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        crate::sandbox::namespace(sandbox).ok().flatten()
+    }
+
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        crate::sandbox::is_ended(namespace).unwrap_or(false)
     }
 
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {

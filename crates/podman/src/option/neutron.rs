@@ -1,8 +1,8 @@
 //! Networks of OpenStack Neutron: `-o driver=neutron`, with the words that every front end has.
 
 use model::text::choice;
-use model::{Error, NEUTRON_KEYS, NeutronOptions, Result};
-use spec::{Driver, KindSpec, NetworkSpec, Source, Texts};
+use model::{Error, Result};
+use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, Source, Texts};
 
 use super::FRONT;
 use crate::DRIVER;

@@ -4,11 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use model::text::choice;
-use model::{
-    Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, NEUTRON_KEYS, NeutronOptions, Result,
-    VlanId,
-};
-use spec::{Driver, KindSpec, NetworkSpec, Texts, options};
+use model::{Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Result, VlanId};
+use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, Texts, options};
 
 use super::FRONT;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{Error, Ipam, LinkKind, NEUTRON_KEYS, NEUTRON_PREFIX, Network, NeutronOptions, Result};
-use spec::NetworkSpec;
+use model::{Error, Ipam, LinkKind, NEUTRON_PREFIX, Network, Result};
+use spec::{NEUTRON_KEYS, NetworkSpec, NeutronOptions, neutron};
 
 use super::frame;
 use crate::cli::HostContext;
@@ -11,10 +11,6 @@ use crate::cli::args::{CreateArgs, Driver};
 
 /// How options are given.
 const FLAG: &str = "--opt";
-
-/// Options that may be given several times, as an item of a list each.
-const LISTS: [&str; 3] =
-    ["neutron.subnet", "neutron.security_groups", "neutron.allowed_address_pairs"];
 
 /// The network that is asked for, if it is one of Neutron's.
 pub(super) fn network(
@@ -59,7 +55,7 @@ fn texts(wanted: &CreateArgs) -> Result<BTreeMap<String, String>> {
             None => {
                 texts.insert(full, value.clone());
             }
-            Some(before) if LISTS.contains(&full.as_str()) => {
+            Some(before) if neutron::is_list(&full) => {
                 before.push(',');
                 before.push_str(value);
             }
