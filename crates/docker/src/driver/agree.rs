@@ -71,14 +71,7 @@ fn named(kind: &LinkKind) -> &'static str {
         LinkKind::Chain(_) => "plugins of its own",
         LinkKind::Neutron(_) => "a network of Neutron",
         LinkKind::Remote(_) => "a network of another plugin",
-        LinkKind::Ptp(_)
-        | LinkKind::Loopback
-        | LinkKind::Vlan(_)
-        | LinkKind::Device(_)
-        | LinkKind::Dummy
-        | LinkKind::Tap(_)
-        | LinkKind::Plug(_)
-        | LinkKind::ExternalInterface(_) => "another kind of link",
+        _ => "another kind of link",
     }
 }
 

@@ -121,17 +121,7 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Neutron(_)
             | LinkKind::Remote(_)),
         ) => Ok(kind),
-        Some(
-            LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Plug(_)
-            | LinkKind::ExternalInterface(_),
-        )
-        | None => Err(Error::unsupported(format!(
+        Some(_) | None => Err(Error::unsupported(format!(
             "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what \
              plugins make",
             network.name

@@ -73,15 +73,6 @@ fn own_mac(call: &Call<'_>, wiring: &mut Wiring) -> Result<()> {
 pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
     let Some(link) = &mut wiring.link else { return Ok(()) };
     match &link.kind {
-        LinkKind::Bridge(_)
-        | LinkKind::Ptp(_)
-        | LinkKind::Macvlan(_)
-        | LinkKind::Tap(_)
-        | LinkKind::Neutron(_)
-        | LinkKind::Plug(_)
-        | LinkKind::Remote(_) => {
-            link.mac = Some(mac);
-        }
         LinkKind::Vlan(_) | LinkKind::Device(_) | LinkKind::Dummy => {
             wiring.tuning.get_or_insert_default().mac = Some(mac);
         }
@@ -95,6 +86,7 @@ pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
                 "\"mac\" is {mac}, but the network leaves no choice of hardware addresses"
             )));
         }
+        _ => link.mac = Some(mac),
     }
     Ok(())
 }
