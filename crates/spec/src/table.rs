@@ -30,3 +30,50 @@ impl Driver {
     pub const CNI: &'static [Driver] =
         &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Neutron];
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::{FrontEnd, NetworkSpec, Value, options};
+
+    const FRONTS: [FrontEnd; 4] =
+        [FrontEnd::Docker, FrontEnd::Podman, FrontEnd::Cni, FrontEnd::CommandLine];
+
+    #[test]
+    fn no_name_stands_twice() {
+        for front in FRONTS {
+            let mut names = BTreeSet::new();
+            for name in options(front).flat_map(|option| option.names(front)) {
+                assert!(names.insert(name.to_ascii_lowercase()), "{front:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_flag_is_explained() {
+        for option in options(FrontEnd::CommandLine) {
+            let is_switch = matches!(option.value, Value::Flag(_) | Value::Not(_));
+            assert!(!option.help.is_empty(), "{:?}", option.cli);
+            assert_eq!(option.metavar.is_empty(), is_switch, "{:?}", option.cli);
+            let names = options(FrontEnd::CommandLine).flat_map(|option| option.cli);
+            let is_known =
+                option.excludes.is_empty() || names.copied().any(|it| it == option.excludes);
+            assert!(is_known, "{:?} excludes {}", option.cli, option.excludes);
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_must_agree() {
+        for option in FRONTS.into_iter().flat_map(options) {
+            let words: Vec<&str> = option.value.words();
+            let mut spec = NetworkSpec::default();
+            if let (Some(one), Some(other)) = (words.first(), words.get(1)) {
+                assert_eq!(option.value.put(&mut spec, one), Ok(true));
+                assert_eq!(option.value.put(&mut spec, one), Ok(true));
+                assert_eq!(option.value.put(&mut spec, other), Ok(false), "{one} {other}");
+                assert!(option.value.put(&mut spec, "neither").is_err());
+            }
+        }
+    }
+}

@@ -12,41 +12,49 @@ const fn field(name: &'static [&'static str], of: &'static [Driver]) -> NetworkO
 }
 
 /// A field with its line in the manual.
-const fn told(field: NetworkOption, default: &'static str, meaning: &'static str) -> NetworkOption {
+const fn listed(
+    field: NetworkOption,
+    default: &'static str,
+    meaning: &'static str,
+) -> NetworkOption {
     NetworkOption { default, meaning, ..field }
 }
 
 pub(super) const OPTIONS: &[NetworkOption] = &[
-    told(field(&["bridge"], &[Bridge, Tap]), "`sp-` and the name", "the bridge's device"),
-    told(
+    listed(field(&["bridge"], &[Bridge, Tap]), "`sp-` and the name", "the bridge's device"),
+    listed(
         field(&["ipam"], OWN),
         "none",
         "ranges, routes and `resolvConf` as in `host-local`, kept by the book alone; with a \
          `type`, that plugin",
     ),
-    told(field(&["snat"], PUBLISHING), "true", "as in `portmap`"),
-    told(field(&["masqAll"], PUBLISHING), "false", "as in `portmap`"),
-    told(
+    listed(field(&["snat"], PUBLISHING), "true", "as in `portmap`"),
+    listed(field(&["masqAll"], PUBLISHING), "false", "as in `portmap`"),
+    listed(
         field(&["backend"], PUBLISHING),
         "nftables",
         "`nftables`, or `iptables` with the reference plugins' chains",
     ),
-    told(field(&["bandwidth"], PAIRS), "unlimited", "an object with the fields of `bandwidth`"),
-    told(
+    listed(field(&["bandwidth"], PAIRS), "unlimited", "an object with the fields of `bandwidth`"),
+    listed(
         field(&["mac"], &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap, Neutron]),
         "none",
         "as in `tuning`",
     ),
-    told(field(&["promisc"], Driver::CNI), "none", "as in `tuning`"),
-    told(field(&["allmulti"], Driver::CNI), "none", "as in `tuning`"),
-    told(field(&["txQLen"], Driver::CNI), "none", "as in `tuning`"),
-    told(field(&["vrf"], ROUTED), "none", "as the plugin `vrf`: a name or `{\"name\", \"table\"}`"),
-    told(
+    listed(field(&["promisc"], Driver::CNI), "none", "as in `tuning`"),
+    listed(field(&["allmulti"], Driver::CNI), "none", "as in `tuning`"),
+    listed(field(&["txQLen"], Driver::CNI), "none", "as in `tuning`"),
+    listed(
+        field(&["vrf"], ROUTED),
+        "none",
+        "as the plugin `vrf`: a name or `{\"name\", \"table\"}`",
+    ),
+    listed(
         field(&["sourceRouting"], ROUTED),
         "none",
         "as the plugin `sbr`: `true` or an object with the fields of `sbr`",
     ),
-    told(
+    listed(
         field(&["neutron"], &[Neutron]),
         "",
         "the port of driver `neutron` ([neutron.md](neutron.md))",
