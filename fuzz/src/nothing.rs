@@ -7,7 +7,7 @@ use std::time::Duration;
 use cni::{Found, Namespaces};
 use docker::driver::{Sandboxes, Within};
 use engine::Members;
-use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence, Stray};
+use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use model::{
     Attached, Attachment, Dns, Error, Handoff, IfName, Interface, InterfaceAddress, Link, Network,
     Place, Process, Result, Timestamp,
@@ -82,7 +82,9 @@ impl Driver for Nothing {
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
+}
 
+impl HostDataplane for Nothing {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }

@@ -3,9 +3,11 @@
 //! - `cargo xtask tidy`: the architecture's invariants, file lengths, words, licences.
 //! - `cargo xtask ci`: everything that judges the text: format, clippy, documentation, tidy.
 //! - `cargo xtask matrix`: the README's table of runtimes and back ends, from the tests themselves.
+//! - `cargo xtask options`: the manual's tables of options, from the table of options.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod matrix;
+mod options;
 mod tidy;
 
 use std::env;
@@ -21,7 +23,8 @@ fn main() -> ExitCode {
         "tidy" => tidy::tidy(&root()),
         "ci" => ci(),
         "matrix" => matrix::matrix(&root()),
-        _ => Err("usage: cargo xtask tidy|ci|matrix".into()),
+        "options" => options::options(&root()),
+        _ => Err("usage: cargo xtask tidy|ci|matrix|options".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

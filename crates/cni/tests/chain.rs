@@ -13,7 +13,7 @@ use std::thread;
 use cni::chain::plugin_chain;
 use cni::runtime::NetworkList;
 use cni::{Chain, Delegates};
-use engine::port::{Driver, Offer, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Joining, Request};
 use model::{
     Alias, Attached, Attachment, AttachmentId, Handoff, IfName, Ipam, Kind, Layer, Link, LinkKind,
@@ -68,6 +68,9 @@ impl Driver for Plugins {
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
+}
+
+impl HostDataplane for Plugins {
     fn strays(&self, all: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         self.0.strays(all)
     }

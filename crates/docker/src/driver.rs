@@ -45,7 +45,6 @@ pub(crate) mod network;
 mod option;
 pub(crate) mod publish;
 mod template;
-pub(crate) mod text;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, Result, Runtime, Sandbox,
@@ -247,7 +247,9 @@ impl Driver for Linux {
             None => self.forget_bridge(&bridge.name, &mut socket),
         }
     }
+}
 
+impl HostDataplane for Linux {
     fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,

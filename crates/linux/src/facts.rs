@@ -51,22 +51,12 @@ pub(crate) fn of_network(
             let shim = socket.link(At::Name(&shim_link(network)?))?;
             known.facts.shim = shim.is_some_and(|link| link.group == GROUP);
         }
-        LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) => {
+        _ => {
             if let Some(parent) = kind.parent() {
                 let facts = parent_facts(parent, sandbox, socket, &mut known)?;
                 known.facts.parent = Some(facts);
             }
         }
-        LinkKind::Ptp(_)
-        | LinkKind::Loopback
-        | LinkKind::Device(_)
-        | LinkKind::Dummy
-        | LinkKind::Tap(_)
-        | LinkKind::Chain(_)
-        | LinkKind::Neutron(_)
-        | LinkKind::Plug(_)
-        | LinkKind::Remote(_)
-        | LinkKind::ExternalInterface(_) => {}
     }
     Ok(known)
 }

@@ -1,6 +1,8 @@
 //! Making an attachment's link, and removing it.
 
-use model::{Attached, Attachment, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net};
+use model::{
+    Attached, Attachment, Form, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net,
+};
 use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Links, Netns, Socket};
 
@@ -175,16 +177,12 @@ pub(crate) fn remove(
                 None => Ok(()),
             }
         }
-        LinkKind::Macvlan(_)
-        | LinkKind::Ipvlan(_)
-        | LinkKind::Vlan(_)
-        | LinkKind::Dummy
-        | LinkKind::Tap(_) => remove_single(attachment, &link.kind, sandbox, delete),
         LinkKind::Device(_) => device::take_back(attachment, sandbox),
         LinkKind::ExternalInterface(there) => {
             external::put_back(attachment, there, sandbox).and(delete(&[]))
         }
-        LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_) => delete(&[]),
+        kind if kind.traits().form == Form::Foreign => delete(&[]),
+        kind => remove_single(attachment, kind, sandbox, delete),
     }
 }
 
@@ -224,31 +222,13 @@ fn remove_single(
         let is_ours = |link: &Link| {
             let is_reference = attachment.runtime == Runtime::Reference
                 && link.name == *plan::device(attachment)
-                && link.kind.as_deref() == driver(kind);
+                && link.kind.as_deref() == kind.traits().device;
             link.group == identity.group() || is_reference
         };
         let ours: Vec<IfName> = inside.into_iter().filter(is_ours).map(|link| link.name).collect();
         if ours.is_empty() { Ok(()) } else { delete(&ours) }
     })??;
     unrouted
-}
-
-/// What the kernel calls the driver of such a link.
-fn driver(kind: &LinkKind) -> Option<&'static str> {
-    match kind {
-        LinkKind::Macvlan(_) => Some("macvlan"),
-        LinkKind::Ipvlan(_) => Some("ipvlan"),
-        LinkKind::Vlan(_) => Some("vlan"),
-        LinkKind::Dummy => Some("dummy"),
-        LinkKind::Tap(_) => Some("tun"),
-        LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => Some("veth"),
-        LinkKind::Loopback
-        | LinkKind::Device(_)
-        | LinkKind::Chain(_)
-        | LinkKind::Neutron(_)
-        | LinkKind::Remote(_)
-        | LinkKind::ExternalInterface(_) => None,
-    }
 }
 
 /// The host's routes to the container through the network's shim.

@@ -22,8 +22,8 @@ mod step;
 mod vlan;
 
 use model::{
-    Attached, Attachment, Error, Family, Handoff, IfName, InterfaceAddress, IpNet, Ipam, Link,
-    LinkKind, Mac, MacvlanMode, Network, Place, Result, Route,
+    Attached, Attachment, Error, Family, Form, Handoff, IfName, InterfaceAddress, IpNet, Ipam,
+    Link, LinkKind, Mac, MacvlanMode, Network, Place, Result, Route,
 };
 
 use crate::identity::{Identity, mac_of};
@@ -64,18 +64,9 @@ fn make(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     };
     match (&link.kind, attachment.handoff) {
         (LinkKind::Bridge(bridge), _) => bridge::plan(attachment, link, bridge, facts),
-        (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link, facts),
         (LinkKind::Plug(plug), _) => plug::plan(attachment, link, plug, facts),
-        (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
-        (LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) | LinkKind::Dummy, _)
-        | (LinkKind::Device(_) | LinkKind::Tap(_), Handoff::Finish) => {
-            single::plan(attachment, link, facts)
-        }
         (LinkKind::ExternalInterface(external), _) => {
             external::plan(attachment, link, external, facts)
-        }
-        (LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_), _) => {
-            Err(Error::unsupported(format!("{}: third-party plugins make its link", attachment.id)))
         }
         (
             LinkKind::Ptp(_) | LinkKind::Loopback | LinkKind::Device(_) | LinkKind::Tap(_),
@@ -84,6 +75,12 @@ fn make(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
             "{}: a link of this kind cannot be completed by the runtime",
             attachment.id
         ))),
+        (LinkKind::Ptp(_), Handoff::Finish) => ptp::plan(attachment, link, facts),
+        (LinkKind::Loopback, Handoff::Finish) => loopback::plan(),
+        (kind, _) if kind.traits().form == Form::Foreign => {
+            Err(Error::unsupported(format!("{}: third-party plugins make its link", attachment.id)))
+        }
+        (_, _) => single::plan(attachment, link, facts),
     }
 }
 
@@ -163,19 +160,12 @@ pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
 /// to choose.
 pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
     let link = attachment.wiring.link.as_ref()?;
-    match &link.kind {
-        LinkKind::Macvlan(macvlan) if macvlan.mode == MacvlanMode::Passthru => None,
-        LinkKind::Bridge(_)
-        | LinkKind::Ptp(_)
-        | LinkKind::Macvlan(_)
-        | LinkKind::Dummy
-        | LinkKind::Tap(_)
-        | LinkKind::Plug(_) => Some(container_mac(attachment, link)),
-        LinkKind::Vlan(_)
-        | LinkKind::Neutron(_)
-        | LinkKind::Remote(_)
-        | LinkKind::ExternalInterface(_) => link.mac,
-        LinkKind::Loopback | LinkKind::Ipvlan(_) | LinkKind::Device(_) | LinkKind::Chain(_) => None,
+    match (&link.kind, link.kind.traits().form) {
+        (LinkKind::Macvlan(macvlan), _) if macvlan.mode == MacvlanMode::Passthru => None,
+        (LinkKind::Ipvlan(_) | LinkKind::Chain(_), _) => None,
+        (LinkKind::Vlan(_) | LinkKind::ExternalInterface(_), _) | (_, Form::Foreign) => link.mac,
+        (_, Form::Lent) => None,
+        (_, Form::Pair | Form::Single) => Some(container_mac(attachment, link)),
     }
 }
 

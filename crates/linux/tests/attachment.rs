@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::{Life, Linux};
 use model::*;
 use netlink::{At, Netns, Socket};

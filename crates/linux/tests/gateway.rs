@@ -8,7 +8,7 @@
 mod bed;
 
 use bed::*;
-use engine::port::Driver;
+use engine::port::{Driver, HostDataplane};
 use linux::{Life, Linux};
 use model::*;
 

@@ -8,7 +8,7 @@ mod bed;
 use std::os::fd::{AsFd, AsRawFd};
 
 use bed::*;
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::identity::{GROUP, Identity};
 use linux::{Life, Linux};
 use model::*;

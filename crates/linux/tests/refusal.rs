@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use engine::port::Driver;
+use engine::port::{Driver, HostDataplane};
 use linux::{Life, Linux};
 use model::*;
 use netlink::conntrack::{self, Flow};

@@ -38,10 +38,10 @@ pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
-    ExternalInterface, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, Macvlan, MacvlanMode, Mtu,
-    NEUTRON_KEYS, NEUTRON_PREFIX, Nesting, NeutronLink, NeutronOptions, Ownership, Parent, Plug,
-    PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
-    Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
+    ExternalInterface, Form, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, LinkTraits, Macvlan,
+    MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ownership, Parent, Plug, PluginChain,
+    PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Vif, Vlan,
+    VlanId, VlanRange, Vlans, bridge_name,
 };
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,

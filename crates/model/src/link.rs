@@ -20,7 +20,7 @@ pub use neutron::{
     AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, ResourceId,
     ResourceName, ResourceRef, ScriptName, Vif,
 };
-pub use neutron_option::{NEUTRON_KEYS, NEUTRON_PREFIX, NeutronOptions};
+pub use neutron_option::NEUTRON_PREFIX;
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 pub use remote::{ExternalInterface, RemoteLink};
 
@@ -103,23 +103,32 @@ impl LinkKind {
         self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 
+    /// What is the same for all links of the kind. This is the one place where every kind has a line.
+    pub fn traits(&self) -> LinkTraits {
+        let (name, form, device) = match self {
+            LinkKind::Bridge(_) => ("bridge", Form::Pair, Some("veth")),
+            LinkKind::Ptp(_) => ("ptp", Form::Pair, Some("veth")),
+            LinkKind::Loopback => ("loopback", Form::Lent, None),
+            LinkKind::Macvlan(_) => ("macvlan", Form::Single, Some("macvlan")),
+            LinkKind::Ipvlan(_) => ("ipvlan", Form::Single, Some("ipvlan")),
+            LinkKind::Vlan(_) => ("vlan", Form::Single, Some("vlan")),
+            LinkKind::Device(_) => ("host-device", Form::Lent, None),
+            LinkKind::Dummy => ("dummy", Form::Single, Some("dummy")),
+            LinkKind::Tap(_) => ("tap", Form::Single, Some("tun")),
+            LinkKind::Chain(_) => ("cni", Form::Foreign, None),
+            LinkKind::Neutron(_) => ("neutron", Form::Foreign, None),
+            LinkKind::Plug(_) => ("neutron", Form::Pair, Some("veth")),
+            LinkKind::Remote(_) => ("remote", Form::Foreign, None),
+            LinkKind::ExternalInterface(_) => ("remote", Form::Lent, None),
+        };
+        LinkTraits { name, form, device }
+    }
+
     /// The bridge, where it is one's port.
     pub fn bridge(&self) -> Option<&Bridge> {
         match self {
             LinkKind::Bridge(bridge) => Some(bridge),
-            LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Macvlan(_)
-            | LinkKind::Ipvlan(_)
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)
-            | LinkKind::Plug(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => None,
+            _ => None,
         }
     }
 
@@ -129,44 +138,44 @@ impl LinkKind {
             LinkKind::Macvlan(Macvlan { parent, .. })
             | LinkKind::Ipvlan(Ipvlan { parent, .. })
             | LinkKind::Vlan(Vlan { parent, .. }) => Some(parent),
-            LinkKind::Bridge(_)
-            | LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)
-            | LinkKind::Plug(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => None,
+            _ => None,
         }
     }
 
     /// Whether ports of the host can lead to the container: by this host's packet filter, wherever
     /// the host has a way to it, or by whoever makes the link. Others are on a segment past the host.
     pub fn has_ports(&self) -> bool {
-        self.is_pair()
-            || matches!(self, LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Remote(_))
+        matches!(self.traits().form, Form::Pair | Form::Foreign)
     }
 
     /// Whether the link is a pair, with one end in the host's namespace.
     pub fn is_pair(&self) -> bool {
-        match self {
-            LinkKind::Bridge(_) | LinkKind::Ptp(_) | LinkKind::Plug(_) => true,
-            LinkKind::Loopback
-            | LinkKind::Macvlan(_)
-            | LinkKind::Ipvlan(_)
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => false,
-        }
+        self.traits().form == Form::Pair
     }
+}
+
+/// What is the same for all links of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkTraits {
+    /// What lists call it.
+    pub name: &'static str,
+    /// What it is, seen from this host.
+    pub form: Form,
+    /// What the kernel calls the driver of its device; none where it makes none.
+    pub device: Option<&'static str>,
+}
+
+/// What a link is, seen from this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A pair, with one end in the host's namespace.
+    Pair,
+    /// One device, made for the container, without an end in the host.
+    Single,
+    /// A device that is there before the container and stays after it.
+    Lent,
+    /// What CNI plugins, Neutron or a Docker plugin make.
+    Foreign,
 }
 
 /// A pair of devices with routes at both ends and no shared segment.

@@ -6,9 +6,10 @@ use model::{
     Result, Runtime, overlap,
 };
 use serde_json::{Value, json};
+use spec::{KindSpec, NetworkSpec, Source};
 
 use crate::describe::gateway_of;
-use crate::option::{NewNetwork, Shape, Source, Spec};
+use crate::option::Spec;
 use crate::verb::Context;
 use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
@@ -36,7 +37,7 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
             document["subnets"] = subnets(config, &spec, context)?;
             let network = describe::network(&NetworkConfig::read(&document)?, &spec, context)?;
             refuse_shared_bridge(&network, context)?;
-            if matches!(spec.shape, Shape::Neutron(_)) {
+            if matches!(spec.kind, Some(KindSpec::Neutron(_))) {
                 context.engine.status(&network)?;
             }
             network
@@ -149,13 +150,13 @@ fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> 
 }
 
 /// The subnets that were asked for, if they are free, or free ones.
-fn subnets(config: &NetworkConfig, spec: &NewNetwork, context: &Context<'_>) -> Result<Value> {
+fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) -> Result<Value> {
     match spec.source {
         Source::Book => {}
         Source::Dhcp | Source::Nothing => return Ok(json!([])),
         Source::Cloud => return config.subnets().iter().map(reported).collect(),
     }
-    let on_parent = !matches!(spec.shape, Shape::Bridge { .. });
+    let on_parent = spec.kind != Some(KindSpec::Bridge);
     let occupancy = context.engine.occupancy()?;
     let mut subnets: Vec<SubnetConfig> = Vec::new();
     for of in config.subnets() {

@@ -1,20 +1,15 @@
 //! The network that Podman's file describes.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use model::{
-    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Error, Family, Firewall, Gateway, Ipam,
-    Ipvlan, Link, LinkKind, Macvlan, Masquerade, Network, Order, Passage, Pool, PoolId, Publish,
-    Range, Reach, Result, Route, Runtime, Space, Vlans, Wiring, hosts_of,
+    Backend, Dns, Error, Family, Gateway, Ipam, LinkKind, Network, Order, Pool, PoolId, Range,
+    Result, Route, Runtime, Space, Wiring, hosts_of,
 };
+use spec::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 
-use crate::option::{NewNetwork, Shape, Source};
 use crate::verb::Context;
 use crate::wire::{NetworkConfig, RouteConfig, SubnetConfig};
-
-/// Where the daemon that keeps DHCP leases alive listens.
-const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
 
 /// More subnets than this are no network.
 const MOST_SUBNETS: usize = 64;
@@ -22,92 +17,45 @@ const MOST_SUBNETS: usize = 64;
 /// The network as it is the same for all its containers.
 pub(crate) fn network(
     config: &NetworkConfig,
-    spec: &NewNetwork,
+    spec: &NetworkSpec,
     context: &Context<'_>,
 ) -> Result<Network> {
-    Ok(Network {
+    let frame = Frame {
         name: config.name.clone(),
         runtime: Runtime::Podman,
         since: context.now,
-        wiring: wiring(config, spec, context.backend)?,
         ipam: ipam(config, spec)?,
         routes: routes(config, spec)?,
-        dns: Dns {
-            nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
-            ..Dns::default()
-        },
-        sticky: spec.sticky,
-        labels: spec.labels.clone(),
-        stage: model::Stage::Made,
-    })
+    };
+    let dns = Dns {
+        nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
+        ..Dns::default()
+    };
+    Ok(Network { dns, ..spec.network(frame, wiring(config, spec, context.backend)?) })
 }
 
-fn wiring(config: &NetworkConfig, spec: &NewNetwork, backend: Backend) -> Result<Wiring> {
-    let kind = kind(config, spec)?;
-    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
-    let is_managed = kind.bridge().is_some_and(|bridge| bridge.gateway != Gateway::None);
-    let masquerades = is_managed && !config.internal && spec.masquerade.unwrap_or(true);
-    let firewall = bridge.map(|bridge| Firewall {
-        backend,
-        ingress: spec.ingress,
-        egress: if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
-        bridge: Some(bridge),
-        admin_chain: None,
-        zone: None,
-        passage: Passage::trusting(spec.trusted.clone()),
-    });
-    let publish = Publish { reach: spec.reach, ..Publish::new(backend) };
-    Ok(Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu: spec.mtu }),
-        masquerade: masquerades.then_some(Masquerade { backend, sources: spec.sources }),
-        publish: Some(publish).filter(|publish| publish.reach != Reach::default()),
-        firewall,
-        ..Wiring::default()
-    })
-}
-
-fn kind(config: &NetworkConfig, spec: &NewNetwork) -> Result<LinkKind> {
-    Ok(match &spec.shape {
-        Shape::Bridge { name, vlan, hairpin, direct, unmanaged } => LinkKind::Bridge(Bridge {
-            name: name.clone().map_or_else(|| model::bridge_name(&config.name), Ok)?,
-            gateway: match (*unmanaged || spec.source != Source::Book, spec.default_route) {
-                (true, _) => Gateway::None,
-                (false, true) => Gateway::Default,
-                (false, false) => Gateway::Address,
-            },
-            force_address: false,
-            hairpin: *hairpin,
-            promiscuous: false,
-            port: BridgePort {
-                vlans: Vlans { untagged: *vlan, ..Vlans::default() },
-                direct: *direct,
-                ..BridgePort::default()
-            },
-        }),
-        Shape::Macvlan { parent, mode, host_access, probe } => LinkKind::Macvlan(Macvlan {
-            parent: parent.clone(),
-            mode: *mode,
-            broadcast_queue: None,
-            host_access: *host_access,
-            probe: *probe,
-        }),
-        Shape::Ipvlan { parent, mode } => {
-            LinkKind::Ipvlan(Ipvlan { parent: parent.clone(), mode: *mode })
+fn wiring(config: &NetworkConfig, spec: &NetworkSpec, backend: Backend) -> Result<Wiring> {
+    let gateway = match spec.source {
+        Source::Book => spec.default_route().gateway(),
+        Source::Dhcp | Source::Nothing | Source::Cloud => Gateway::None,
+    };
+    let kind = match &spec.kind {
+        Some(KindSpec::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
+        Some(KindSpec::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
+        Some(KindSpec::Neutron(link)) => LinkKind::Neutron(link.clone()),
+        Some(KindSpec::Bridge | KindSpec::Plugins(_)) | None => {
+            let named = || model::bridge_name(&config.name);
+            spec.bridge(spec.bridge.clone().map_or_else(named, Ok)?, gateway)
         }
-        Shape::Neutron(link) => LinkKind::Neutron(link.clone()),
-    })
+    };
+    let masquerade = Some(gateway != Gateway::None && spec.masquerade.unwrap_or(true));
+    Ok(NetworkSpec { masquerade, ..spec.clone() }.wiring(kind, backend))
 }
 
-fn ipam(config: &NetworkConfig, spec: &NewNetwork) -> Result<Ipam> {
+fn ipam(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Ipam> {
     match spec.source {
         Source::Nothing | Source::Cloud => Ok(Ipam::None),
-        Source::Dhcp => Ok(Ipam::Dhcp(Dhcp {
-            socket: PathBuf::from(DHCP_SOCKET),
-            request: Vec::new(),
-            skip: Vec::new(),
-            provide: Vec::new(),
-            priority: spec.metric,
-        })),
+        Source::Dhcp => Ok(spec.dhcp()),
         Source::Book if config.subnets().is_empty() => Err(Error::invalid(format!(
             "network {} has no subnet; make it again with `podman network create`",
             config.name
@@ -163,12 +111,13 @@ pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
     }
 }
 
-fn routes(config: &NetworkConfig, spec: &NewNetwork) -> Result<Vec<Route>> {
+fn routes(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Vec<Route>> {
     let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
-    let by_bridge = matches!(spec.shape, Shape::Bridge { .. }) && spec.metric.is_none();
+    let by_bridge = spec.kind == Some(KindSpec::Bridge) && spec.metric.is_none();
     // A cloud's are told with the addresses.
     let by_cloud = spec.source == Source::Cloud && spec.metric.is_some();
-    if spec.default_route && ((spec.source == Source::Book && !by_bridge) || by_cloud) {
+    let leads_out = spec.default_route() == DefaultRoute::Bridge;
+    if leads_out && ((spec.source == Source::Book && !by_bridge) || by_cloud) {
         for family in [Family::V4, Family::V6] {
             let all = family.everything();
             let is_served =

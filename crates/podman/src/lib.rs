@@ -12,7 +12,6 @@ mod forgotten;
 mod join;
 mod option;
 mod setup;
-mod text;
 mod verb;
 mod way_out;
 mod wire;

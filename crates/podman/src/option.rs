@@ -6,87 +6,26 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use model::text::{choice, interfaces};
-use model::{
-    Error, IfName, IngressPolicy, IpvlanMode, Labels, MacvlanMode, Mtu, NEUTRON_KEYS, NetworkName,
-    NeutronLink, Parent, Place, Reach, Result, Sources, VlanId,
+use model::text::choice;
+use model::{EgressPolicy, Error, IfName, IpvlanMode, Labels, MacvlanMode, NetworkName, Result};
+use spec::{
+    DefaultRoute, Driver, FrontEnd, KindSpec, NEUTRON_KEYS, NetworkSpec, Source, Texts, find,
+    options,
 };
 
 use crate::DRIVER;
-use crate::text::Texts;
 use crate::wire::NetworkConfig;
 
+const FRONT: FrontEnd = FrontEnd::Podman;
+
 const BRIDGE: &str = "bridge";
-const CLOUD: &str = "driver";
-const DIRECT: &str = "direct";
-const HAIRPIN: &str = "hairpin";
-const HOST_V4: &str = "host_ipv4";
-const HOST_V6: &str = "host_ipv6";
 const HOST_ACCESS: &str = "host_access";
-const ISOLATE: &str = "isolate";
 const MASQUERADE: &str = "masquerade";
-const METRIC: &str = "metric";
 const MODE: &str = "mode";
-const MTU: &str = "mtu";
 const NETWORK: &str = "network";
-const NO_DEFAULT_ROUTE: &str = "no_default_route";
 const PARENT: &str = "parent";
 const PROBE: &str = "probe";
-const PUBLISH: &str = "publish";
-const STICKY: &str = "sticky";
-const TRUSTED: &str = "trusted_host_interfaces";
-const VLAN: &str = "vlan";
-
-/// Every key, in the order in which an error names them.
-const KEYS: [&str; 20] = [
-    BRIDGE,
-    MTU,
-    ISOLATE,
-    NETWORK,
-    PARENT,
-    VLAN,
-    MODE,
-    HOST_ACCESS,
-    PROBE,
-    PUBLISH,
-    MASQUERADE,
-    HOST_V4,
-    HOST_V6,
-    HAIRPIN,
-    DIRECT,
-    TRUSTED,
-    NO_DEFAULT_ROUTE,
-    METRIC,
-    STICKY,
-    CLOUD,
-];
-
-/// What describes a network's bridge, and no network on a parent.
-const OF_BRIDGES: [&str; 9] =
-    [BRIDGE, ISOLATE, HAIRPIN, DIRECT, TRUSTED, MASQUERADE, HOST_V4, HOST_V6, PUBLISH];
-
-/// What Neutron says of its networks, and options do not.
-const NOT_OF_NEUTRON: [&str; 16] = [
-    BRIDGE,
-    MTU,
-    ISOLATE,
-    PARENT,
-    VLAN,
-    MODE,
-    HOST_ACCESS,
-    PROBE,
-    MASQUERADE,
-    HOST_V4,
-    HOST_V6,
-    HAIRPIN,
-    DIRECT,
-    TRUSTED,
-    NO_DEFAULT_ROUTE,
-    STICKY,
-];
-
-/// What describes a macvlan, and nothing else.
-const OF_MACVLANS: [&str; 2] = [HOST_ACCESS, PROBE];
+const SOURCES: [&[&str]; 2] = [&["host_ipv4"], &["host_ipv6"]];
 
 /// What a network's options ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,66 +33,7 @@ pub(crate) enum Spec {
     /// To be one that is there already.
     Join(NetworkName),
     /// To be a new one.
-    New(NewNetwork),
-}
-
-/// What is asked of a new network. What is [`None`] was not said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NewNetwork {
-    pub(crate) shape: Shape,
-    pub(crate) source: Source,
-    pub(crate) mtu: Option<Mtu>,
-    pub(crate) ingress: IngressPolicy,
-    pub(crate) default_route: bool,
-    pub(crate) metric: Option<u32>,
-    pub(crate) masquerade: Option<bool>,
-    pub(crate) sources: Sources,
-    pub(crate) trusted: Vec<IfName>,
-    pub(crate) reach: Reach,
-    pub(crate) sticky: bool,
-    pub(crate) labels: Labels,
-}
-
-/// What containers are connected to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// A bridge of this host.
-    Bridge {
-        name: Option<IfName>,
-        /// The VLAN of the containers' ports.
-        vlan: Option<VlanId>,
-        hairpin: bool,
-        /// Whether others reach its containers by routes.
-        direct: bool,
-        /// Whether the bridge is only a switch, and somebody else's to configure.
-        unmanaged: bool,
-    },
-    /// The segment of a device, with hardware addresses of their own.
-    Macvlan {
-        parent: Parent,
-        mode: MacvlanMode,
-        /// Whether the host and the containers reach each other.
-        host_access: bool,
-        /// Whether the segment is asked before an address is used.
-        probe: bool,
-    },
-    /// The segment of a device, with its hardware address.
-    Ipvlan { parent: Parent, mode: IpvlanMode },
-    /// A network of Neutron.
-    Neutron(Box<NeutronLink>),
-}
-
-/// Where addresses come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The address book.
-    Book,
-    /// The DHCP server of the parent's segment.
-    Dhcp,
-    /// Nowhere.
-    Nothing,
-    /// The cloud that owns the network.
-    Cloud,
+    New(Box<NetworkSpec>),
 }
 
 /// The words of `mode`.
@@ -183,175 +63,136 @@ impl Spec {
         let none = BTreeMap::new();
         let options = config.options.as_ref().unwrap_or(&none);
         let (labels, options) = &Labels::split(options)?;
-        let texts = Texts::of(options, &KEYS)?;
-        if let Some(network) = texts.parsed(NETWORK)? {
-            let keys = KEYS.iter().chain(NEUTRON_KEYS).copied();
-            let others: Vec<&str> = keys.filter(|key| *key != NETWORK).collect();
-            return match texts.first_of(&others) {
-                None if !labels.is_empty() => Err(Error::invalid(format!(
-                    "-o {NETWORK}={network} joins that network as it was made; leave out -o label.…"
-                ))),
-                None => Ok(Spec::Join(network)),
-                Some(key) => Err(Error::invalid(format!(
-                    "-o {NETWORK}={network} joins that network as it was made; leave out -o {key}"
-                ))),
-            };
+        let texts = Texts { flag: "-o", map: options };
+        let said = NetworkSpec { labels: labels.clone(), ..texts.network(FRONT)? };
+        if let Some(network) = said.network {
+            refuse_others(&texts, &network, labels)?;
+            return Ok(Spec::Join(network));
         }
-        if neutron::is_meant(&texts)? {
-            let network = neutron::network(config, &texts, options)?;
-            return Ok(Spec::New(NewNetwork { labels: labels.clone(), ..network }));
-        }
-        let network = new_network(config, &texts)?;
-        Ok(Spec::New(NewNetwork { labels: labels.clone(), ..network }))
+        let network = match neutron::is_meant(&texts)? {
+            true => neutron::network(config, &texts, said)?,
+            false => new_network(config, &texts, said)?,
+        };
+        Ok(Spec::New(Box::new(network)))
     }
 }
 
-fn new_network(config: &NetworkConfig, texts: &Texts<'_>) -> Result<NewNetwork> {
+fn refuse_others(texts: &Texts<'_>, network: &NetworkName, labels: &Labels) -> Result<()> {
+    let keys = options(FRONT).flat_map(|option| option.podman).chain(NEUTRON_KEYS).copied();
+    let mut others = keys.filter(|key| *key != NETWORK);
+    let other = match others.find(|key| texts.there(&[&[*key]]).is_some()) {
+        None if labels.is_empty() => return Ok(()),
+        None => "label.…",
+        Some(key) => key,
+    };
+    Err(Error::invalid(format!(
+        "-o {NETWORK}={network} joins that network as it was made; leave out -o {other}"
+    )))
+}
+
+fn new_network(
+    config: &NetworkConfig,
+    texts: &Texts<'_>,
+    mut said: NetworkSpec,
+) -> Result<NetworkSpec> {
     let mode = texts.one(
-        MODE,
+        &[MODE],
         "unmanaged (of a bridge), dhcp, bridge, private, vepa, passthru (of a macvlan), l2, l3 \
          or l3s (of an ipvlan)",
         choice(&MODES),
     )?;
-    let shape = shape(config, texts, mode)?;
-    let no_default_route = texts.flag(NO_DEFAULT_ROUTE)?.unwrap_or(false);
-    let source = source(config, mode, &shape)?;
+    let kind = kind(config, texts, &mut said, mode)?;
+    let no_default_route = said.default_route == Some(false);
+    let source = source(config, mode, &kind, said.probe == Some(true))?;
     if source == Source::Dhcp && (no_default_route || config.internal) {
         let key = if config.internal { "--internal" } else { "-o no_default_route" };
         return Err(Error::unsupported(format!(
             "{key}: the routes of this network are those that the DHCP server tells; leave it out"
         )));
     }
-    Ok(NewNetwork {
+    check_sources(texts, &said)?;
+    Ok(NetworkSpec {
+        kind: Some(kind),
         source,
-        shape,
-        mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
-            text.parse().ok().and_then(Mtu::new)
-        })?,
-        ingress: texts
-            .one(
-                ISOLATE,
-                "false, true (networks that say so do not reach each other) or container",
-                choice(&[
-                    ("false", IngressPolicy::Open),
-                    ("0", IngressPolicy::Open),
-                    ("true", IngressPolicy::SameBridge),
-                    ("1", IngressPolicy::SameBridge),
-                    ("container", IngressPolicy::Isolated),
-                ]),
-            )?
-            .unwrap_or(IngressPolicy::Open),
-        default_route: !config.internal && !no_default_route && mode != Some(Mode::Unmanaged),
-        metric: texts.parsed(METRIC)?,
-        masquerade: texts.flag(MASQUERADE)?,
-        sources: sources(texts)?,
-        trusted: trusted(texts)?,
-        reach: reach(texts)?,
-        sticky: texts.flag(STICKY)?.unwrap_or(true),
-        labels: Labels::default(),
+        egress: if config.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
+        route: Some(match mode {
+            Some(Mode::Unmanaged) => DefaultRoute::Segment,
+            _ if config.internal || no_default_route => DefaultRoute::Nowhere,
+            _ => DefaultRoute::Bridge,
+        }),
+        sticky: Some(said.sticky.unwrap_or(true)),
+        ..said
     })
 }
 
-fn reach(texts: &Texts<'_>) -> Result<Reach> {
-    let words = [("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)];
-    Ok(texts.one(PUBLISH, "any, lan or local", choice(&words))?.unwrap_or_default())
-}
-
-/// The addresses that packets leave with, which only masqueraded ones do.
-fn sources(texts: &Texts<'_>) -> Result<Sources> {
-    let sources = Sources {
-        v4: texts.one(HOST_V4, Sources::V4, Sources::read_v4)?,
-        v6: texts.one(HOST_V6, Sources::V6, Sources::read_v6)?,
-    };
-    match texts.first_of(&[HOST_V4, HOST_V6]) {
-        Some(key) if texts.flag(MASQUERADE)? == Some(false) => Err(Error::invalid(format!(
+/// Only masqueraded packets leave with other addresses than their own.
+fn check_sources(texts: &Texts<'_>, said: &NetworkSpec) -> Result<()> {
+    match texts.there(&SOURCES) {
+        Some(key) if said.masquerade == Some(false) => Err(Error::invalid(format!(
             "-o {key} and -o {MASQUERADE}=false contradict each other; leave one out"
         ))),
-        Some(_) | None => Ok(sources),
+        Some(_) | None => Ok(()),
     }
 }
 
-/// From where others reach published ports at the containers' own addresses.
-fn trusted(texts: &Texts<'_>) -> Result<Vec<IfName>> {
-    let expected = "names of interfaces between colons, such as eth1:eth2";
-    let said = texts.one(TRUSTED, expected, |text| interfaces(text).ok())?;
-    Ok(said.unwrap_or_default())
-}
-
-fn shape(config: &NetworkConfig, texts: &Texts<'_>, mode: Option<Mode>) -> Result<Shape> {
-    let on_parent = match mode {
-        None => texts.first_of(&[PARENT, HOST_ACCESS, PROBE]).is_some(),
-        Some(Mode::Unmanaged) => false,
-        Some(Mode::Dhcp | Mode::Macvlan(_) | Mode::Ipvlan(_)) => true,
+fn kind(
+    config: &NetworkConfig,
+    texts: &Texts<'_>,
+    said: &mut NetworkSpec,
+    mode: Option<Mode>,
+) -> Result<KindSpec> {
+    let driver = match mode {
+        None if texts.there(&[&[PARENT, HOST_ACCESS, PROBE]]).is_some() => Driver::Macvlan,
+        None | Some(Mode::Unmanaged) => Driver::Bridge,
+        Some(Mode::Dhcp | Mode::Macvlan(_)) => Driver::Macvlan,
+        Some(Mode::Ipvlan(_)) => Driver::Ipvlan,
     };
-    match (on_parent, mode) {
-        (false, _) => bridge(config, texts, mode == Some(Mode::Unmanaged)),
-        (true, Some(Mode::Ipvlan(mode))) => {
-            if let Some(key) = texts.first_of(&OF_MACVLANS) {
-                return Err(Error::invalid(format!(
-                    "-o {key} is of macvlans, and this network has an ipvlan's -o {MODE}; leave \
-                     one out"
-                )));
-            }
-            Ok(Shape::Ipvlan { parent: parent(config, texts)?, mode })
-        }
-        (true, Some(Mode::Macvlan(mode))) => macvlan(config, texts, mode),
-        (true, Some(Mode::Dhcp | Mode::Unmanaged) | None) => {
-            macvlan(config, texts, MacvlanMode::default())
-        }
+    if let Some(key) = texts.foreign(FRONT, driver) {
+        return Err(foreign(key, driver));
+    }
+    if driver == Driver::Bridge {
+        said.bridge = device(config, BRIDGE, said.bridge.take())?;
+        return Ok(KindSpec::Bridge);
+    }
+    said.parent = device(config, PARENT, said.parent.take())?;
+    match mode {
+        Some(Mode::Ipvlan(mode)) => Ok(KindSpec::Ipvlan(said.ipvlan(mode))),
+        Some(Mode::Macvlan(mode)) => macvlan(said, mode),
+        Some(Mode::Dhcp | Mode::Unmanaged) | None => macvlan(said, MacvlanMode::default()),
     }
 }
 
-fn bridge(config: &NetworkConfig, texts: &Texts<'_>, unmanaged: bool) -> Result<Shape> {
-    if let Some(key) = texts.first_of(&[PARENT, HOST_ACCESS, PROBE]) {
-        return Err(Error::invalid(format!(
-            "-o {MODE}=unmanaged is of a bridge, and -o {key} of networks without one; leave one \
-             out"
-        )));
-    }
-    Ok(Shape::Bridge {
-        name: device(config, texts, BRIDGE)?,
-        vlan: vlan(texts)?,
-        hairpin: texts.flag(HAIRPIN)?.unwrap_or(true),
-        direct: texts.flag(DIRECT)?.unwrap_or(false),
-        unmanaged,
+/// Why a network of `driver` does not have the option `key`.
+fn foreign(key: &str, driver: Driver) -> Error {
+    let is_of_bridges = find(FRONT, key).is_some_and(|option| option.is_of(Driver::Bridge));
+    Error::invalid(match (driver, is_of_bridges) {
+        (Driver::Bridge, _) => format!(
+            "-o {MODE}=unmanaged is of a bridge, and -o {key} of networks without one; leave one out"
+        ),
+        (_, true) => {
+            format!("-o {key} is of bridges, and this network is on a parent device; leave it out")
+        }
+        (_, false) => format!(
+            "-o {key} is of macvlans, and this network has an ipvlan's -o {MODE}; leave one out"
+        ),
     })
 }
 
-fn macvlan(config: &NetworkConfig, texts: &Texts<'_>, mode: MacvlanMode) -> Result<Shape> {
-    let host_access = texts.flag(HOST_ACCESS)?.unwrap_or(false);
-    if host_access && mode != MacvlanMode::Bridge {
-        return Err(Error::invalid(format!(
+fn macvlan(said: &NetworkSpec, mode: MacvlanMode) -> Result<KindSpec> {
+    let macvlan = said.macvlan(mode);
+    match macvlan.host_access && mode != MacvlanMode::Bridge {
+        false => Ok(KindSpec::Macvlan(macvlan)),
+        true => Err(Error::invalid(format!(
             "-o {HOST_ACCESS}: only -o {MODE}=bridge lets anybody reach another; leave one out"
-        )));
-    }
-    let probe = texts.flag(PROBE)?.unwrap_or(false);
-    Ok(Shape::Macvlan { parent: parent(config, texts)?, mode, host_access, probe })
-}
-
-/// The device whose segment it is.
-fn parent(config: &NetworkConfig, texts: &Texts<'_>) -> Result<Parent> {
-    match texts.first_of(&OF_BRIDGES) {
-        Some(key) => Err(Error::invalid(format!(
-            "-o {key} is of bridges, and this network is on a parent device; leave it out"
         ))),
-        None => Ok(Parent {
-            name: device(config, texts, PARENT)?,
-            place: Place::Host,
-            vlan: vlan(texts)?,
-        }),
     }
-}
-
-fn vlan(texts: &Texts<'_>) -> Result<Option<VlanId>> {
-    texts.one(VLAN, "a VLAN from 1 to 4094", |text| text.parse().ok().and_then(VlanId::new))
 }
 
 /// A device of the host, by an option or by `--interface-name`.
-fn device(config: &NetworkConfig, texts: &Texts<'_>, key: &str) -> Result<Option<IfName>> {
+fn device(config: &NetworkConfig, key: &str, option: Option<IfName>) -> Result<Option<IfName>> {
     let flag = config.network_interface.as_deref().filter(|name| !name.is_empty());
     let flag: Option<IfName> = flag.map(str::parse).transpose()?;
-    match (texts.parsed(key)?, flag) {
+    match (option, flag) {
         (Some(option), Some(flag)) if option != flag => Err(Error::invalid(format!(
             "-o {key}={option} and --interface-name {flag} contradict each other; leave one out"
         ))),
@@ -359,7 +200,12 @@ fn device(config: &NetworkConfig, texts: &Texts<'_>, key: &str) -> Result<Option
     }
 }
 
-fn source(config: &NetworkConfig, mode: Option<Mode>, shape: &Shape) -> Result<Source> {
+fn source(
+    config: &NetworkConfig,
+    mode: Option<Mode>,
+    kind: &KindSpec,
+    probes: bool,
+) -> Result<Source> {
     let driver = config.ipam_options.as_ref().and_then(|options| options.get("driver"));
     let source = match (driver.map_or("", String::as_str), mode) {
         ("" | "host-local" | DRIVER | "dhcp", Some(Mode::Dhcp)) | ("dhcp", _) => Source::Dhcp,
@@ -377,14 +223,12 @@ fn source(config: &NetworkConfig, mode: Option<Mode>, shape: &Shape) -> Result<S
             )));
         }
     };
-    match (source, shape, config.subnets().first()) {
-        (Source::Dhcp | Source::Nothing, Shape::Macvlan { probe: true, .. }, _) => {
-            Err(Error::invalid(format!(
-                "-o {PROBE}: what a DHCP server gives is always probed, and without addresses there \
+    match (source, kind, config.subnets().first()) {
+        (Source::Dhcp | Source::Nothing, _, _) if probes => Err(Error::invalid(format!(
+            "-o {PROBE}: what a DHCP server gives is always probed, and without addresses there \
                  is nothing to probe; leave it out"
-            )))
-        }
-        (Source::Dhcp, Shape::Bridge { .. } | Shape::Ipvlan { .. }, _) => Err(Error::unsupported(
+        ))),
+        (Source::Dhcp, KindSpec::Bridge | KindSpec::Ipvlan(_), _) => Err(Error::unsupported(
             "addresses by DHCP are for networks on a parent device, with hardware addresses \
                  of their own: -o mode=dhcp -o parent=DEVICE",
         )),

@@ -1,8 +1,10 @@
 //! Who makes an attachment's parts: third-party plugins its link, where its network is theirs,
 //! Neutron its port, where its network is Neutron's, Docker plugins what they do, and the kernel's
-//! dataplane everything else.
+//! dataplane everything else. [`Dataplane::maker_of_link`] chooses, and nothing else does.
 
+mod chain;
 mod cloud;
+mod link_driver;
 mod opened;
 mod remote;
 
@@ -14,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cni::Chain;
-use engine::port::{Driver, Near, Note, Offer, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Near, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
@@ -25,6 +27,7 @@ use model::{
 
 use crate::config::Config;
 use cloud::Cloud;
+use link_driver::{Kernel, LinkDriver};
 pub(crate) use opened::Opened;
 #[cfg(test)]
 pub(crate) use remote::open as plugins_of;
@@ -37,15 +40,6 @@ pub(crate) struct Dataplane {
     cloud: Cloud,
     remote: Plugins,
     names: Names,
-}
-
-/// Who makes a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Maker {
-    Kernel,
-    Plugins,
-    Cloud,
-    Remote,
 }
 
 impl Dataplane {
@@ -64,6 +58,31 @@ impl Dataplane {
     pub(crate) fn linux(&self) -> &Linux {
         &self.linux
     }
+
+    /// Who makes an attachment's link. A layer beside a link of Neutron's or of a Docker plugin's has
+    /// nothing of it.
+    fn maker(&self, attachment: &Attachment) -> &dyn LinkDriver {
+        let link = attachment.wiring.link.as_ref();
+        let is_beside = match link.map(|link| &link.kind) {
+            Some(LinkKind::Neutron(_)) => !cloud::is_port(attachment),
+            Some(LinkKind::Remote(_)) => !remote::is_part(attachment),
+            Some(_) | None => false,
+        };
+        if is_beside { &Kernel } else { self.maker_of_link(link) }
+    }
+
+    fn maker_of(&self, network: &Network) -> &dyn LinkDriver {
+        self.maker_of_link(network.wiring.link.as_ref())
+    }
+
+    fn maker_of_link(&self, link: Option<&model::Link>) -> &dyn LinkDriver {
+        match link.map(|link| &link.kind) {
+            Some(LinkKind::Neutron(_)) => &self.cloud,
+            Some(LinkKind::Chain(_)) => &self.chain,
+            Some(LinkKind::Remote(_)) => &self.remote,
+            Some(_) | None => &Kernel,
+        }
+    }
 }
 
 /// What a runtime that moves interfaces itself finds in the host's namespace.
@@ -73,26 +92,6 @@ fn waiting(id: &AttachmentId) -> Result<IfName> {
 
 fn report(what: &str) {
     let _ = writeln!(std::io::stderr(), "spoke: {what}");
-}
-
-impl Maker {
-    /// Of an attachment's link. A layer beside a port of Neutron's has nothing of it.
-    fn of(attachment: &Attachment) -> Self {
-        match Self::of_link(attachment.wiring.link.as_ref()) {
-            Self::Cloud if !cloud::is_port(attachment) => Self::Kernel,
-            Self::Remote if !remote::is_part(attachment) => Self::Kernel,
-            maker => maker,
-        }
-    }
-
-    fn of_link(link: Option<&model::Link>) -> Self {
-        match link.map(|link| &link.kind) {
-            Some(LinkKind::Neutron(_)) => Self::Cloud,
-            Some(LinkKind::Chain(_)) => Self::Plugins,
-            Some(LinkKind::Remote(_)) => Self::Remote,
-            Some(_) | None => Self::Kernel,
-        }
-    }
 }
 
 /// The attachment as the kernel's dataplane is to see it, where that makes the link.
@@ -113,15 +112,7 @@ fn rest(attachment: &Attachment) -> Attachment {
 
 impl Driver for Dataplane {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.attach(&plain(attachment)),
-            Maker::Cloud => self.cloud.attach(&self.linux, attachment),
-            Maker::Remote => self.remote.attach(&self.linux, attachment),
-            Maker::Plugins => {
-                let attached = self.chain.join(attachment)?;
-                self.linux.attach(&rest(attachment)).map(|_| attached)
-            }
-        }
+        self.maker(attachment).attach(&self.linux, attachment)
     }
 
     fn connect(&self, attachment: &Attachment) -> Result<()> {
@@ -129,23 +120,11 @@ impl Driver for Dataplane {
     }
 
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
-        match Maker::of(attachment) {
-            Maker::Cloud => self.cloud.offer(attachment),
-            Maker::Remote => self.remote.offer(attachment),
-            Maker::Plugins | Maker::Kernel => self.chain.offer(attachment),
-        }
+        self.maker(attachment).offer(attachment)
     }
 
     fn complete(&self, attachment: &Attachment) -> Result<Attached> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.complete(&plain(attachment)),
-            Maker::Cloud => self.cloud.attach(&self.linux, attachment),
-            Maker::Remote => self.remote.attach(&self.linux, attachment),
-            Maker::Plugins => {
-                self.linux.attach(&rest(attachment))?;
-                self.chain.complete(attachment)
-            }
-        }
+        self.maker(attachment).complete(&self.linux, attachment)
     }
 
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
@@ -153,104 +132,39 @@ impl Driver for Dataplane {
     }
 
     fn withdraw(&self, attachment: &Attachment) -> Result<()> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.withdraw(&plain(attachment)),
-            Maker::Cloud => self.cloud.withdraw(&self.linux, attachment),
-            Maker::Remote => self.remote.withdraw(&self.linux, attachment),
-            Maker::Plugins => {
-                let undone = self.linux.detach(&rest(attachment));
-                undone.and(self.chain.withdraw(attachment))
-            }
-        }
+        self.maker(attachment).withdraw(&self.linux, attachment)
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.detach(&plain(attachment)),
-            Maker::Cloud => self.cloud.detach(&self.linux, attachment),
-            Maker::Remote => self.remote.detach(&self.linux, attachment),
-            Maker::Plugins => {
-                let undone = self.linux.detach(&rest(attachment));
-                // Both are tried, whatever the first one says.
-                let detached = self.chain.detach(attachment);
-                undone.and(detached)
-            }
-        }
+        self.maker(attachment).detach(&self.linux, attachment)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.check(&plain(attachment), attached),
-            Maker::Cloud => self.cloud.check(&self.linux, attachment, attached),
-            Maker::Remote => self.remote.check(&self.linux, attachment, attached),
-            Maker::Plugins => {
-                self.chain.check(attachment)?;
-                self.linux.check(&rest(attachment), attached)
-            }
-        }
+        self.maker(attachment).check(&self.linux, attachment, attached)
     }
 
     fn presence(&self, attachment: &Attachment) -> Presence {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.presence(&plain(attachment)),
-            Maker::Plugins => self.chain.presence(attachment),
-            Maker::Cloud => match cloud::on_host(attachment) {
-                Ok(made) => self.linux.presence(&made),
-                Err(_) => Presence::Doubtful,
-            },
-            Maker::Remote => self.remote.presence(&self.linux, attachment),
-        }
+        self.maker(attachment).presence(&self.linux, attachment)
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.restore(&plain(attachment)),
-            Maker::Plugins => self.linux.restore(&rest(attachment)),
-            Maker::Cloud => self.linux.restore(&cloud::on_host(attachment)?),
-            Maker::Remote => self.remote.restore(&self.linux, attachment),
-        }
+        self.maker(attachment).restore(&self.linux, attachment)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.restore_shared(&plain(attachment)),
-            Maker::Plugins => self.linux.restore_shared(&rest(attachment)),
-            Maker::Cloud => self.linux.restore_shared(&cloud::on_host(attachment)?),
-            Maker::Remote => self.remote.restore_shared(&self.linux, attachment),
-        }
+        self.maker(attachment).restore_shared(&self.linux, attachment)
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
-        match Maker::of(attachment) {
-            Maker::Kernel => self.linux.hardware_address(&plain(attachment)),
-            Maker::Plugins => self.chain.hardware_address(attachment),
-            Maker::Cloud => neutron::port::hardware_address(attachment),
-            Maker::Remote => self.remote.hardware_address(attachment),
-        }
+        self.maker(attachment).hardware_address(&self.linux, attachment)
     }
 
     fn status(&self, network: &Network) -> Result<()> {
-        match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Kernel => self.linux.status(network),
-            Maker::Plugins => self.chain.status(network),
-            Maker::Cloud => self.cloud.status(network),
-            Maker::Remote => self.remote.status(network),
-        }
+        self.maker_of(network).status(&self.linux, network)
     }
 
     fn create(&self, network: &Network) -> Result<()> {
-        match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud | Maker::Kernel => Ok(()),
-            Maker::Remote => self.remote.create(network),
-        }
-    }
-
-    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
-        crate::sandbox::namespace(sandbox).ok().flatten()
-    }
-
-    fn is_ended(&self, namespace: &Namespace) -> bool {
-        crate::sandbox::is_ended(namespace).unwrap_or(false)
+        self.maker_of(network).create(network)
     }
 
     fn pause(&self) {
@@ -258,31 +172,29 @@ impl Driver for Dataplane {
     }
 
     fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
-        matches!(Maker::of(attachment), Maker::Remote)
+        self.maker(attachment).sets_gateway_at_once()
     }
 
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
-        match Maker::of(attachment) {
-            Maker::Kernel | Maker::Plugins => self.linux.set_gateway(&plain(attachment), families),
-            Maker::Cloud => self.linux.set_gateway(&cloud::on_host(attachment)?, families),
-            Maker::Remote => self.remote.set_gateway(&self.linux, attachment, families),
-        }
+        self.maker(attachment).set_gateway(&self.linux, attachment, families)
     }
 
     fn up(&self, network: &Network) -> Result<()> {
-        // Others make what their attachments share when the first of them comes.
-        match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud | Maker::Remote => Ok(()),
-            Maker::Kernel => self.linux.up(network),
-        }
+        self.maker_of(network).up(&self.linux, network)
     }
 
     fn remove(&self, network: &Network) -> Result<()> {
-        match Maker::of_link(network.wiring.link.as_ref()) {
-            Maker::Plugins | Maker::Cloud => Ok(()),
-            Maker::Remote => self.remote.remove(network),
-            Maker::Kernel => self.linux.remove(network),
-        }
+        self.maker_of(network).remove(&self.linux, network)
+    }
+}
+
+impl HostDataplane for Dataplane {
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        crate::sandbox::namespace(sandbox).ok().flatten()
+    }
+
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        crate::sandbox::is_ended(namespace).unwrap_or(false)
     }
 
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {

@@ -7,7 +7,7 @@ const BINARY: &str = "spoke";
 /// Everything that `model` and `engine` may use: nothing with which to do I/O.
 const PURE: [&str; 5] = ["model", "ipnet", "serde", "sha2", "thiserror"];
 /// Only these may be used between crates of ours.
-const CORE: [&str; 5] = ["model", "engine", "file", "netlink", "yaml"];
+const CORE: [&str; 6] = ["model", "engine", "file", "netlink", "spec", "yaml"];
 /// What plugin containers are made of: `kurma` alone may use them.
 const CONTAINERS: [&str; 2] = ["container", "image"];
 /// What speaks to the kernel, and may be unsafe.
@@ -37,7 +37,7 @@ fn refusal(name: &str, need: &str, own: bool) -> Option<&'static str> {
     if matches!(name, "model" | "engine") && !PURE.contains(&need) {
         Some("model and engine do no I/O (1)")
     } else if own && name != BINARY && !tool && !CORE.contains(&need) && !is_container {
-        Some("a spoke depends on model, engine and netlink only (2)")
+        Some("a spoke depends on model, engine, spec and netlink only (2)")
     } else if own && name == "netlink" && need != "model" {
         Some("netlink stands below the engine (2)")
     } else if among(&KERNEL) && !UNSAFE.contains(&name) && !tool {

@@ -11,16 +11,16 @@ mod neutron;
 mod several;
 
 use model::{
-    Backend, Error, Family, Firewall, Gateway, IfName, IngressPolicy, Ipam, Link, LinkKind,
-    Masquerade, Passage, Result, Route, Sources, Space, Tuning, Wiring,
+    Backend, Error, Family, Gateway, IngressPolicy, Ipam, LinkKind, Result, Route, Space, Tuning,
+    Wiring,
 };
+use spec::{Driver, NetworkSpec};
 
 use super::joined::joined;
-use super::{Call, Plan, firewall, link, parent};
+use super::{Call, Plan, link, parent};
 use crate::plugin::Plugin;
 use crate::source::{self, Source};
-use crate::wire::{Node, Object};
-use driver::Driver;
+use crate::wire::Object;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
@@ -37,22 +37,23 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 
 /// A network that the configuration describes.
 fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
-    let driver = Driver::of(root)?;
+    let driver = driver::named(root)?;
     field::refuse_senseless(root, driver)?;
-    let mut kind = driver.kind(call, root)?;
+    let said = field::spec(root)?;
+    let mut kind = driver::kind(driver, call, root, &said)?;
     let gateway = gateway(root, driver)?;
     if let LinkKind::Bridge(bridge) = &mut kind {
         bridge.gateway = gateway;
     }
-    let mut source = source(call, driver.space(call, gateway))?;
+    let mut source = source(call, driver::space(driver, call, gateway))?;
     if driver == Driver::Neutron {
         source.wanted = source::wanted(call)?;
     }
     driver::refuse_source(root, &kind, &source.ipam)?;
     name_routes(root, &kind, gateway, &mut source)?;
-    let template = template(call, root, kind, gateway)?;
+    let sticky = said.sticky.unwrap_or(false);
+    let template = template(call, root, said, kind, gateway)?;
     let wiring = extras::of_container(call, &template)?;
-    let sticky = root.flag("sticky")?;
     let labels = call.config.labels()?;
     Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })
 }
@@ -61,58 +62,24 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
 fn template(
     call: &Call<'_>,
     root: &Object<'_>,
+    said: NetworkSpec,
     kind: LinkKind,
     gateway: Gateway,
 ) -> Result<Wiring> {
-    let is_pair = kind.is_pair();
-    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
     let backend = backend(call, root)?;
-    let masquerade = root.maybe("ipMasq")?.unwrap_or(is_pair && gateway == Gateway::Default);
-    let ingress = firewall::ingress(root)?.unwrap_or(IngressPolicy::Open);
-    if let (IngressPolicy::SameBridge | IngressPolicy::Isolated, None, Some(node)) =
-        (ingress, &bridge, root.get("ingressPolicy"))
+    let masquerade = said.masquerade.unwrap_or(kind.is_pair() && gateway == Gateway::Default);
+    if let (Some(IngressPolicy::SameBridge | IngressPolicy::Isolated), None, Some(node)) =
+        (said.ingress, kind.bridge(), root.get("ingressPolicy"))
     {
         return Err(node.wrong("but that is said of bridges, and there is none"));
     }
-    let (mtu, tuned) = mtu(root, &kind)?;
-    let (sources, trusted) = (sources(root, masquerade)?, trusted(root)?);
-    Ok(Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu }),
-        masquerade: masquerade.then_some(Masquerade { backend, sources }),
-        firewall: is_pair.then_some(Firewall {
-            backend,
-            ingress,
-            egress: model::EgressPolicy::Open,
-            bridge,
-            admin_chain: None,
-            zone: None,
-            passage: Passage::trusting(trusted),
-        }),
-        tuning: tuned,
-        ..Wiring::default()
-    })
-}
-
-/// `hostIPv4` and `hostIPv6`: the addresses that packets leave with, which only masqueraded ones do.
-fn sources(root: &Object<'_>, masquerade: bool) -> Result<Sources> {
-    let (v4, v6) = (root.get("hostIPv4"), root.get("hostIPv6"));
-    if let (Some(node), false) = (v4.as_ref().or(v6.as_ref()), masquerade) {
+    // Only masqueraded packets leave with other addresses than their own.
+    if let (Some(node), false) = (root.get("hostIPv4").or(root.get("hostIPv6")), masquerade) {
         return Err(node.wrong("but nothing is masqueraded: \"ipMasq\" is off"));
     }
-    let wrong = |node: &Node<'_>, what: &str| node.wrong(format!("which is not {what}"));
-    Ok(Sources {
-        v4: v4
-            .map(|it| Sources::read_v4(it.text()?).ok_or_else(|| wrong(&it, Sources::V4)))
-            .transpose()?,
-        v6: v6
-            .map(|it| Sources::read_v6(it.text()?).ok_or_else(|| wrong(&it, Sources::V6)))
-            .transpose()?,
-    })
-}
-
-/// `trustedHostInterfaces`: from where others reach published ports at containers' own addresses.
-fn trusted(root: &Object<'_>) -> Result<Vec<IfName>> {
-    root.list("trustedHostInterfaces")?.iter().map(Node::parse).collect()
+    let (mtu, tuning) = mtu(root, &kind)?;
+    let spec = NetworkSpec { masquerade: Some(masquerade), mtu, ..said };
+    Ok(Wiring { tuning, ..spec.wiring(kind, backend) })
 }
 
 /// Links that are made for the container are made with their MTU; others get it afterwards.
@@ -144,7 +111,7 @@ fn backend(call: &Call<'_>, root: &Object<'_>) -> Result<Backend> {
 /// does.
 fn gateway(root: &Object<'_>, driver: Driver) -> Result<Gateway> {
     if driver != Driver::Bridge {
-        let leads_out = root.maybe("isDefaultGateway")?.unwrap_or(driver.leads_out());
+        let leads_out = root.maybe("isDefaultGateway")?.unwrap_or(driver::leads_out(driver));
         return Ok(if leads_out { Gateway::Default } else { Gateway::None });
     }
     let is_served = asks_dhcp(root)?;

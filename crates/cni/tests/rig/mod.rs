@@ -10,7 +10,7 @@ use std::time::Duration;
 use cni::wire::Environment;
 use cni::{Context, Delegates, Found, Namespaces, Output, Plugin};
 use engine::Engine;
-use engine::port::{Driver, Host, Offer, Presence, Stray};
+use engine::port::{Driver, Host, HostDataplane, Offer, Presence, Stray};
 use model::{
     Attached, Attachment, Backend, Dns, Error, IfName, Interface, InterfaceAddress, IpNet,
     LinkKind, Mac, Network, Place, Process, Result, Timestamp,
@@ -110,7 +110,9 @@ impl Driver for Recorder {
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
+}
 
+impl HostDataplane for Recorder {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }

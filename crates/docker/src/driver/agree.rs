@@ -3,9 +3,10 @@
 use model::{
     Bridge, EgressPolicy, Error, Family, Gateway, IfName, LinkKind, Mtu, Network, Passage, Result,
 };
+use spec::{DefaultRoute, KindSpec, NetworkSpec};
 
 use super::block::Block;
-use super::option::{DefaultRoute, KindSpec, NetworkSpec};
+use super::option;
 use super::template::{Circumstances, kind_of};
 use crate::remote::parameters::NetworkParameters;
 
@@ -23,7 +24,7 @@ pub(super) fn agree(
     refuse_other_reach(known, kind, spec)?;
     let difference = match kind {
         LinkKind::Bridge(bridge) => first_difference(known, bridge, spec),
-        _ if spec.is_of_bridge() => Some(("an option of bridges", named(kind).to_owned())),
+        _ if option::is_of_bridge(spec) => Some(("an option of bridges", named(kind).to_owned())),
         _ => other_mtu(known, spec),
     };
     if !spec.labels.is_empty() && spec.labels != known.labels {
@@ -70,14 +71,7 @@ fn named(kind: &LinkKind) -> &'static str {
         LinkKind::Chain(_) => "plugins of its own",
         LinkKind::Neutron(_) => "a network of Neutron",
         LinkKind::Remote(_) => "a network of another plugin",
-        LinkKind::Ptp(_)
-        | LinkKind::Loopback
-        | LinkKind::Vlan(_)
-        | LinkKind::Device(_)
-        | LinkKind::Dummy
-        | LinkKind::Tap(_)
-        | LinkKind::Plug(_)
-        | LinkKind::ExternalInterface(_) => "another kind of link",
+        _ => "another kind of link",
     }
 }
 

@@ -7,10 +7,11 @@ use model::{
     Alias, AliasId, Error, Gateway, Handoff, Network, NetworkName, Publisher, Result, Runtime,
     Space, overlap,
 };
+use spec::{KindSpec, NetworkSpec};
 
 use super::agree::agree;
 use super::block::{Block, blocks};
-use super::option::{KindSpec, NetworkSpec};
+use super::option;
 use super::template::{self, Circumstances, bridge_of, name_after};
 use crate::wire::{self, Answer, NetworkId, Skip};
 
@@ -19,7 +20,7 @@ const SHORT: usize = 12;
 
 /// GwAllocCheck: no gateway's address is needed where nobody would have it.
 pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
-    let skip = !NetworkSpec::read(options)?.default_route().has_gateway();
+    let skip = !option::read(options)?.default_route().has_gateway();
     Ok(Answer::Skip(Skip { ipv4: skip, ipv6: skip }))
 }
 
@@ -29,7 +30,7 @@ pub(super) fn create(
     call: &wire::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
-    let spec = NetworkSpec::read(&call.options)?;
+    let spec = option::read(&call.options)?;
     let id = alias_id(&call.id)?;
     let blocks = blocks(engine, call)?;
     refuse_global(&blocks)?;
@@ -106,7 +107,7 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
         ipv6: !call.ipv6.is_empty(),
         internal: false,
     };
-    NetworkSpec::read(&options)?;
+    option::read(&options)?;
     let options: BTreeMap<String, String> = call.options.clone();
     Ok(Answer::Allocated { options })
 }

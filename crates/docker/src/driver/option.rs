@@ -4,33 +4,23 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use model::text::{choice, truth};
-use model::{
-    EgressPolicy, Error, Gateway, Handoff, IfName, IngressPolicy, Labels, Mtu, NEUTRON_KEYS,
-    NetworkName, Passage, Publisher, Reach, Result, Sources,
-};
+use model::{EgressPolicy, Error, Handoff, IfName, IngressPolicy, Labels, Publisher, Result};
+use spec::{DefaultRoute, FrontEnd, KindSpec, NetworkSpec, Source, Texts};
 
-use super::text::Texts;
 use crate::wire;
 
 mod kind;
 mod passage;
 
 use kind::KindOptions;
-pub(crate) use kind::{KindSpec, pools_of_others};
-use passage::{HOST_V4, HOST_V6, TRUSTED};
+pub(crate) use kind::pools_of_others;
 
-const BRIDGE: &[&str] = &["bridge", "com.docker.network.bridge.name"];
-const MTU: &[&str] = &["mtu", "com.docker.network.driver.mtu"];
-const ISOLATION: &[&str] = &["isolation"];
-const PUBLISH: &[&str] = &["publish"];
+const FRONT: FrontEnd = FrontEnd::Docker;
+
+const ISOLATION: &str = "isolation";
 const PORTS: &[&str] = &["ports"];
 const INTERFACES: &[&str] = &["interfaces"];
-const NETWORK: &[&str] = &["network"];
 const GATEWAY: &[&str] = &["gateway"];
-const DIRECT: &[&str] = &["direct"];
-const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
-const PROMISCUOUS: &[&str] = &["promiscuous"];
-const HAIRPIN: &[&str] = &["hairpin"];
 const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
 const BINDING: &[&str] = &["com.docker.network.bridge.host_binding_ipv4"];
 const MODE_V4: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv4"];
@@ -38,102 +28,8 @@ const MODE_V6: &[&str] = &["com.docker.network.bridge.gateway_mode_ipv6"];
 const INHIBIT: &[&str] = &["com.docker.network.bridge.inhibit_ipv4"];
 const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 
-/// Every key, in the order in which an error names them.
-const KEYS: &[&[&str]] = &[
-    BRIDGE,
-    MTU,
-    ISOLATION,
-    PUBLISH,
-    PORTS,
-    INTERFACES,
-    NETWORK,
-    GATEWAY,
-    DIRECT,
-    TRUSTED,
-    MASQUERADE,
-    HOST_V4,
-    HOST_V6,
-    PROMISCUOUS,
-    HAIRPIN,
-    ICC,
-    BINDING,
-    MODE_V4,
-    MODE_V6,
-    INHIBIT,
-    PREFIX,
-    kind::DRIVER,
-    kind::PARENT,
-    kind::VLAN,
-    kind::MODE,
-    kind::MACVLAN_MODE,
-    kind::IPVLAN_MODE,
-    kind::HOST_ACCESS,
-    kind::PROBE,
-    kind::CNI,
-    NEUTRON_KEYS,
-];
-
-/// Those that say something of a bridge, or of what goes through this host.
-const OF_BRIDGES: &[&[&str]] = &[
-    BRIDGE,
-    ISOLATION,
-    PUBLISH,
-    DIRECT,
-    TRUSTED,
-    MASQUERADE,
-    HOST_V4,
-    HOST_V6,
-    PROMISCUOUS,
-    HAIRPIN,
-    ICC,
-    BINDING,
-    MODE_V4,
-    MODE_V6,
-    INHIBIT,
-];
-
 /// The longest prefix of an interface's name: two digits must fit behind it.
 const LONGEST_PREFIX: usize = 13;
-
-/// What a network's options ask for. What is [`None`] was not said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NetworkSpec {
-    pub(crate) kind: Option<KindSpec>,
-    /// Whether a server on the network's own segment gives the addresses.
-    pub(crate) dhcp: bool,
-    pub(crate) bridge: Option<IfName>,
-    pub(crate) mtu: Option<Mtu>,
-    pub(crate) ingress: Option<IngressPolicy>,
-    pub(crate) egress: EgressPolicy,
-    pub(crate) reach: Option<Reach>,
-    pub(crate) publisher: Option<Publisher>,
-    pub(crate) handoff: Option<Handoff>,
-    pub(crate) network: Option<NetworkName>,
-    pub(crate) route: Option<DefaultRoute>,
-    pub(crate) direct: Option<bool>,
-    /// Who reaches containers by routes.
-    pub(crate) passage: Option<Passage>,
-    pub(crate) masquerade: Option<bool>,
-    pub(crate) sources: Sources,
-    pub(crate) promiscuous: Option<bool>,
-    pub(crate) hairpin: Option<bool>,
-    pub(crate) publish_on: Option<IpAddr>,
-    pub(crate) prefix: Option<IfName>,
-    pub(crate) labels: Labels,
-}
-
-/// Where a network's containers send what is for elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DefaultRoute {
-    /// To the bridge, which has the gateway's address.
-    Bridge,
-    /// To another device on the segment, which has the gateway's address.
-    Router,
-    /// Nowhere by this network; the bridge has the gateway's address all the same.
-    Nowhere,
-    /// Nowhere, and nobody has such an address.
-    Segment,
-}
 
 /// How packets get through a bridge of Docker's own (`gateway_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,120 +39,68 @@ enum Mode {
     Isolated,
 }
 
-impl NetworkSpec {
-    /// Reads them all; fails on the first that is unknown, senseless or in contradiction.
-    pub(crate) fn read(options: &wire::NetworkOptions) -> Result<Self> {
-        let (labels, generic) = Labels::split(&options.generic)?;
-        let texts = Texts { flag: "-o", map: &generic };
-        texts.refuse_unknown(KEYS)?;
-        let said = kind::read(&texts, OF_BRIDGES)?;
-        said.refuse_mtu(&texts)?;
-        let (mode, is_open) = mode(&texts, options)?;
-        let direct = passage::direct(&texts, is_open)?;
-        let masquerade = passage::masquerade(&texts, mode)?;
-        let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
-        if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
-            // Docker would call its own interface in the container as we call ours.
-            return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
-        }
-        let egress = match options.internal {
-            true => EgressPolicy::Internal,
-            false => EgressPolicy::Open,
-        };
-        Ok(Self {
-            route: route(&texts, mode, egress, &said)?,
-            kind: said.kind,
-            dhcp: said.dhcp,
-            bridge: texts.parsed(BRIDGE)?,
-            mtu: texts.one(MTU, "a number of bytes from 68 to 65535", |text| {
-                text.parse().ok().and_then(Mtu::new)
-            })?,
-            ingress: ingress(&texts)?,
-            egress,
-            reach: texts.one(
-                PUBLISH,
-                "any, lan or local",
-                choice(&[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)]),
-            )?,
-            publisher,
-            handoff,
-            network: texts.parsed(NETWORK)?,
-            direct,
-            passage: passage::passage(&texts, mode, publisher)?,
-            masquerade,
-            sources: passage::sources(&texts, masquerade)?,
-            promiscuous: texts.one(PROMISCUOUS, "true or false", truth)?,
-            hairpin: texts.one(HAIRPIN, "true or false", truth)?,
-            labels,
-            publish_on: binding(&texts)?,
-            prefix: texts.one(
-                PREFIX,
-                "the beginning of an interface name, at most 13 bytes",
-                |text| text.parse().ok().filter(|_| text.len() <= LONGEST_PREFIX),
-            )?,
-        })
+/// Reads a network's options; fails on the first that is unknown, senseless or in contradiction.
+pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
+    let (labels, generic) = Labels::split(&options.generic)?;
+    let texts = Texts { flag: "-o", map: &generic };
+    let spec = texts.network(FRONT)?;
+    let egress = match options.internal {
+        true => EgressPolicy::Internal,
+        false => EgressPolicy::Open,
+    };
+    let said = kind::read(&texts, &spec)?;
+    let (mode, is_open) = mode(&texts, options)?;
+    let masquerade = passage::masquerade(&texts, mode, spec.masquerade)?;
+    passage::check_sources(&texts, masquerade)?;
+    let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
+    if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
+        // Docker would call its own interface in the container as we call ours.
+        return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
     }
-
-    /// Where containers send what is for elsewhere.
-    pub(crate) fn default_route(&self) -> DefaultRoute {
-        self.route.unwrap_or(match self.egress {
-            EgressPolicy::Open => DefaultRoute::Bridge,
-            EgressPolicy::Internal => DefaultRoute::Nowhere,
-        })
-    }
-
-    /// Whether it says what only a bridge has.
-    pub(crate) fn is_of_bridge(&self) -> bool {
-        self.bridge.is_some()
-            || self.ingress.is_some()
-            || self.reach.is_some()
-            || self.direct.is_some()
-            || self.passage.is_some()
-            || !self.sources.is_empty()
-            || self.masquerade.is_some()
-            || self.promiscuous.is_some()
-            || self.hairpin.is_some()
-    }
-
-    /// Whether packets leave with the host's address.
-    pub(crate) fn masquerades(&self) -> bool {
-        let leaves = self.egress == EgressPolicy::Open;
-        leaves && self.masquerade.unwrap_or(self.default_route() == DefaultRoute::Bridge)
-    }
+    Ok(NetworkSpec {
+        route: route(&texts, mode, egress, &said)?,
+        source: if said.dhcp { Source::Dhcp } else { Source::Book },
+        kind: said.kind,
+        ingress: ingress(&texts, spec.ingress)?,
+        egress,
+        publisher,
+        handoff,
+        direct: passage::direct(&texts, is_open, spec.direct)?,
+        passage: passage::passage(&texts, mode, publisher, spec.passage)?,
+        masquerade,
+        labels,
+        publish_on: binding(&texts)?,
+        prefix: prefix(&texts)?,
+        ..spec
+    })
 }
 
-impl DefaultRoute {
-    /// Whether some device has the gateway's address.
-    pub(crate) fn has_gateway(self) -> bool {
-        self != DefaultRoute::Segment
-    }
-
-    /// What the bridge does for it.
-    pub(crate) fn gateway(self) -> Gateway {
-        match self {
-            DefaultRoute::Bridge => Gateway::Default,
-            DefaultRoute::Nowhere => Gateway::Address,
-            DefaultRoute::Router | DefaultRoute::Segment => Gateway::None,
-        }
-    }
+/// Whether it says what only a bridge has.
+pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
+    spec.bridge.is_some()
+        || spec.ingress.is_some()
+        || spec.reach.is_some()
+        || spec.direct.is_some()
+        || spec.passage.is_some()
+        || !spec.sources.is_empty()
+        || spec.masquerade.is_some()
+        || spec.promiscuous.is_some()
+        || spec.hairpin.is_some()
 }
 
-fn ingress(texts: &Texts<'_>) -> Result<Option<IngressPolicy>> {
-    let isolation = texts.one(
-        ISOLATION,
-        "none, container or network",
-        choice(&[
-            ("none", IngressPolicy::Open),
-            ("container", IngressPolicy::Isolated),
-            ("network", IngressPolicy::SameBridge),
-        ]),
-    )?;
+fn prefix(texts: &Texts<'_>) -> Result<Option<IfName>> {
+    texts.one(PREFIX, "the beginning of an interface name, at most 13 bytes", |text| {
+        text.parse().ok().filter(|_| text.len() <= LONGEST_PREFIX)
+    })
+}
+
+fn ingress(texts: &Texts<'_>, isolation: Option<IngressPolicy>) -> Result<Option<IngressPolicy>> {
     match (texts.one(ICC, "true or false", truth)?, isolation) {
         (None, isolation) => Ok(isolation),
         (Some(false), None | Some(IngressPolicy::Isolated)) => Ok(Some(IngressPolicy::Isolated)),
         (Some(true), None) => Ok(None),
         (Some(true), Some(policy)) if policy != IngressPolicy::Isolated => Ok(Some(policy)),
-        (Some(_), Some(_)) => Err(texts.contradiction(ICC[0], ISOLATION[0])),
+        (Some(_), Some(_)) => Err(texts.contradiction(ICC[0], ISOLATION)),
     }
 }
 

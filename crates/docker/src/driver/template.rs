@@ -1,18 +1,15 @@
 //! The network that CreateNetwork describes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model::{
-    Backend, Bridge, BridgePort, Dhcp, Dns, Error, Firewall, Gateway, IfName, IngressPolicy, IpNet,
-    Ipam, Link, LinkKind, Masquerade, Network, NetworkName, PluginChain, Publish, Reach, Result,
-    Runtime, Space, Sticky, SubnetId, Timestamp, Wiring,
+    Backend, Bridge, Error, Gateway, IfName, IngressPolicy, IpNet, Ipam, LinkKind, Network,
+    NetworkName, PluginChain, Result, Runtime, Space, Sticky, SubnetId, Timestamp, Wiring,
 };
+use spec::{Frame, KindSpec, NetworkSpec, Source};
 
 use super::block::{Block, pools};
-use super::option::{KindSpec, NetworkSpec, pools_of_others};
-
-/// Where Spoke's own DHCP client listens, and the reference's.
-const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
+use super::option::pools_of_others;
 
 /// Networks of Docker are apart unless they are asked not to be, as with Docker's own bridges.
 const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
@@ -35,31 +32,22 @@ pub(crate) fn network(
     circumstances: &Circumstances<'_>,
 ) -> Result<Network> {
     let kept = |block: &Block| block.subnet.as_ref().is_some_and(|s| s.sticky == Sticky::Name);
-    Ok(Network {
+    let spec = &NetworkSpec { sticky: Some(blocks.iter().any(kept)), ..spec.clone() };
+    let frame = Frame {
         name: name.clone(),
         runtime: Runtime::Docker,
         since: circumstances.now,
-        wiring: wiring(name, spec, blocks, circumstances)?,
         ipam: ipam(name, spec, blocks)?,
         routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: blocks.iter().any(kept),
-        labels: spec.labels.clone(),
-        stage: model::Stage::Made,
-    })
+    };
+    Ok(spec.network(frame, wiring(name, spec, blocks, circumstances)?))
 }
 
 fn ipam(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<Ipam> {
     match (&spec.kind, blocks) {
-        (_, []) if spec.dhcp => Ok(Ipam::Dhcp(Dhcp {
-            socket: PathBuf::from(DHCP_SOCKET),
-            request: Vec::new(),
-            skip: Vec::new(),
-            provide: Vec::new(),
-            priority: None,
-        })),
+        (_, []) if spec.source == Source::Dhcp => Ok(spec.dhcp()),
         (_, []) => Ok(Ipam::None),
-        _ if spec.dhcp => Err(pools_of_others("mode=dhcp")),
+        _ if spec.source == Source::Dhcp => Err(pools_of_others("mode=dhcp")),
         (Some(KindSpec::Plugins(_)), _) => Err(pools_of_others("cni")),
         (Some(KindSpec::Neutron(_)), _) => Err(pools_of_others("driver=neutron")),
         (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(spec, blocks))? }),
@@ -80,59 +68,23 @@ fn wiring(
     circumstances: &Circumstances<'_>,
 ) -> Result<Wiring> {
     let kind = match &spec.kind {
-        None | Some(KindSpec::Bridge) => {
-            return through_bridge(name, spec, blocks, circumstances.backend);
-        }
+        None | Some(KindSpec::Bridge) => bridge(name, spec, blocks)?,
         Some(KindSpec::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
         Some(KindSpec::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
         Some(KindSpec::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
         Some(KindSpec::Neutron(link)) => LinkKind::Neutron(link.clone()),
     };
-    let link = Link { kind, name: None, mac: None, mtu: spec.mtu };
-    Ok(Wiring { link: Some(link), ..Wiring::default() })
+    let ingress = Some(spec.ingress.unwrap_or(INGRESS));
+    Ok(NetworkSpec { ingress, ..spec.clone() }.wiring(kind, circumstances.backend))
 }
 
-fn through_bridge(
-    name: &NetworkName,
-    spec: &NetworkSpec,
-    blocks: &[Block],
-    backend: Backend,
-) -> Result<Wiring> {
-    let bridge = match &spec.bridge {
+fn bridge(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<LinkKind> {
+    let device = match &spec.bridge {
         Some(bridge) => bridge.clone(),
         None => bridge_name(name, blocks.first().map(|block| block.net))?,
     };
     let gateway = if blocks.is_empty() { Gateway::None } else { spec.default_route().gateway() };
-    Ok(Wiring {
-        link: Some(Link {
-            kind: LinkKind::Bridge(Bridge {
-                name: bridge.clone(),
-                gateway,
-                force_address: false,
-                hairpin: spec.hairpin.unwrap_or(true),
-                promiscuous: spec.promiscuous.unwrap_or(false),
-                port: BridgePort { direct: spec.direct.unwrap_or(false), ..BridgePort::default() },
-            }),
-            name: None,
-            mac: None,
-            mtu: spec.mtu,
-        }),
-        masquerade: spec.masquerades().then_some(Masquerade { backend, sources: spec.sources }),
-        publish: spec
-            .reach
-            .filter(|reach| *reach != Reach::default())
-            .map(|reach| Publish { reach, ..Publish::new(backend) }),
-        firewall: Some(Firewall {
-            backend,
-            ingress: spec.ingress.unwrap_or(INGRESS),
-            egress: spec.egress,
-            bridge: Some(bridge),
-            admin_chain: None,
-            zone: None,
-            passage: spec.passage.clone().unwrap_or_default(),
-        }),
-        ..Wiring::default()
-    })
+    Ok(spec.bridge(device, gateway))
 }
 
 /// The name of a network that nobody named: `docker-10.1.0.0-16`.
@@ -169,17 +121,7 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Neutron(_)
             | LinkKind::Remote(_)),
         ) => Ok(kind),
-        Some(
-            LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Plug(_)
-            | LinkKind::ExternalInterface(_),
-        )
-        | None => Err(Error::unsupported(format!(
+        Some(_) | None => Err(Error::unsupported(format!(
             "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what \
              plugins make",
             network.name

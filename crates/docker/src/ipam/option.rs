@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::text::{choice, truth};
 use model::{NetworkName, Order, Result, Sticky};
 
-use crate::driver::text::Texts;
+use spec::Texts;
 
 const NETWORK: &[&str] = &["network"];
 const STICKY: &[&str] = &["sticky"];

@@ -12,8 +12,8 @@ use model::{
 use super::option::{KuryrNetworkOptions, publishes};
 use super::{Backstage, Stage};
 use crate::driver::network::alias_id;
-use crate::driver::text::Texts;
 use crate::wire::{self, Answer, NetworkId, Skip, SpaceName};
+use spec::Texts;
 
 const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use model::text::{choice, truth};
 use model::{
-    Error, Family, NEUTRON_PREFIX, NeutronOptions, PortSpec, ResourceId, ResourceName, ResourceRef,
-    Result,
+    Error, Family, NEUTRON_PREFIX, PortSpec, ResourceId, ResourceName, ResourceRef, Result,
 };
 
-use crate::driver::text::Texts;
+use spec::{NeutronOptions, Texts};
 
 const NET_UUID: &[&str] = &["neutron.net.uuid"];
 const NET_NAME: &[&str] = &["neutron.net.name"];

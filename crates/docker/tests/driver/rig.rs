@@ -9,7 +9,7 @@ use std::time::Duration;
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use docker::wire::{self, Answer, Method, Request, Scope};
-use engine::port::{Driver, Granted, Host, Ipam, Occupied, Presence, Stray};
+use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Occupied, Presence, Stray};
 use engine::{Engine, Members};
 use model::*;
 use serde_json::Value;
@@ -135,7 +135,9 @@ impl Driver for World {
         self.kernel.lock().unwrap().bridges.remove(&network.name);
         Ok(())
     }
+}
 
+impl HostDataplane for World {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }

@@ -33,7 +33,7 @@ pub struct Note {
 /// Some namespaces, and all that they are to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Near {
-    /// What they are called ([`Driver::namespace_named`]).
+    /// What they are called ([`HostDataplane::namespace_named`]).
     pub namespaces: BTreeSet<String>,
     /// Every attachment in them that has names, and every one on the networks of these.
     pub records: Vec<Attachment>,
@@ -52,11 +52,59 @@ pub enum Stray {
     Names(String),
 }
 
+/// What of the host belongs to no single attachment: namespaces, how they resolve names, and what is left
+/// over.
+pub trait HostDataplane {
+    /// What the kernel calls the sandbox's namespace, where it can be told afterwards whether that is
+    /// there.
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        let _ = sandbox;
+        None
+    }
+
+    /// Whether the end of the namespace is proved, whatever became of its path.
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        let _ = namespace;
+        false
+    }
+
+    /// Has the namespaces of these records, which are attached, resolve names as they say, where a namespace
+    /// has a place for that; and no other one any more. `records` is asked once nobody else is at that, so
+    /// that whoever comes last knows all. Tells what stays as it is. Repeating it is no error.
+    fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
+        let _ = records;
+        Ok(Vec::new())
+    }
+
+    /// The same of some namespaces only ([`Near`]), where the one at `path` is one of them.
+    fn name_near(&self, path: &Path, near: &dyn Fn() -> Result<Near>) -> Result<Vec<Note>> {
+        let _ = (path, near);
+        Ok(Vec::new())
+    }
+
+    /// What the namespace at `path` is called that has a place for how it resolves names, and what
+    /// containers were in it at last which are called otherwise; none where it has no such place.
+    fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
+        let _ = path;
+        None
+    }
+
+    /// What Spoke made in the kernel that belongs to no record, and whether the container that it
+    /// was made for is proved to be gone. `records` is asked after the kernel.
+    fn strays(
+        &self,
+        records: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>>;
+
+    /// Removes it.
+    fn remove_stray(&self, stray: &Stray) -> Result<()>;
+}
+
 /// Makes and unmakes what an attachment's record describes.
 ///
 /// Everything that a driver makes is named after the attachment's identity or recorded in the
 /// attachment, so that [`Driver::detach`] needs nothing else and can be repeated at any time.
-pub trait Driver {
+pub trait Driver: HostDataplane {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
     ///
     /// Where the attachment has a [`model::GatewayRole`], its default routes are not made, nor its published
@@ -134,19 +182,6 @@ pub trait Driver {
         Ok(())
     }
 
-    /// What the kernel calls the sandbox's namespace, where it can be told afterwards whether that is
-    /// there.
-    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
-        let _ = sandbox;
-        None
-    }
-
-    /// Whether the end of the namespace is proved, whatever became of its path.
-    fn is_ended(&self, namespace: &Namespace) -> bool {
-        let _ = namespace;
-        false
-    }
-
     /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do next, for those
     /// of [`model::GatewayRole::families`] of which [`Attached::routes`] has a way out.
     fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
@@ -176,35 +211,4 @@ pub trait Driver {
 
     /// Removes what the network's attachments share, such as its bridge.
     fn remove(&self, network: &Network) -> Result<()>;
-
-    /// Has the namespaces of these records, which are attached, resolve names as they say, where a namespace
-    /// has a place for that; and no other one any more. `records` is asked once nobody else is at that, so
-    /// that whoever comes last knows all. Tells what stays as it is. Repeating it is no error.
-    fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
-        let _ = records;
-        Ok(Vec::new())
-    }
-
-    /// The same of some namespaces only ([`Near`]), where the one at `path` is one of them.
-    fn name_near(&self, path: &Path, near: &dyn Fn() -> Result<Near>) -> Result<Vec<Note>> {
-        let _ = (path, near);
-        Ok(Vec::new())
-    }
-
-    /// What the namespace at `path` is called that has a place for how it resolves names, and what
-    /// containers were in it at last which are called otherwise; none where it has no such place.
-    fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
-        let _ = path;
-        None
-    }
-
-    /// What Spoke made in the kernel that belongs to no record, and whether the container that it
-    /// was made for is proved to be gone. `records` is asked after the kernel.
-    fn strays(
-        &self,
-        records: &dyn Fn() -> Result<Vec<Attachment>>,
-    ) -> Result<Vec<(Stray, Presence)>>;
-
-    /// Removes it.
-    fn remove_stray(&self, stray: &Stray) -> Result<()>;
 }

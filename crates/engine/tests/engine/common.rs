@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::port::{Driver, Granted, Host, Ipam as IpamPort, Offer, Presence, Stray};
+use engine::port::{
+    Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Offer, Presence, Stray,
+};
 use engine::{Engine, Members, Request};
 use model::*;
 use store::Memory;
@@ -81,7 +83,9 @@ impl Driver for Dataplane {
     fn remove(&self, _: &Network) -> Result<()> {
         Ok(())
     }
+}
 
+impl HostDataplane for Dataplane {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Host, Key, Occupied, Outcome, Prefix, Presence, Store, Stray, Turn, Txn, Versioned,
+    Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence, Store, Stray, Turn, Txn,
+    Versioned,
 };
 use engine::{Engine, Joining, OpenPort, Publishing, Request, Siblings};
 use model::*;
@@ -254,7 +255,9 @@ impl Driver for Rig {
         self.kernel.lock().unwrap().bridges.remove(&network.name);
         Ok(())
     }
+}
 
+impl HostDataplane for Rig {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(Vec::new())
     }

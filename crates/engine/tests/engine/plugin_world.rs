@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Granted, Host, Ipam as IpamPort, Key, Near, Note, Occupied, Offer, Outcome, Prefix,
-    Presence, Store, Stray, Txn, Versioned,
+    Driver, Granted, Host, HostDataplane, Ipam as IpamPort, Key, Near, Note, Occupied, Offer,
+    Outcome, Prefix, Presence, Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, GATEWAY_NETWORK, Members};
 use model::*;
@@ -245,15 +245,6 @@ impl Driver for World {
         Ok(Offer { addresses, ..Offer::default() })
     }
 
-    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
-        let is_there = !self.ended.lock().unwrap().contains(&sandbox.inode);
-        is_there.then_some(Namespace { inode: sandbox.inode, seen_from: 7, number: 3 })
-    }
-
-    fn is_ended(&self, namespace: &Namespace) -> bool {
-        self.ended.lock().unwrap().contains(&namespace.inode)
-    }
-
     /// The plugin does, and the kernel does not.
     fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         attachment.wiring.chooses_addresses()
@@ -334,6 +325,17 @@ impl Driver for World {
     fn remove(&self, network: &Network) -> Result<()> {
         let name = &network.name;
         self.reported(format!("remove {name}"), |state| state.networks.remove(name)).map(|_| ())
+    }
+}
+
+impl HostDataplane for World {
+    fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
+        let is_there = !self.ended.lock().unwrap().contains(&sandbox.inode);
+        is_there.then_some(Namespace { inode: sandbox.inode, seen_from: 7, number: 3 })
+    }
+
+    fn is_ended(&self, namespace: &Namespace) -> bool {
+        self.ended.lock().unwrap().contains(&namespace.inode)
     }
 
     /// What it would write, line by line.

@@ -199,18 +199,7 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
         return match &link.kind {
             LinkKind::Bridge(bridge) => gateway_device(bridge).map(Some),
             LinkKind::Ptp(_) => Identity::of(&attachment.id).host_link().map(Some),
-            LinkKind::Loopback
-            | LinkKind::Macvlan(_)
-            | LinkKind::Ipvlan(_)
-            | LinkKind::Vlan(_)
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)
-            | LinkKind::Plug(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => Ok(None),
+            _ => Ok(None),
         };
     }
     match (reported(attachment), published(attachment).next()) {

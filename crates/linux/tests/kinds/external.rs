@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use engine::port::{Driver, Presence};
+use engine::port::{Driver, HostDataplane, Presence};
 use linux::identity::Identity;
 use linux::{Life, Linux};
 use model::*;

@@ -1,6 +1,6 @@
 //! Links that a runtime moves itself.
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::identity::Identity;
 use linux::{Life, Linux};
 use model::*;

@@ -1,6 +1,6 @@
 //! Macvlans in containers.
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::{Life, Linux};
 use model::*;
 

@@ -1,6 +1,6 @@
 //! Pairs whose end in the host somebody else connects.
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::identity::{GROUP, Identity};
 use linux::{Life, Linux};
 use model::*;

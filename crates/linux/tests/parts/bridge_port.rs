@@ -1,6 +1,6 @@
 //! What is particular to a port of a bridge.
 
-use engine::port::{Driver, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Presence, Stray};
 use linux::{Life, Linux};
 use model::*;
 use tests::Feature;

@@ -48,6 +48,22 @@ pub enum MacvlanMode {
     Passthru,
 }
 
+impl MacvlanMode {
+    /// The modes by name.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("bridge", Self::Bridge),
+        ("private", Self::Private),
+        ("vepa", Self::Vepa),
+        ("passthru", Self::Passthru),
+    ];
+}
+
+impl IpvlanMode {
+    /// The modes by name.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("l2", Self::L2), ("l3", Self::L3), ("l3s", Self::L3s)];
+}
+
 /// A device that shares its parent's hardware address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ipvlan {

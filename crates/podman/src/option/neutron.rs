@@ -1,21 +1,19 @@
 //! Networks of OpenStack Neutron: `-o driver=neutron`, with the words that every front end has.
 
-use std::collections::BTreeMap;
-
 use model::text::choice;
-use model::{Error, IngressPolicy, NEUTRON_KEYS, NeutronOptions, Result};
+use model::{Error, Result};
+use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, Source, Texts};
 
-use super::{CLOUD, METRIC, NOT_OF_NEUTRON, NewNetwork, Shape, Source, reach};
+use super::FRONT;
 use crate::DRIVER;
-use crate::text::Texts;
 use crate::wire::NetworkConfig;
 
 /// Whether the options are about such a network.
 pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
     let words = [("neutron", ())];
     let expected = "neutron; other networks are described by -o parent and -o mode";
-    let said = texts.one(CLOUD, expected, choice(&words))?;
-    Ok(said.is_some() || texts.first_of(NEUTRON_KEYS).is_some())
+    let said = texts.one(&["driver"], expected, choice(&words))?;
+    Ok(said.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
 }
 
 /// The network. Its subnets are Neutron's: Podman compares what `--ip` asks for with those that it
@@ -23,12 +21,12 @@ pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
 pub(super) fn network(
     config: &NetworkConfig,
     texts: &Texts<'_>,
-    options: &BTreeMap<String, String>,
-) -> Result<NewNetwork> {
+    said: NetworkSpec,
+) -> Result<NetworkSpec> {
     let decided = |what: &str| {
         Error::invalid(format!("{what}: Neutron decides that for its networks; leave it out"))
     };
-    if let Some(key) = texts.first_of(&NOT_OF_NEUTRON) {
+    if let Some(key) = texts.foreign(FRONT, Driver::Neutron) {
         return Err(decided(&format!("-o {key}")));
     }
     if config.internal {
@@ -47,18 +45,6 @@ pub(super) fn network(
         "" | "none" | "host-local" | DRIVER => {}
         other => return Err(decided(&format!("--ipam-driver {}", other.escape_debug()))),
     }
-    Ok(NewNetwork {
-        shape: Shape::Neutron(Box::new(NeutronOptions::read("-o", options)?.link("-o")?)),
-        source: Source::Cloud,
-        mtu: None,
-        ingress: IngressPolicy::Open,
-        default_route: true,
-        metric: texts.parsed(METRIC)?,
-        masquerade: None,
-        sources: model::Sources::default(),
-        trusted: Vec::new(),
-        reach: reach(texts)?,
-        sticky: false,
-        labels: model::Labels::default(),
-    })
+    let link = NeutronOptions::read(texts.flag, texts.map)?.link(texts.flag)?;
+    Ok(NetworkSpec { kind: Some(KindSpec::Neutron(Box::new(link))), source: Source::Cloud, ..said })
 }

@@ -1,3 +1,5 @@
+use model::{IngressPolicy, Macvlan, Mtu, Parent, Passage, Place, Reach, VlanId};
+
 use super::*;
 use serde_json::{Value, json};
 
@@ -9,9 +11,9 @@ fn read(with: Value) -> Result<Spec> {
     Spec::read(&NetworkConfig::read(&config).unwrap())
 }
 
-fn options(options: Value) -> Result<NewNetwork> {
+fn options(options: Value) -> Result<NetworkSpec> {
     match read(json!({"options": options}))? {
-        Spec::New(new) => Ok(new),
+        Spec::New(new) => Ok(*new),
         Spec::Join(name) => panic!("joins {name}"),
     }
 }
@@ -35,25 +37,21 @@ fn each_option_is_understood() {
     .unwrap();
     assert_eq!(
         new,
-        NewNetwork {
-            shape: Shape::Bridge {
-                name: Some("br7".parse().unwrap()),
-                vlan: VlanId::new(7),
-                hairpin: false,
-                direct: false,
-                unmanaged: false,
-            },
-            source: Source::Book,
+        NetworkSpec {
+            kind: Some(KindSpec::Bridge),
+            bridge: Some("br7".parse().unwrap()),
+            vlan: VlanId::new(7),
+            hairpin: Some(false),
             mtu: Mtu::new(1400),
-            ingress: IngressPolicy::SameBridge,
-            default_route: false,
+            ingress: Some(IngressPolicy::SameBridge),
+            route: Some(DefaultRoute::Nowhere),
+            default_route: Some(false),
             metric: Some(300),
             masquerade: Some(false),
-            sources: model::Sources::default(),
-            trusted: vec!["eth1".parse().unwrap(), "eth2".parse().unwrap()],
-            reach: Reach::Lan,
-            sticky: false,
-            labels: model::Labels::default(),
+            passage: Some(Passage::Trusted(vec!["eth1".parse().unwrap(), "eth2".parse().unwrap()])),
+            reach: Some(Reach::Lan),
+            sticky: Some(false),
+            ..NetworkSpec::default()
         }
     );
 }
@@ -66,7 +64,14 @@ fn a_parent_makes_a_network_on_the_segment() {
         vlan,
     };
     let bridge = MacvlanMode::Bridge;
-    let macvlan = |parent, mode| Shape::Macvlan { parent, mode, host_access: false, probe: false };
+    let plain = |parent, mode| Macvlan {
+        parent,
+        mode,
+        broadcast_queue: None,
+        host_access: false,
+        probe: false,
+    };
+    let macvlan = |parent, mode| KindSpec::Macvlan(plain(parent, mode));
     for (given, expected, source) in [
         (
             json!({"parent": "eth0", "vlan": "5"}),
@@ -85,22 +90,24 @@ fn a_parent_makes_a_network_on_the_segment() {
         ),
         (
             json!({"parent": "eth0", "host_access": "true", "probe": "1"}),
-            Shape::Macvlan {
-                parent: parent(Some("eth0"), None),
-                mode: bridge,
+            KindSpec::Macvlan(Macvlan {
                 host_access: true,
                 probe: true,
-            },
+                ..plain(parent(Some("eth0"), None), bridge)
+            }),
             Source::Book,
         ),
         (
             json!({"mode": "l3", "parent": "eth0"}),
-            Shape::Ipvlan { parent: parent(Some("eth0"), None), mode: IpvlanMode::L3 },
+            KindSpec::Ipvlan(model::Ipvlan {
+                parent: parent(Some("eth0"), None),
+                mode: IpvlanMode::L3,
+            }),
             Source::Book,
         ),
     ] {
         let new = options(given).unwrap();
-        assert_eq!((new.shape, new.source), (expected, source));
+        assert_eq!((new.kind.unwrap(), new.source), (expected, source));
     }
 }
 
@@ -140,13 +147,13 @@ fn a_network_of_neutron_is_described_with_its_words() {
         "publish": "local", "metric": "7",
     }))
     .unwrap();
-    let Shape::Neutron(link) = new.shape else { panic!("{new:?}") };
-    assert_eq!((link.network.to_string(), link.binding), ("front".to_owned(), None));
-    assert_eq!(link.spec.security_groups.unwrap().len(), 1);
-    assert_eq!((new.source, new.reach, new.metric), (Source::Cloud, Reach::Local, Some(7)));
-    assert!(!new.sticky);
+    let Some(KindSpec::Neutron(link)) = &new.kind else { panic!("{new:?}") };
+    assert_eq!((link.network.to_string(), link.binding.clone()), ("front".to_owned(), None));
+    assert_eq!(link.spec.security_groups.as_ref().unwrap().len(), 1);
+    assert_eq!((new.source, new.reach, new.metric), (Source::Cloud, Some(Reach::Local), Some(7)));
+    assert_eq!(new.sticky, None);
     let short = options(json!({"neutron.net.name": "front"})).unwrap();
-    assert!(matches!(short.shape, Shape::Neutron(_)));
+    assert!(matches!(short.kind, Some(KindSpec::Neutron(_))));
     let subnets =
         json!({"options": {"neutron.network": "front"}, "subnets": [{"subnet": "10.5.0.0/24"}]});
     assert!(read(subnets).is_ok(), "Podman is told what may be asked for");

@@ -3,6 +3,7 @@
 mod connect;
 mod create;
 mod endpoint;
+mod flags;
 mod ipam;
 
 use std::path::PathBuf;
@@ -11,9 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::{LabelFilter, NetworkName};
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
-pub(super) use create::{
-    CreateArgs, Driver, Ingress, IpamDriver, LanArgs, LanMode, PublishTo, ScopeName, plugin,
-};
+pub(super) use create::{CreateArgs, Driver, IpamDriver, LanArgs, LanMode, ScopeName, plugin};
 pub(super) use endpoint::{
     EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,
     NamedArgs, RowFilter,

@@ -1,5 +1,6 @@
 //! Turns the options of `spoke network create` into a network.
 
+mod foreign;
 mod lan;
 mod neutron;
 mod plugins;
@@ -10,10 +11,10 @@ use std::net::IpAddr;
 use engine::port::Occupied;
 use engine::{Occupancy, check_subnet};
 use model::{
-    Backend, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway, IfName, IpNet,
-    Ipam, Link, LinkKind, Masquerade, Network, Order, Passage, Pool, PoolId, Ptp, Range, Result,
-    Route, Runtime, Sources, Space, Stage, Wiring, hosts_of,
+    Error, Family, IfName, IpNet, Ipam, LinkKind, Network, Order, Pool, PoolId, Ptp, Range, Result,
+    Route, Runtime, Space, Stage, hosts_of,
 };
+use spec::{Frame, NetworkSpec};
 
 use super::args::{CreateArgs, Driver};
 use super::claims::{claims, routed};
@@ -37,18 +38,20 @@ pub(super) fn network(
     if known.iter().any(is_taken) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
-    lan::refuse_senseless(wanted)?;
-    if let Some(network) = neutron::network(wanted, host_context)? {
+    foreign::refuse(wanted, wanted.driver.kind())?;
+    lan::refuse_addresses(wanted)?;
+    let spec = wanted.spec()?;
+    if let Some(network) = neutron::network(wanted, &spec, host_context)? {
         return Ok(network);
     }
-    if let Some(network) = plugins::network(wanted, host_context)? {
+    if let Some(network) = plugins::network(wanted, &spec, host_context)? {
         return Ok(network);
     }
     let occupied = || {
         let taken = taken(host_context, known, facts)?;
         Ok(Occupancy { passed_over, ..taken })
     };
-    if let Some(network) = remote::network(wanted, host_context, known, &occupied)? {
+    if let Some(network) = remote::network(wanted, &spec, host_context, known, &occupied)? {
         return Ok(network);
     }
     let taken = occupied()?;
@@ -60,49 +63,24 @@ pub(super) fn network(
         given => checked(given, &taken)?,
     };
     let pools = if source.is_some() { Vec::new() } else { pools(wanted, &subnets)? };
-    let kind = kind(wanted, known, facts)?;
+    let kind = kind(wanted, &spec, known, facts)?;
     let ipam = match source {
         Some(source) => source,
-        None if wanted.lan.dhcp => lan::dhcp(),
+        None if wanted.lan.dhcp => spec.dhcp(),
         None => Ipam::Book { pools },
     };
-    Ok(Network {
+    let frame = Frame { routes: routes(wanted, &subnets), ..frame(wanted, host_context, ipam) };
+    Ok(spec.network(frame, spec.wiring(kind, host_context.backend)))
+}
+
+/// What every network of the command line has.
+fn frame(wanted: &CreateArgs, host_context: &HostContext, ipam: Ipam) -> Frame {
+    Frame {
         name: wanted.name.clone(),
         runtime: Runtime::Spoke,
         since: host_context.now,
-        wiring: wiring(wanted, kind, host_context.backend),
-        routes: routes(wanted, &subnets),
         ipam,
-        dns: model::Dns::default(),
-        sticky: wanted.sticky,
-        labels: model::Labels::of(wanted.labels.iter().cloned())?,
-        stage: model::Stage::Made,
-    })
-}
-
-fn wiring(wanted: &CreateArgs, kind: LinkKind, backend: Backend) -> Wiring {
-    if lan::is_lan(&wanted.driver) {
-        let link = Link { kind, name: None, mac: None, mtu: wanted.mtu };
-        return Wiring { link: Some(link), ..Wiring::default() };
-    }
-    let bridge = kind.bridge().map(|bridge| bridge.name.clone());
-    let masquerades = !wanted.internal && !wanted.no_masquerade;
-    let ingress = wanted.ingress.into();
-    let sources = Sources { v4: wanted.host_ipv4, v6: wanted.host_ipv6 };
-    Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu: wanted.mtu }),
-        masquerade: masquerades.then_some(Masquerade { backend, sources }),
-        publish: wanted.reach(backend),
-        firewall: Some(Firewall {
-            backend,
-            ingress,
-            egress: if wanted.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
-            bridge,
-            admin_chain: None,
-            zone: None,
-            passage: Passage::trusting(wanted.trusted.clone()),
-        }),
-        ..Wiring::default()
+        routes: Vec::new(),
     }
 }
 
@@ -118,48 +96,21 @@ fn routes(wanted: &CreateArgs, subnets: &[IpNet]) -> Vec<Route> {
     subnets.iter().map(default).collect()
 }
 
-fn kind(wanted: &CreateArgs, known: &[Network], facts: &HostFacts) -> Result<LinkKind> {
-    if let Some(kind) = lan::kind(wanted, facts)? {
+fn kind(
+    wanted: &CreateArgs,
+    spec: &NetworkSpec,
+    known: &[Network],
+    facts: &HostFacts,
+) -> Result<LinkKind> {
+    if let Some(kind) = lan::kind(wanted, spec, facts)? {
         return Ok(kind);
     }
-    match (&wanted.driver, &wanted.bridge) {
-        (
-            Driver::Ptp
-            | Driver::Macvlan
-            | Driver::Ipvlan
-            | Driver::Cni
-            | Driver::Neutron
-            | Driver::Plugin(_),
-            None,
-        ) => match wanted.trusted.first() {
-            None => Ok(LinkKind::Ptp(Ptp { direct: wanted.direct })),
-            Some(name) => Err(Error::invalid(format!(
-                "--trusted-interface {name}: driver ptp has no bridge, of whose network it is said"
-            ))),
-        },
-        (
-            Driver::Ptp
-            | Driver::Macvlan
-            | Driver::Ipvlan
-            | Driver::Cni
-            | Driver::Neutron
-            | Driver::Plugin(_),
-            Some(name),
-        ) => Err(Error::invalid(format!("--bridge {name}: driver ptp has no bridge"))),
-        (Driver::Bridge, given) => {
-            let name = given.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
-            refuse_taken(&name, known, facts)?;
-            let gateway = if wanted.internal { Gateway::Address } else { Gateway::Default };
-            Ok(LinkKind::Bridge(Bridge {
-                name,
-                gateway,
-                force_address: false,
-                hairpin: true,
-                promiscuous: false,
-                port: BridgePort { direct: wanted.direct, ..BridgePort::default() },
-            }))
-        }
+    if wanted.driver != Driver::Bridge {
+        return Ok(LinkKind::Ptp(Ptp { direct: spec.direct.unwrap_or(false) }));
     }
+    let name = spec.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
+    refuse_taken(&name, known, facts)?;
+    Ok(spec.bridge(name, spec.default_route().gateway()))
 }
 
 /// The bridge goes with its network, so it must not be somebody else's.

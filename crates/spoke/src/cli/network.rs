@@ -125,7 +125,8 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
 /// The networks that the wanted one must not be mixed up with; all others matter by their subnets only.
 fn near(wanted: &CreateArgs, engine: &Engine<'_>) -> Result<Vec<Network>> {
     let names: Vec<_> = [&wanted.name].into_iter().chain(&wanted.remote.config_from).collect();
-    let bridge = wanted.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
+    let bridge =
+        wanted.flags.spec.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
     engine.namesakes(&names, Some(&bridge))
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docker::api::Container;
-use engine::port::{Driver, Granted, Host, Ipam, Offer, Presence, Stray};
+use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
@@ -281,7 +281,9 @@ impl Driver for Kernel {
         self.removed.borrow_mut().push(network.name.to_string());
         Ok(())
     }
+}
 
+impl HostDataplane for Kernel {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
         Ok(self.strays.borrow().clone())
     }

@@ -209,22 +209,10 @@ fn subnets(network: &Network) -> Vec<SubnetView> {
 
 /// As `--driver` takes it, where it does.
 pub(super) fn driver(kind: &LinkKind) -> String {
-    let name = match kind {
-        LinkKind::Bridge(_) => "bridge",
-        LinkKind::Ptp(_) => "ptp",
-        LinkKind::Loopback => "loopback",
-        LinkKind::Macvlan(_) => "macvlan",
-        LinkKind::Ipvlan(_) => "ipvlan",
-        LinkKind::Vlan(_) => "vlan",
-        LinkKind::Device(_) => "host-device",
-        LinkKind::Dummy => "dummy",
-        LinkKind::Tap(_) => "tap",
-        LinkKind::Chain(_) => "cni",
-        LinkKind::Neutron(_) | LinkKind::Plug(_) => "neutron",
-        LinkKind::Remote(remote) => return super::args::plugin(&remote.driver),
-        LinkKind::ExternalInterface(_) => "remote",
-    };
-    name.to_owned()
+    match kind {
+        LinkKind::Remote(remote) => super::args::plugin(&remote.driver),
+        kind => kind.traits().name.to_owned(),
+    }
 }
 
 fn ingress(policy: IngressPolicy) -> &'static str {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use engine::port::{Driver, Offer};
+use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
-use model::{Attached, Attachment, Error, Layer, LinkKind, Network, Result};
+use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result};
 use neutron::Neutron;
 
+use super::link_driver::LinkDriver;
 use super::{Opened, rest};
 use crate::config::{CloudSettings, Config};
 
@@ -37,33 +38,6 @@ impl Cloud {
 
     fn neutron(&self) -> Result<Arc<Neutron>> {
         self.opened.neutron(&self.config)
-    }
-
-    pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
-        self.neutron()?.offer(attachment)
-    }
-
-    /// The pair first, then the switch.
-    pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
-        let made = neutron::port::kernel(attachment)?.ok_or_else(|| {
-            Error::bug(format!("{} is to be attached and has no port of Neutron's", attachment.id))
-        })?;
-        let neutron = self.neutron()?;
-        neutron.prepare(attachment)?;
-        let attached = linux.attach(&made)?;
-        neutron.plug(attachment).map(|()| attached)
-    }
-
-    pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        self.part(linux, attachment, |attachment| linux.withdraw(attachment))
-    }
-
-    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud for long.
-    pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        match self.neutron() {
-            Ok(neutron) => neutron.promptly(|| self.detach_all(linux, attachment)),
-            Err(_) => self.detach_all(linux, attachment),
-        }
     }
 
     fn detach_all(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
@@ -113,24 +87,76 @@ impl Cloud {
         let undone = undo(&made);
         unplugged.and(undone).and(of_it(Neutron::release))
     }
+}
 
-    pub(super) fn check(
-        &self,
-        linux: &Linux,
-        attachment: &Attachment,
-        attached: &Attached,
-    ) -> Result<()> {
+impl LinkDriver for Cloud {
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        self.neutron()?.offer(attachment)
+    }
+
+    /// The pair first, then the switch.
+    fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        let made = neutron::port::kernel(attachment)?.ok_or_else(|| {
+            Error::bug(format!("{} is to be attached and has no port of Neutron's", attachment.id))
+        })?;
+        let neutron = self.neutron()?;
+        neutron.prepare(attachment)?;
+        let attached = linux.attach(&made)?;
+        neutron.plug(attachment).map(|()| attached)
+    }
+
+    fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        self.part(linux, attachment, |attachment| linux.withdraw(attachment))
+    }
+
+    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud for long.
+    fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        match self.neutron() {
+            Ok(neutron) => neutron.promptly(|| self.detach_all(linux, attachment)),
+            Err(_) => self.detach_all(linux, attachment),
+        }
+    }
+
+    fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
         linux.check(&on_host(attachment)?, attached)?;
         self.neutron()?.check(attachment)
     }
 
-    pub(super) fn status(&self, network: &Network) -> Result<()> {
+    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+        match on_host(attachment) {
+            Ok(made) => linux.presence(&made),
+            Err(_) => Presence::Doubtful,
+        }
+    }
+
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore(&on_host(attachment)?)
+    }
+
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore_shared(&on_host(attachment)?)
+    }
+
+    fn hardware_address(&self, _linux: &Linux, attachment: &Attachment) -> Option<Mac> {
+        neutron::port::hardware_address(attachment)
+    }
+
+    fn set_gateway(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<()> {
+        linux.set_gateway(&on_host(attachment)?, families)
+    }
+
+    fn status(&self, _linux: &Linux, network: &Network) -> Result<()> {
         self.neutron()?.status(network)
     }
 }
 
 /// What of the attachment the kernel knows.
-pub(super) fn on_host(attachment: &Attachment) -> Result<Attachment> {
+fn on_host(attachment: &Attachment) -> Result<Attachment> {
     Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
 }
 

@@ -11,6 +11,7 @@ use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
 use model::{Attached, Attachment, Error, Family, Layer, Mac, Network, Result, Route, Runtime};
 
+use super::link_driver::LinkDriver;
 use super::{Opened, rest};
 use crate::config::Config;
 use crate::host;
@@ -72,13 +73,49 @@ impl Plugins {
         }
     }
 
-    pub(super) fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+    /// Nobody chooses among several: the plugin's own way out is the sandbox's.
+    fn set_gateway_by_itself(
+        remote: &Remote,
+        attachment: &Attachment,
+        gateways: &[Family],
+    ) -> Result<()> {
+        if !gateways.is_empty() {
+            remote.program_gateway(attachment, gateways)?;
+        }
+        look(remote, attachment);
+        Ok(())
+    }
+
+    /// The plugin lets go before the interface comes back to the host.
+    fn part(
+        &self,
+        attachment: &Attachment,
+        undo: impl FnOnce(&Attachment) -> Result<()>,
+    ) -> Result<()> {
+        let made = self.on_host(attachment);
+        let left = self.foreign().and_then(|foreign| foreign.remote.leave(attachment));
+        let undone = match made {
+            Ok(made) => undo(&made),
+            Err(error) => Err(error),
+        };
+        left.and(undone)
+    }
+
+    /// What of the attachment the kernel knows.
+    fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
+        let made = self.foreign()?.remote.made(attachment)?;
+        Ok(within(made.unwrap_or_else(|| rest(attachment))))
+    }
+}
+
+impl LinkDriver for Plugins {
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.foreign()?.remote.offer(attachment)
     }
 
     /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
-    /// before, or afterwards ([`Self::set_gateway`]).
-    pub(super) fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+    /// before, or afterwards ([`LinkDriver::set_gateway`]).
+    fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         if is_ports(attachment) {
             return self.publish(linux, attachment);
         }
@@ -108,21 +145,8 @@ impl Plugins {
         Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
     }
 
-    /// Nobody chooses among several: the plugin's own way out is the sandbox's.
-    fn set_gateway_by_itself(
-        remote: &Remote,
-        attachment: &Attachment,
-        gateways: &[Family],
-    ) -> Result<()> {
-        if !gateways.is_empty() {
-            remote.program_gateway(attachment, gateways)?;
-        }
-        look(remote, attachment);
-        Ok(())
-    }
-
     /// The kernel first: what published ports lead to must be the way out already.
-    pub(super) fn set_gateway(
+    fn set_gateway(
         &self,
         linux: &Linux,
         attachment: &Attachment,
@@ -139,7 +163,7 @@ impl Plugins {
     }
 
     /// As it was before it joined.
-    pub(super) fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+    fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         if is_ports(attachment) {
             return self.unpublish(linux, attachment);
         }
@@ -147,7 +171,7 @@ impl Plugins {
     }
 
     /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
-    pub(super) fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+    fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         if is_ports(attachment) {
             return self.unpublish(linux, attachment);
         }
@@ -156,27 +180,7 @@ impl Plugins {
         parted.and(ended)
     }
 
-    /// The plugin lets go before the interface comes back to the host.
-    fn part(
-        &self,
-        attachment: &Attachment,
-        undo: impl FnOnce(&Attachment) -> Result<()>,
-    ) -> Result<()> {
-        let made = self.on_host(attachment);
-        let left = self.foreign().and_then(|foreign| foreign.remote.leave(attachment));
-        let undone = match made {
-            Ok(made) => undo(&made),
-            Err(error) => Err(error),
-        };
-        left.and(undone)
-    }
-
-    pub(super) fn check(
-        &self,
-        linux: &Linux,
-        attachment: &Attachment,
-        attached: &Attached,
-    ) -> Result<()> {
+    fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
         if is_ports(attachment) {
             return match attachment.is_published_by_plugin() {
                 true => Ok(()),
@@ -190,7 +194,7 @@ impl Plugins {
         linux.check(&within(made), attached)
     }
 
-    pub(super) fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
         if is_ports(attachment) {
             return linux.presence(&rest(attachment));
         }
@@ -200,40 +204,38 @@ impl Plugins {
         }
     }
 
-    pub(super) fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
         match is_ports(attachment) {
             true => self.publish_again(linux, attachment),
             false => linux.restore(&self.on_host(attachment)?),
         }
     }
 
-    pub(super) fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
         match is_ports(attachment) {
             true => linux.restore_shared(&rest(attachment)),
             false => linux.restore_shared(&self.on_host(attachment)?),
         }
     }
 
-    /// What of the attachment the kernel knows.
-    fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
-        let made = self.foreign()?.remote.made(attachment)?;
-        Ok(within(made.unwrap_or_else(|| rest(attachment))))
-    }
-
-    pub(super) fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+    fn hardware_address(&self, _linux: &Linux, attachment: &Attachment) -> Option<Mac> {
         self.foreign().ok()?.remote.hardware_address(attachment)
     }
 
-    pub(super) fn status(&self, network: &Network) -> Result<()> {
+    fn status(&self, _linux: &Linux, network: &Network) -> Result<()> {
         self.foreign()?.remote.status(network)
     }
 
-    pub(super) fn create(&self, network: &Network) -> Result<()> {
+    fn create(&self, network: &Network) -> Result<()> {
         self.foreign()?.remote.create(network)
     }
 
-    pub(super) fn remove(&self, network: &Network) -> Result<()> {
+    fn remove(&self, _linux: &Linux, network: &Network) -> Result<()> {
         self.foreign()?.remote.remove(network)
+    }
+
+    fn sets_gateway_at_once(&self) -> bool {
+        true
     }
 }
 

@@ -4,152 +4,76 @@ use model::{
     Gateway, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent, Place, Ptp, Result,
     Space, Vlan, VlanId,
 };
+use spec::{Driver, NetworkSpec};
 
 use super::neutron;
 use crate::plugin::{Call, bridge, device, ipvlan, macvlan, parent, tap};
 use crate::wire::Object;
 
-/// A driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Driver {
-    Bridge,
-    Ptp,
-    Macvlan,
-    Ipvlan,
-    Vlan,
-    Device,
-    Dummy,
-    Tap,
-    Neutron,
+/// The driver that `driver` names; `bridge` where it names none.
+pub(super) fn named(root: &Object<'_>) -> Result<Driver> {
+    let Some(node) = root.get("driver") else { return Ok(Driver::Bridge) };
+    let text = node.text()?;
+    let named = Driver::CNI.iter().find(|driver| driver.name() == text).copied();
+    named.ok_or_else(|| {
+        let names: Vec<&str> = Driver::CNI.iter().map(|driver| driver.name()).collect();
+        node.wrong(format!("which is none of {}", names.join(", ")))
+    })
 }
 
-impl Driver {
-    pub(super) const ALL: &'static [Driver] = &[
-        Driver::Bridge,
-        Driver::Ptp,
-        Driver::Macvlan,
-        Driver::Ipvlan,
-        Driver::Vlan,
-        Driver::Device,
-        Driver::Dummy,
-        Driver::Tap,
-        Driver::Neutron,
-    ];
+/// Whether what it connects to knows a way out.
+pub(super) fn leads_out(driver: Driver) -> bool {
+    !matches!(driver, Driver::Dummy | Driver::Tap)
+}
 
-    /// As it is written.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Driver::Bridge => "bridge",
-            Driver::Ptp => "ptp",
-            Driver::Macvlan => "macvlan",
-            Driver::Ipvlan => "ipvlan",
-            Driver::Vlan => "vlan",
-            Driver::Device => "host-device",
-            Driver::Dummy => "dummy",
-            Driver::Tap => "tap",
-            Driver::Neutron => "neutron",
+/// Where addresses are unique. What reaches a segment of this host's shares its book: two networks
+/// on the same parent must not hand out the same address.
+pub(super) fn space(driver: Driver, call: &Call<'_>, gateway: Gateway) -> Space {
+    match driver {
+        Driver::Bridge => crate::plugin::link::space(call, gateway),
+        Driver::Dummy | Driver::Tap | Driver::Neutron | Driver::Chain | Driver::Plugin => {
+            Space::Network(call.config.name().clone())
         }
-    }
-
-    /// The one that `driver` names; `bridge` where it names none.
-    pub(super) fn of(root: &Object<'_>) -> Result<Self> {
-        let Some(node) = root.get("driver") else { return Ok(Driver::Bridge) };
-        let text = node.text()?;
-        let named = Self::ALL.iter().find(|driver| driver.name() == text).copied();
-        named.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|driver| driver.name()).collect();
-            node.wrong(format!("which is none of {}", names.join(", ")))
-        })
-    }
-
-    /// The driver of a link; none where the runtime or somebody else makes it.
-    pub(super) fn of_kind(kind: &LinkKind) -> Option<Self> {
-        Some(match kind {
-            LinkKind::Bridge(_) => Driver::Bridge,
-            LinkKind::Ptp(_) => Driver::Ptp,
-            LinkKind::Macvlan(_) => Driver::Macvlan,
-            LinkKind::Ipvlan(_) => Driver::Ipvlan,
-            LinkKind::Vlan(_) => Driver::Vlan,
-            LinkKind::Device(_) => Driver::Device,
-            LinkKind::Dummy => Driver::Dummy,
-            LinkKind::Tap(_) => Driver::Tap,
-            LinkKind::Neutron(_) => Driver::Neutron,
-            LinkKind::Loopback
-            | LinkKind::Chain(_)
-            | LinkKind::Plug(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => return None,
-        })
-    }
-
-    /// Whether the container has an end in the host, where its packets can be filtered, limited and
-    /// translated.
-    pub(super) fn is_pair(self) -> bool {
-        matches!(self, Driver::Bridge | Driver::Ptp)
-    }
-
-    /// Whether ports of the host may lead to its containers.
-    pub(super) fn publishes(self) -> bool {
-        self.is_pair() || self == Driver::Neutron
-    }
-
-    /// Whether what it connects to knows a way out.
-    pub(super) fn leads_out(self) -> bool {
-        match self {
-            Driver::Bridge
-            | Driver::Ptp
-            | Driver::Macvlan
-            | Driver::Ipvlan
-            | Driver::Vlan
-            | Driver::Device
-            | Driver::Neutron => true,
-            Driver::Dummy | Driver::Tap => false,
+        Driver::Ptp | Driver::Macvlan | Driver::Ipvlan | Driver::Vlan | Driver::Device => {
+            Space::Host
         }
-    }
-
-    /// Where addresses are unique. What reaches a segment of this host's shares its book: two
-    /// networks on the same parent must not hand out the same address.
-    pub(super) fn space(self, call: &Call<'_>, gateway: Gateway) -> Space {
-        match self {
-            Driver::Bridge => crate::plugin::link::space(call, gateway),
-            Driver::Dummy | Driver::Tap | Driver::Neutron => {
-                Space::Network(call.config.name().clone())
-            }
-            Driver::Ptp | Driver::Macvlan | Driver::Ipvlan | Driver::Vlan | Driver::Device => {
-                Space::Host
-            }
-        }
-    }
-
-    /// The link that the configuration describes.
-    pub(super) fn kind(self, call: &Call<'_>, root: &Object<'_>) -> Result<LinkKind> {
-        Ok(match self {
-            Driver::Bridge => {
-                let name = model::bridge_name(call.config.name())?;
-                LinkKind::Bridge(bridge::bridge(root, name.as_str())?)
-            }
-            Driver::Ptp => LinkKind::Ptp(Ptp { direct: root.flag("direct")? }),
-            Driver::Macvlan => LinkKind::Macvlan(macvlan(root)?),
-            Driver::Ipvlan => LinkKind::Ipvlan(Ipvlan {
-                parent: parent_of(root, vlan(root)?)?,
-                mode: ipvlan::mode(root)?,
-            }),
-            Driver::Vlan => LinkKind::Vlan(of_vlan(root)?),
-            Driver::Device => LinkKind::Device(device::device(call)?),
-            Driver::Dummy => LinkKind::Dummy,
-            Driver::Tap => LinkKind::Tap(tap::tap(root)?),
-            Driver::Neutron => LinkKind::Neutron(Box::new(neutron::link(root)?)),
-        })
     }
 }
 
-fn macvlan(root: &Object<'_>) -> Result<Macvlan> {
+/// The link that the configuration describes.
+pub(super) fn kind(
+    driver: Driver,
+    call: &Call<'_>,
+    root: &Object<'_>,
+    said: &NetworkSpec,
+) -> Result<LinkKind> {
+    Ok(match driver {
+        Driver::Ptp => LinkKind::Ptp(Ptp { direct: said.direct.unwrap_or(false) }),
+        Driver::Macvlan => LinkKind::Macvlan(macvlan(root, said)?),
+        Driver::Ipvlan => LinkKind::Ipvlan(Ipvlan {
+            parent: parent_of(root, vlan(root)?)?,
+            mode: ipvlan::mode(root)?,
+        }),
+        Driver::Vlan => LinkKind::Vlan(of_vlan(root)?),
+        Driver::Device => LinkKind::Device(device::device(call)?),
+        Driver::Dummy => LinkKind::Dummy,
+        Driver::Tap => LinkKind::Tap(tap::tap(root)?),
+        Driver::Neutron => LinkKind::Neutron(Box::new(neutron::link(root)?)),
+        // `named` gives neither of the last two.
+        Driver::Bridge | Driver::Chain | Driver::Plugin => {
+            let name = model::bridge_name(call.config.name())?;
+            LinkKind::Bridge(bridge::bridge(root, name.as_str())?)
+        }
+    })
+}
+
+fn macvlan(root: &Object<'_>, said: &NetworkSpec) -> Result<Macvlan> {
     let macvlan = Macvlan {
         parent: parent_of(root, vlan(root)?)?,
         mode: macvlan::mode(root)?,
         broadcast_queue: macvlan::broadcast_queue(root)?,
-        host_access: root.flag("hostAccess")?,
-        probe: root.flag("probe")?,
+        host_access: said.host_access.unwrap_or(false),
+        probe: said.probe.unwrap_or(false),
     };
     if let (true, Some(node)) = (macvlan.host_access, root.get("hostAccess")) {
         if macvlan.mode != MacvlanMode::Bridge {

@@ -1,8 +1,8 @@
 //! What one container asks for beside its link.
 
 use model::{Bandwidth, Error, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring};
+use spec::Driver;
 
-use super::driver::Driver;
 use crate::plugin::{Call, bandwidth, link, portmap, source_routing, tuning};
 use crate::wire::{Node, Object};
 
@@ -34,7 +34,13 @@ pub(super) fn of_network(template: &Wiring) -> Wiring {
 }
 
 fn driver(wiring: &Wiring) -> Option<Driver> {
-    wiring.link.as_ref().and_then(|link| Driver::of_kind(&link.kind))
+    let driver = wiring.link.as_ref().and_then(|link| Driver::of_kind(&link.kind));
+    driver.filter(|driver| Driver::CNI.contains(driver))
+}
+
+/// Whether ports of the host may lead to its containers.
+fn publishes(driver: Driver) -> bool {
+    driver.is_pair() || driver == Driver::Neutron
 }
 
 /// The ports that the runtime publishes.
@@ -43,7 +49,7 @@ pub(super) fn publish(call: &Call<'_>, template: &Wiring) -> Result<Option<model
     if publish.ports.is_empty() {
         return Ok(None);
     }
-    if driver(template).is_some_and(|driver| !driver.publishes()) {
+    if driver(template).is_some_and(|driver| !publishes(driver)) {
         return Err(Error::invalid(
             "\"runtimeConfig.portMappings\" is not empty, but ports are published by drivers \
              bridge, ptp and neutron only; elsewhere a container is reached at its own address",
@@ -67,15 +73,6 @@ fn own_mac(call: &Call<'_>, wiring: &mut Wiring) -> Result<()> {
 pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
     let Some(link) = &mut wiring.link else { return Ok(()) };
     match &link.kind {
-        LinkKind::Bridge(_)
-        | LinkKind::Ptp(_)
-        | LinkKind::Macvlan(_)
-        | LinkKind::Tap(_)
-        | LinkKind::Neutron(_)
-        | LinkKind::Plug(_)
-        | LinkKind::Remote(_) => {
-            link.mac = Some(mac);
-        }
         LinkKind::Vlan(_) | LinkKind::Device(_) | LinkKind::Dummy => {
             wiring.tuning.get_or_insert_default().mac = Some(mac);
         }
@@ -89,6 +86,7 @@ pub(super) fn set_mac(wiring: &mut Wiring, mac: Mac) -> Result<()> {
                 "\"mac\" is {mac}, but the network leaves no choice of hardware addresses"
             )));
         }
+        _ => link.mac = Some(mac),
     }
     Ok(())
 }

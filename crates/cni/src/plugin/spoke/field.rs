@@ -1,88 +1,13 @@
-//! Which fields there are, and which of them each driver has. What a driver does not have is an
-//! error: a field that did nothing would be believed.
+//! Which fields there are, and which of them each driver has, by the table of options. What a driver
+//! does not have is an error: a field that did nothing would be believed.
 
-use model::{Error, Result};
+use model::{Error, Passage, Result, Sources};
+use spec::{Driver, FrontEnd, NetworkOption, NetworkSpec, Value, options};
 
-use super::driver::Driver;
-use super::neutron;
+use crate::plugin::firewall;
 use crate::wire::{Node, Object};
 
-use Driver::{Bridge, Device, Dummy, Ipvlan, Macvlan, Neutron, Ptp, Tap, Vlan};
-
-/// A field that describes a network, and the drivers that have it.
-struct Field {
-    name: &'static str,
-    of: &'static [Driver],
-}
-
-const PAIRS: &[Driver] = &[Bridge, Ptp];
-const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
-const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
-const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron];
-/// Whose addresses, routes and MTU are said here, and not by a cloud.
-const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap];
-const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
-
-const fn field(name: &'static str, of: &'static [Driver]) -> Field {
-    Field { name, of }
-}
-
-/// Sorted by name.
-const DESCRIBING: [Field; 52] = [
-    field("backend", PUBLISHING),
-    field("bcqueuelen", &[Macvlan]),
-    field("bridge", &[Bridge, Tap]),
-    field("device", &[Device]),
-    field("direct", PAIRS),
-    field("disableContainerInterface", &[Bridge]),
-    field("dns", Driver::ALL),
-    field("driver", Driver::ALL),
-    field("enabledad", &[Bridge]),
-    field("forceAddress", &[Bridge]),
-    field("group", &[Tap]),
-    field("hairpinMode", &[Bridge]),
-    field("hostAccess", &[Macvlan]),
-    field("hostIPv4", PAIRS),
-    field("hostIPv6", PAIRS),
-    field("hwaddr", &[Device]),
-    field("ingressPolicy", PAIRS),
-    field("ipMasq", PAIRS),
-    field("ipam", OWN),
-    field("isDefaultGateway", OWN_ROUTES),
-    field("isGateway", &[Bridge]),
-    field("kernelpath", &[Device]),
-    field("labels", Driver::ALL),
-    field("linkInContainer", PARENTS),
-    field("macspoofchk", &[Bridge]),
-    field("masqAll", PUBLISHING),
-    field("master", PARENTS),
-    field("mode", &[Macvlan, Ipvlan]),
-    field("mtu", OWN),
-    field("multiQueue", &[Tap]),
-    field(neutron::FIELD, &[Neutron]),
-    field("owner", &[Tap]),
-    field("parent", PARENTS),
-    field("pciBusID", &[Device]),
-    field("portIsolation", &[Bridge]),
-    field("preserveDefaultVlan", &[Bridge]),
-    field("probe", &[Macvlan]),
-    field("promiscMode", &[Bridge]),
-    field("selinuxContext", &[Tap]),
-    field("snat", PUBLISHING),
-    field("sticky", OWN),
-    field("trustedHostInterfaces", &[Bridge]),
-    field("vlan", &[Bridge, Macvlan, Ipvlan, Vlan]),
-    field("vlanId", &[Vlan]),
-    field("vlanTrunk", &[Bridge]),
-    // Of the container, but each makes sense for some links only.
-    field("allmulti", Driver::ALL),
-    field("bandwidth", PAIRS),
-    field("mac", &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap, Neutron]),
-    field("promisc", Driver::ALL),
-    field("sourceRouting", ROUTED),
-    field("txQLen", Driver::ALL),
-    field("vrf", ROUTED),
-];
+const FRONT: FrontEnd = FrontEnd::Cni;
 
 /// Those of them that are one container's, and so may be said of a network that is joined.
 const PERSONAL: [&str; 8] =
@@ -114,7 +39,8 @@ pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
     match root.fields().find(|(key, _)| !known(key)) {
         None => Ok(()),
         Some((_, node)) => {
-            let mut accepted: Vec<&str> = DESCRIBING.iter().map(|field| field.name).collect();
+            let mut accepted: Vec<&str> =
+                options(FRONT).flat_map(|option| option.cni).copied().collect();
             accepted.extend(["network", "networks", "sysctl"]);
             accepted.sort_unstable();
             let accepted = accepted.join(", ");
@@ -127,13 +53,14 @@ pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
 /// Refuses what `driver` does not have, unless it says that it is off.
 pub(super) fn refuse_senseless(root: &Object<'_>, driver: Driver) -> Result<()> {
     let is_senseless = |key: &str, node: &Node<'_>| {
-        of(key).is_some_and(|field| !field.of.contains(&driver)) && !is_off(node)
+        of(key).is_some_and(|option| !option.is_of(driver)) && !is_off(node)
     };
     match root.fields().find(|(key, node)| is_senseless(key, node)) {
         None => Ok(()),
         Some((key, node)) => {
-            let of = of(key).map_or(&[][..], |field| field.of);
-            let names: Vec<&str> = of.iter().map(|driver| driver.name()).collect();
+            let has = |driver: &&Driver| of(key).is_some_and(|option| option.is_of(**driver));
+            let names: Vec<&str> =
+                Driver::CNI.iter().filter(has).map(|driver| driver.name()).collect();
             Err(node.wrong(format!(
                 "but driver {} has no such option; {} {}",
                 driver.name(),
@@ -144,6 +71,44 @@ pub(super) fn refuse_senseless(root: &Object<'_>, driver: Driver) -> Result<()> 
     }
 }
 
+/// What is said that means the same to every front end. Fields of the reference plugins are read with
+/// their link, as the reference reads them.
+pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
+    let mut spec = NetworkSpec::default();
+    for option in options(FRONT) {
+        let Some(node) = option.cni.iter().find_map(|name| root.get(name)) else { continue };
+        match option.value {
+            Value::Flag(slot) => *slot(&mut spec) = Some(node.flag()?),
+            Value::Not(slot) => *slot(&mut spec) = Some(!node.flag()?),
+            Value::SourceV4(slot) => {
+                let source = Sources::read_v4(node.text()?);
+                *slot(&mut spec) = Some(source.ok_or_else(|| is_not(&node, Sources::V4))?);
+            }
+            Value::SourceV6(slot) => {
+                let source = Sources::read_v6(node.text()?);
+                *slot(&mut spec) = Some(source.ok_or_else(|| is_not(&node, Sources::V6))?);
+            }
+            Value::Trusted(slot) => {
+                let devices = node.list()?.iter().map(Node::parse).collect::<Result<_>>()?;
+                *slot(&mut spec) = Some(Passage::trusting(devices));
+            }
+            Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
+            Value::Own
+            | Value::Number(_)
+            | Value::Mtu(_)
+            | Value::Vlan(_)
+            | Value::Device(_)
+            | Value::Network(_)
+            | Value::Reach(..) => {}
+        }
+    }
+    Ok(spec)
+}
+
+fn is_not(node: &Node<'_>, what: &str) -> Error {
+    node.wrong(format!("which is not {what}"))
+}
+
 fn is_off(node: &Node<'_>) -> bool {
     let value = node.value();
     value.as_bool() == Some(false)
@@ -152,8 +117,8 @@ fn is_off(node: &Node<'_>) -> bool {
 }
 
 /// Names are looked up without regard to case.
-fn of(key: &str) -> Option<&'static Field> {
-    DESCRIBING.iter().find(|field| field.name.eq_ignore_ascii_case(key))
+fn of(key: &str) -> Option<&'static NetworkOption> {
+    options(FRONT).find(|option| is_one_of(key, option.cni))
 }
 
 fn is_one_of(key: &str, names: &[&str]) -> bool {

@@ -11,19 +11,6 @@ use crate::wire::{Node, Object};
 /// The field.
 pub(super) const FIELD: &str = "neutron";
 
-const FIELDS: [&str; 10] = [
-    "network",
-    "subnets",
-    "securityGroups",
-    "portSecurity",
-    "qosPolicy",
-    "dnsName",
-    "allowedAddressPairs",
-    "port",
-    "floatingIp",
-    "nesting",
-];
-
 /// A list is no longer than this.
 const LONGEST_LIST: usize = 64;
 
@@ -35,7 +22,7 @@ pub(super) fn link(root: &Object<'_>) -> Result<NeutronLink> {
              name of one of Neutron's",
         )
     })?;
-    let said = object_of(&node, "which is not an object", &FIELDS)?;
+    let said = object_of(&node, "which is not an object", &spec::neutron::fields())?;
     let network = said.parse("network")?;
     let spec = PortSpec {
         port: said.parse("port")?,

@@ -1,3 +1,7 @@
+use std::net::IpAddr;
+
+use model::{Gateway, IfName, Mtu, NetworkName, Passage, Reach};
+
 use super::*;
 
 fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
@@ -11,7 +15,7 @@ fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
 }
 
 pub(super) fn read(texts: &[(&str, &str)]) -> Result<NetworkSpec> {
-    NetworkSpec::read(&options(false, texts))
+    super::read(&options(false, texts))
 }
 
 const BRIDGE_KEY: &str = "com.docker.network.bridge";
@@ -21,7 +25,7 @@ fn says_nothing_by_default() {
     let spec = read(&[]).unwrap();
     assert_eq!(spec.default_route(), DefaultRoute::Bridge);
     assert!(spec.masquerades() && spec.publisher.is_none() && spec.ingress.is_none());
-    let spec = NetworkSpec::read(&options(true, &[])).unwrap();
+    let spec = super::read(&options(true, &[])).unwrap();
     assert_eq!(spec.default_route(), DefaultRoute::Nowhere);
     assert!(!spec.masquerades() && spec.egress == EgressPolicy::Internal);
 }
@@ -122,7 +126,7 @@ fn understands_docker_s_keys() {
 #[test]
 fn an_isolated_network_has_no_gateway() {
     let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
-    let spec = NetworkSpec::read(&options(true, &[(&mode, "isolated")])).unwrap();
+    let spec = super::read(&options(true, &[(&mode, "isolated")])).unwrap();
     assert_eq!(spec.default_route(), DefaultRoute::Segment);
     assert!(read(&[(&mode, "isolated")]).unwrap_err().to_string().contains("--internal"));
 }
@@ -132,7 +136,7 @@ fn both_families_go_one_way() {
     let (v4, v6) =
         (format!("{BRIDGE_KEY}.gateway_mode_ipv4"), format!("{BRIDGE_KEY}.gateway_mode_ipv6"));
     let of = |ipv4, ipv6, texts: &[(&str, &str)]| {
-        NetworkSpec::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
+        super::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
     };
     let both = [(v4.as_str(), "routed"), (v6.as_str(), "routed")];
     assert!(!of(Some(true), true, &both).unwrap().masquerades());
@@ -187,7 +191,7 @@ fn names_what_is_wrong() {
         let error = read(&texts).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{texts:?}: {error}");
     }
-    let error = NetworkSpec::read(&options(true, &[("gateway", "default")])).unwrap_err();
+    let error = super::read(&options(true, &[("gateway", "default")])).unwrap_err();
     assert!(error.to_string().contains("--internal"), "{error}");
 }
 

@@ -1,11 +1,14 @@
 //! What a network is made of.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{Backend, IfName, IngressPolicy, IpNet, Label, NetworkName, Publish, Reach, Sources};
+use model::{EgressPolicy, IpNet, Label, Labels, NetworkName};
+use spec::NetworkSpec;
+
+use super::flags::NetworkFlags;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
@@ -46,79 +49,25 @@ pub(in crate::cli) struct CreateArgs {
     /// Hand out only addresses of this part of a subnet
     #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
     pub(in crate::cli) ranges: Vec<IpNet>,
-    /// The bridge's device; derived from the network's name unless given
-    #[arg(long, value_name = "DEVICE")]
-    pub(in crate::cli) bridge: Option<IfName>,
-    /// The MTU of the network's devices in bytes
-    #[arg(long, value_name = "BYTES", value_parser = mtu)]
-    pub(in crate::cli) mtu: Option<model::Mtu>,
+    #[command(flatten)]
+    pub(in crate::cli) flags: NetworkFlags,
     /// Containers reach only each other and this host, and nobody else reaches them
     #[arg(long)]
     pub(in crate::cli) internal: bool,
-    /// Let others reach containers by routes, without published ports, where this host forwards because
-    /// of Spoke
-    #[arg(long)]
-    pub(in crate::cli) direct: bool,
-    /// Let others who come by this device reach published ports at the containers' own addresses by
-    /// routes, and nobody reach anything else in that way; several
-    #[arg(long = "trusted-interface", value_name = "DEVICE", conflicts_with = "direct")]
-    pub(in crate::cli) trusted: Vec<IfName>,
-    /// The host's IPv4 address that packets leave with; that of the device that they leave by unless
-    /// given
-    #[arg(long, value_name = "IP", value_parser = source_v4, conflicts_with = "no_masquerade")]
-    pub(in crate::cli) host_ipv4: Option<Ipv4Addr>,
-    /// The same of IPv6
-    #[arg(long, value_name = "IP", value_parser = source_v6, conflicts_with = "no_masquerade")]
-    pub(in crate::cli) host_ipv6: Option<Ipv6Addr>,
-    /// Let packets leave with the container's own address
-    #[arg(long)]
-    pub(in crate::cli) no_masquerade: bool,
-    /// From where containers can be reached: everywhere, not from other such bridges of this
-    /// host, or from no other container
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "open")]
-    pub(in crate::cli) ingress: Ingress,
-    /// From where published ports are reached: from wherever this host's address is, from the
-    /// subnets that it is connected to, or from this host only
-    #[arg(long, value_enum, value_name = "REACH", default_value = "any")]
-    pub(in crate::cli) publish: PublishTo,
     /// What you say of it; `spoke network ls --filter label=KEY` finds it
     #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = super::connect::quoted::<Label>)]
     pub(in crate::cli) labels: Vec<Label>,
-    /// Give a container that returns under the same name the same addresses
-    #[arg(long)]
-    pub(in crate::cli) sticky: bool,
 }
 
 impl CreateArgs {
-    /// What is said of how packets leave, and who comes by routes: its options, and whether they are
-    /// there.
-    pub(in crate::cli) fn passages(&self) -> [(&'static str, bool); 5] {
-        [
-            ("--no-masquerade", self.no_masquerade),
-            ("--host-ipv4", self.host_ipv4.is_some()),
-            ("--host-ipv6", self.host_ipv6.is_some()),
-            ("--direct", self.direct),
-            ("--trusted-interface", !self.trusted.is_empty()),
-        ]
+    /// What is asked of the network.
+    pub(in crate::cli) fn spec(&self) -> model::Result<NetworkSpec> {
+        Ok(NetworkSpec {
+            egress: if self.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
+            labels: Labels::of(self.labels.iter().cloned())?,
+            ..self.flags.spec.clone()
+        })
     }
-
-    /// How containers of the network publish, before it is said what; nothing where it is the
-    /// default.
-    pub(in crate::cli) fn reach(&self, backend: Backend) -> Option<Publish> {
-        let reach = match self.publish {
-            PublishTo::Any => return None,
-            PublishTo::Lan => Reach::Lan,
-            PublishTo::Local => Reach::Local,
-        };
-        Some(Publish { reach, ..Publish::new(backend) })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum PublishTo {
-    Any,
-    Lan,
-    Local,
 }
 
 /// Who connects the containers of a network.
@@ -131,6 +80,21 @@ pub(in crate::cli) enum Driver {
     Cni,
     Neutron,
     Plugin(model::DriverName),
+}
+
+impl Driver {
+    /// As the table of options knows it.
+    pub(in crate::cli) fn kind(&self) -> spec::Driver {
+        match self {
+            Driver::Bridge => spec::Driver::Bridge,
+            Driver::Ptp => spec::Driver::Ptp,
+            Driver::Macvlan => spec::Driver::Macvlan,
+            Driver::Ipvlan => spec::Driver::Ipvlan,
+            Driver::Cni => spec::Driver::Chain,
+            Driver::Neutron => spec::Driver::Neutron,
+            Driver::Plugin(_) => spec::Driver::Plugin,
+        }
+    }
 }
 
 impl FromStr for Driver {
@@ -222,13 +186,6 @@ pub(in crate::cli) enum ScopeName {
 // Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LanArgs {
-    /// The device whose segment containers of macvlan and ipvlan are on; that of the default route
-    /// unless given
-    #[arg(long, value_name = "DEVICE")]
-    pub(in crate::cli) parent: Option<IfName>,
-    /// A VLAN of the parent instead of itself: a device PARENT.VLAN, made when it is missing
-    #[arg(long, value_name = "NUMBER", value_parser = vlan)]
-    pub(in crate::cli) vlan: Option<model::VlanId>,
     /// Of macvlan bridge (unless given), private, vepa or passthru; of ipvlan l2 (unless given), l3
     /// or l3s
     #[arg(long, value_enum, value_name = "MODE")]
@@ -236,12 +193,6 @@ pub(in crate::cli) struct LanArgs {
     /// Addresses come from the segment's DHCP server
     #[arg(long)]
     pub(in crate::cli) dhcp: bool,
-    /// Let this host and its containers reach each other, which a macvlan does not by itself
-    #[arg(long)]
-    pub(in crate::cli) host_access: bool,
-    /// Ask the segment before an address is used, and take another if somebody has it
-    #[arg(long)]
-    pub(in crate::cli) probe: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -255,23 +206,6 @@ pub(in crate::cli) enum LanMode {
     L3s,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Ingress {
-    Open,
-    SameBridge,
-    Isolated,
-}
-
-impl From<Ingress> for IngressPolicy {
-    fn from(ingress: Ingress) -> Self {
-        match ingress {
-            Ingress::Open => IngressPolicy::Open,
-            Ingress::SameBridge => IngressPolicy::SameBridge,
-            Ingress::Isolated => IngressPolicy::Isolated,
-        }
-    }
-}
-
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
     pair.ok_or_else(|| "an option is KEY=VALUE".to_owned())
@@ -281,22 +215,4 @@ fn auxiliary(text: &str) -> Result<(String, IpAddr), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let parsed = pair.and_then(|(name, ip)| Some((name.to_owned(), ip.parse().ok()?)));
     parsed.ok_or_else(|| "an auxiliary address is NAME=IP".to_owned())
-}
-
-fn source_v4(text: &str) -> Result<Ipv4Addr, String> {
-    Sources::read_v4(text).ok_or_else(|| format!("it is {}", Sources::V4))
-}
-
-fn source_v6(text: &str) -> Result<Ipv6Addr, String> {
-    Sources::read_v6(text).ok_or_else(|| format!("it is {}", Sources::V6))
-}
-
-fn vlan(text: &str) -> Result<model::VlanId, String> {
-    let id = text.parse().ok().and_then(model::VlanId::new);
-    id.ok_or_else(|| "a VLAN is a number from 1 to 4094".to_owned())
-}
-
-fn mtu(text: &str) -> Result<model::Mtu, String> {
-    let bytes = text.parse().ok().and_then(model::Mtu::new);
-    bytes.ok_or_else(|| "an MTU is a number from 68 to 65535".to_owned())
 }

@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    Dns, Error, Ipam, Link, LinkKind, NEUTRON_KEYS, NEUTRON_PREFIX, Network, NeutronOptions,
-    Result, Runtime, Wiring,
-};
+use model::{Error, Ipam, LinkKind, NEUTRON_PREFIX, Network, Result};
+use spec::{NEUTRON_KEYS, NetworkSpec, NeutronOptions, neutron};
 
+use super::frame;
 use crate::cli::HostContext;
-use crate::cli::args::{CreateArgs, Driver, Ingress};
+use crate::cli::args::{CreateArgs, Driver};
 
 /// How options are given.
 const FLAG: &str = "--opt";
 
-/// Options that may be given several times, as an item of a list each.
-const LISTS: [&str; 3] =
-    ["neutron.subnet", "neutron.security_groups", "neutron.allowed_address_pairs"];
-
 /// The network that is asked for, if it is one of Neutron's.
-pub(super) fn network(wanted: &CreateArgs, host_context: &HostContext) -> Result<Option<Network>> {
+pub(super) fn network(
+    wanted: &CreateArgs,
+    spec: &NetworkSpec,
+    host_context: &HostContext,
+) -> Result<Option<Network>> {
     if wanted.driver != Driver::Neutron {
         return match wanted.options.first() {
             None => Ok(None),
@@ -30,29 +29,10 @@ pub(super) fn network(wanted: &CreateArgs, host_context: &HostContext) -> Result
             ))),
         };
     }
-    if let Some(option) = senseless(wanted) {
-        return Err(Error::invalid(format!(
-            "{option} is no option of driver neutron: Neutron decides that for its networks"
-        )));
-    }
     let kind =
         LinkKind::Neutron(Box::new(NeutronOptions::read(FLAG, &texts(wanted)?)?.link(FLAG)?));
-    Ok(Some(Network {
-        name: wanted.name.clone(),
-        runtime: Runtime::Spoke,
-        since: host_context.now,
-        wiring: Wiring {
-            link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            publish: wanted.reach(host_context.backend),
-            ..Wiring::default()
-        },
-        ipam: Ipam::None,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::of(wanted.labels.iter().cloned())?,
-        stage: model::Stage::Made,
-    }))
+    let wiring = spec.wiring(kind, host_context.backend);
+    Ok(Some(spec.network(frame(wanted, host_context, Ipam::None), wiring)))
 }
 
 /// The options by their full names; what all of them begin with may be left out here.
@@ -75,7 +55,7 @@ fn texts(wanted: &CreateArgs) -> Result<BTreeMap<String, String>> {
             None => {
                 texts.insert(full, value.clone());
             }
-            Some(before) if LISTS.contains(&full.as_str()) => {
+            Some(before) if neutron::is_list(&full) => {
                 before.push(',');
                 before.push_str(value);
             }
@@ -85,18 +65,4 @@ fn texts(wanted: &CreateArgs) -> Result<BTreeMap<String, String>> {
         }
     }
     Ok(texts)
-}
-
-fn senseless(wanted: &CreateArgs) -> Option<&'static str> {
-    let given = [
-        ("--subnet", !wanted.subnets.is_empty()),
-        ("--bridge", wanted.bridge.is_some()),
-        ("--mtu", wanted.mtu.is_some()),
-        ("--internal", wanted.internal),
-        ("--ingress", wanted.ingress != Ingress::Open),
-        ("--sticky", wanted.sticky),
-        ("--conflist", wanted.conflist.is_some()),
-    ];
-    let mut given = given.into_iter().chain(wanted.passages());
-    given.find(|(_, given)| *given).map(|(option, _)| option)
 }

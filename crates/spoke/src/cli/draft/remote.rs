@@ -6,14 +6,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use docker::remote::parameters::{NetworkParameters, ScopeParameter};
 use engine::{Occupancy, check_subnet};
 use model::{
-    AliasId, Backend, Dns, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
-    Ipam, Ipv4Net, Link, LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink,
-    RemotePool, Result, Runtime, Space, Stage, Wiring, overlap,
+    AliasId, Backend, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
+    Ipam, Ipv4Net, LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink,
+    RemotePool, Result, Space, Stage, Wiring, overlap,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
+use spec::NetworkSpec;
 
+use super::{foreign, frame};
 use crate::cli::HostContext;
-use crate::cli::args::{CreateArgs, Driver, Ingress, IpamDriver, PublishTo, ScopeName};
+use crate::cli::args::{CreateArgs, Driver, IpamDriver, ScopeName};
 
 /// How libnetwork calls Spoke's own address book, nobody, and what makes no links.
 const DEFAULT: &str = "default";
@@ -44,6 +46,7 @@ struct Spec {
 /// The network that is asked for, if a Docker plugin makes it, or nobody.
 pub(super) fn network(
     wanted: &CreateArgs,
+    spec: &NetworkSpec,
     host_context: &HostContext,
     known: &[Network],
     taken: &dyn Fn() -> Result<Occupancy>,
@@ -59,37 +62,24 @@ pub(super) fn network(
         Driver::Plugin(driver) => (driver.clone(), Stage::Made),
         _ => return refuse_remote(wanted).map(|()| None),
     };
-    refuse_senseless(wanted)?;
-    let spec = match &remote.config_from {
+    foreign::refuse(wanted, spec::Driver::Plugin)?;
+    let kept = match &remote.config_from {
         None => said(wanted)?,
         Some(name) => kept(known.iter().find(|network| network.name == *name), name)?,
     };
     let ipam = match stage {
-        Stage::Template => Ipam::Remote(spec.ipam),
-        _ => realized(wanted, spec.ipam, taken)?,
+        Stage::Template => Ipam::Remote(kept.ipam),
+        _ => realized(wanted, kept.ipam, taken)?,
     };
     let kind = LinkKind::Remote(Box::new(RemoteLink {
         driver,
         id: id()?,
-        network: spec.said.to_text()?,
+        network: kept.said.to_text()?,
         endpoint: String::new(),
     }));
-    Ok(Some(Network {
-        name: wanted.name.clone(),
-        runtime: Runtime::Spoke,
-        since: host_context.now,
-        wiring: Wiring {
-            link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            firewall: spec.said.internal.then(|| internal(host_context.backend)),
-            ..Wiring::default()
-        },
-        ipam,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: wanted.sticky,
-        labels: model::Labels::of(wanted.labels.iter().cloned())?,
-        stage,
-    }))
+    let firewall = kept.said.internal.then(|| internal(host_context.backend));
+    let wiring = Wiring { firewall, ..spec.wiring(kind, host_context.backend) };
+    Ok(Some(Network { stage, ..spec.network(frame(wanted, host_context, ipam), wiring) }))
 }
 
 /// The plugin that hands out the addresses of a network that Spoke itself makes, if one does.
@@ -308,24 +298,6 @@ fn refuse_remote(wanted: &CreateArgs) -> Result<()> {
         None => Ok(()),
         Some((option, _)) => Err(Error::invalid(format!(
             "{option} is an option of Docker plugins: name one with --driver"
-        ))),
-    }
-}
-
-/// Options that a plugin does not know of.
-fn refuse_senseless(wanted: &CreateArgs) -> Result<()> {
-    let given = [
-        ("--bridge", wanted.bridge.is_some()),
-        ("--mtu", wanted.mtu.is_some()),
-        ("--ingress", wanted.ingress != Ingress::Open),
-        ("--publish", wanted.publish != PublishTo::Any),
-        ("--conflist", wanted.conflist.is_some()),
-    ];
-    match given.into_iter().chain(wanted.passages()).find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Error::invalid(format!(
-            "{option} is no option of a Docker plugin, which decides that by itself; --opt KEY=VALUE \
-             is passed to it"
         ))),
     }
 }

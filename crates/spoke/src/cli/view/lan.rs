@@ -46,17 +46,7 @@ impl Lan {
                 ..shown
             },
             LinkKind::Vlan(vlan) => Self { vlan: Some(vlan.id.number()), ..shown },
-            LinkKind::Bridge(_)
-            | LinkKind::Ptp(_)
-            | LinkKind::Loopback
-            | LinkKind::Device(_)
-            | LinkKind::Dummy
-            | LinkKind::Tap(_)
-            | LinkKind::Chain(_)
-            | LinkKind::Neutron(_)
-            | LinkKind::Plug(_)
-            | LinkKind::Remote(_)
-            | LinkKind::ExternalInterface(_) => shown,
+            _ => shown,
         }
     }
 }

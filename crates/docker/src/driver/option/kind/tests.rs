@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
 
-use super::super::{OF_BRIDGES, tests::read as read_all};
+use super::super::tests::read as read_all;
 use super::*;
-use crate::driver::option::DefaultRoute;
+use model::{Parent, Place};
+use spec::DefaultRoute;
 
 fn said(texts: &[(&str, &str)]) -> Result<KindOptions> {
     let map: BTreeMap<String, String> =
         texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    read(&Texts { flag: "-o", map: &map }, OF_BRIDGES)
+    let texts = Texts { flag: "-o", map: &map };
+    read(&texts, &texts.network(FRONT)?)
 }
 
 fn macvlan_of(texts: &[(&str, &str)]) -> Macvlan {

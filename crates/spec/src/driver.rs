@@ -1,0 +1,78 @@
+//! Who connects the containers of a network.
+
+use model::LinkKind;
+
+/// A driver, by the name that options give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// A bridge of this host.
+    Bridge,
+    /// A routed pair of devices for each container.
+    Ptp,
+    /// The segment of a parent device, with a hardware address of its own.
+    Macvlan,
+    /// The segment of a parent device, with the parent's hardware address.
+    Ipvlan,
+    /// A VLAN of a parent device.
+    Vlan,
+    /// A device of the host, moved into the container.
+    Device,
+    /// A device that leads nowhere.
+    Dummy,
+    /// A device whose packets a program reads.
+    Tap,
+    /// A port of OpenStack Neutron.
+    Neutron,
+    /// A list of CNI plugins.
+    Chain,
+    /// A Docker network plugin.
+    Plugin,
+}
+
+impl Driver {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Driver::Bridge => "bridge",
+            Driver::Ptp => "ptp",
+            Driver::Macvlan => "macvlan",
+            Driver::Ipvlan => "ipvlan",
+            Driver::Vlan => "vlan",
+            Driver::Device => "host-device",
+            Driver::Dummy => "dummy",
+            Driver::Tap => "tap",
+            Driver::Neutron => "neutron",
+            Driver::Chain => "cni",
+            Driver::Plugin => "plugin",
+        }
+    }
+
+    /// The driver of a link; none where the runtime or a plugin on the host makes it.
+    pub fn of_kind(kind: &LinkKind) -> Option<Self> {
+        Some(match kind {
+            LinkKind::Bridge(_) => Driver::Bridge,
+            LinkKind::Ptp(_) => Driver::Ptp,
+            LinkKind::Macvlan(_) => Driver::Macvlan,
+            LinkKind::Ipvlan(_) => Driver::Ipvlan,
+            LinkKind::Vlan(_) => Driver::Vlan,
+            LinkKind::Device(_) => Driver::Device,
+            LinkKind::Dummy => Driver::Dummy,
+            LinkKind::Tap(_) => Driver::Tap,
+            LinkKind::Neutron(_) => Driver::Neutron,
+            LinkKind::Chain(_) => Driver::Chain,
+            LinkKind::Remote(_) => Driver::Plugin,
+            LinkKind::Loopback | LinkKind::Plug(_) | LinkKind::ExternalInterface(_) => return None,
+        })
+    }
+
+    /// Whether the container has an end in the host, where its packets can be filtered, limited and
+    /// translated.
+    pub fn is_pair(self) -> bool {
+        matches!(self, Driver::Bridge | Driver::Ptp)
+    }
+
+    /// Whether containers are on the segment of a parent device.
+    pub fn is_lan(self) -> bool {
+        matches!(self, Driver::Macvlan | Driver::Ipvlan)
+    }
+}

@@ -1,0 +1,24 @@
+//! What a network is asked to be.
+//!
+//! [`OPTIONS`] is the table of options: what each front end calls them, which drivers have them, how
+//! a value is read, and what the manual says of them. Docker's and Podman's `-o`, the fields of CNI's
+//! type `spoke`, the flags of `spoke network create` and the tables in `docs/` come from it.
+//! [`NetworkSpec`] is what they say, and [`NetworkSpec::wiring`] the network's wiring.
+
+mod docs;
+mod driver;
+mod network;
+pub mod neutron;
+mod option;
+mod table;
+mod texts;
+mod value;
+
+pub use docs::{BEGIN, END, PAGES, document};
+pub use driver::Driver;
+pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
+pub use neutron::{NEUTRON_KEYS, NeutronOptions};
+pub use option::{FrontEnd, NetworkOption, find, foreign, options};
+pub use table::OPTIONS;
+pub use texts::Texts;
+pub use value::{Slot, Value};

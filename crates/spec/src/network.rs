@@ -1,0 +1,272 @@
+//! What a network is asked to be, and the wiring that follows from it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use model::{
+    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Firewall, Gateway, Handoff, IfName,
+    IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan, MacvlanMode,
+    Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage, Place, Publish, Publisher,
+    Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans, Wiring,
+};
+
+/// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
+const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
+
+/// What options ask of a network. What is [`None`] was not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkSpec {
+    /// What containers are connected to.
+    pub kind: Option<KindSpec>,
+    /// Where addresses come from.
+    pub source: Source,
+    /// A network that is there already, to join; for Docker also the name of a new one.
+    pub network: Option<NetworkName>,
+    /// The bridge's device.
+    pub bridge: Option<IfName>,
+    /// Of the network's devices.
+    pub mtu: Option<Mtu>,
+    /// From where containers are reached.
+    pub ingress: Option<IngressPolicy>,
+    /// Where their packets may go.
+    pub egress: EgressPolicy,
+    /// From where published ports are reached.
+    pub reach: Option<Reach>,
+    /// Who publishes ports.
+    pub publisher: Option<Publisher>,
+    /// Who completes interfaces.
+    pub handoff: Option<Handoff>,
+    /// Where containers send what is for elsewhere.
+    pub route: Option<DefaultRoute>,
+    /// Whether they have a default route.
+    pub default_route: Option<bool>,
+    /// Of the default route.
+    pub metric: Option<u32>,
+    /// Whether others reach containers by routes, without published ports.
+    pub direct: Option<bool>,
+    /// Who reaches published ports by routes.
+    pub passage: Option<Passage>,
+    /// Whether packets leave with the host's address.
+    pub masquerade: Option<bool>,
+    /// The addresses that they leave with.
+    pub sources: Sources,
+    /// Whether the bridge's ports get back what they sent.
+    pub hairpin: Option<bool>,
+    /// Whether the bridge takes every packet.
+    pub promiscuous: Option<bool>,
+    /// The address that ports are published on.
+    pub publish_on: Option<IpAddr>,
+    /// How interfaces in containers are called, before their number.
+    pub prefix: Option<IfName>,
+    /// The device whose segment it is.
+    pub parent: Option<IfName>,
+    /// The VLAN: of the parent, or of the bridge's ports.
+    pub vlan: Option<VlanId>,
+    /// Whether the host and the containers of a macvlan reach each other.
+    pub host_access: Option<bool>,
+    /// Whether the segment is asked before an address is used.
+    pub probe: Option<bool>,
+    /// Whether a container that returns gets the same addresses.
+    pub sticky: Option<bool>,
+    /// What users say of it.
+    pub labels: Labels,
+}
+
+/// What containers are connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindSpec {
+    /// A bridge.
+    Bridge,
+    /// On a parent device, each container with a hardware address of its own.
+    Macvlan(Macvlan),
+    /// On a parent device, with its hardware address.
+    Ipvlan(Ipvlan),
+    /// Whatever the plugins of the list in this file make.
+    Plugins(PathBuf),
+    /// A network of Neutron.
+    Neutron(Box<NeutronLink>),
+}
+
+/// Where addresses come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The address book.
+    #[default]
+    Book,
+    /// The DHCP server of the network's segment.
+    Dhcp,
+    /// Nowhere.
+    Nothing,
+    /// The cloud that owns the network.
+    Cloud,
+}
+
+/// Where a network's containers send what is for elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultRoute {
+    /// To the bridge, which has the gateway's address.
+    Bridge,
+    /// To another device on the segment, which has the gateway's address.
+    Router,
+    /// Nowhere by this network; the bridge has the gateway's address all the same.
+    Nowhere,
+    /// Nowhere, and no device has such an address.
+    Segment,
+}
+
+/// What a network has besides its options.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Its name.
+    pub name: NetworkName,
+    /// Whose it is.
+    pub runtime: Runtime,
+    /// When it was made.
+    pub since: Timestamp,
+    /// Where addresses come from.
+    pub ipam: Ipam,
+    /// Routes of its containers.
+    pub routes: Vec<Route>,
+}
+
+impl NetworkSpec {
+    /// The network.
+    pub fn network(&self, frame: Frame, wiring: Wiring) -> Network {
+        Network {
+            name: frame.name,
+            runtime: frame.runtime,
+            since: frame.since,
+            wiring,
+            ipam: frame.ipam,
+            routes: frame.routes,
+            dns: Dns::default(),
+            sticky: self.sticky.unwrap_or(false),
+            labels: self.labels.clone(),
+            stage: Stage::Made,
+        }
+    }
+
+    /// How containers are connected by a link of this kind.
+    pub fn wiring(&self, kind: LinkKind, backend: Backend) -> Wiring {
+        let is_pair = kind.is_pair();
+        let bridge = kind.bridge().map(|bridge| bridge.name.clone());
+        let reach = self.reach.filter(|reach| *reach != Reach::default());
+        let firewall = Firewall {
+            backend,
+            ingress: self.ingress.unwrap_or(IngressPolicy::Open),
+            egress: self.egress,
+            bridge,
+            admin_chain: None,
+            zone: None,
+            passage: self.passage.clone().unwrap_or_default(),
+        };
+        let masquerades = is_pair && self.masquerades();
+        Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: self.mtu }),
+            masquerade: masquerades.then_some(Masquerade { backend, sources: self.sources }),
+            publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
+            firewall: is_pair.then_some(firewall),
+            ..Wiring::default()
+        }
+    }
+
+    /// The bridge of this name.
+    pub fn bridge(&self, name: IfName, gateway: Gateway) -> LinkKind {
+        LinkKind::Bridge(Bridge {
+            name,
+            gateway,
+            force_address: false,
+            hairpin: self.hairpin.unwrap_or(true),
+            promiscuous: self.promiscuous.unwrap_or(false),
+            port: BridgePort {
+                vlans: Vlans { untagged: self.vlan, ..Vlans::default() },
+                direct: self.direct.unwrap_or(false),
+                ..BridgePort::default()
+            },
+        })
+    }
+
+    /// The macvlan of this mode.
+    pub fn macvlan(&self, mode: MacvlanMode) -> Macvlan {
+        Macvlan {
+            parent: self.on_parent(),
+            mode,
+            broadcast_queue: None,
+            host_access: self.host_access.unwrap_or(false),
+            probe: self.probe.unwrap_or(false),
+        }
+    }
+
+    /// The ipvlan of this mode.
+    pub fn ipvlan(&self, mode: IpvlanMode) -> Ipvlan {
+        Ipvlan { parent: self.on_parent(), mode }
+    }
+
+    fn on_parent(&self) -> Parent {
+        Parent { name: self.parent.clone(), place: Place::Host, vlan: self.vlan }
+    }
+
+    /// Where containers send what is for elsewhere.
+    pub fn default_route(&self) -> DefaultRoute {
+        self.route.unwrap_or(match self.egress {
+            EgressPolicy::Open => DefaultRoute::Bridge,
+            EgressPolicy::Internal => DefaultRoute::Nowhere,
+        })
+    }
+
+    /// Whether packets leave with the host's address.
+    pub fn masquerades(&self) -> bool {
+        let leaves = self.egress == EgressPolicy::Open;
+        leaves && self.masquerade.unwrap_or(self.default_route() == DefaultRoute::Bridge)
+    }
+
+    /// Addresses from the segment's DHCP server.
+    pub fn dhcp(&self) -> Ipam {
+        Ipam::Dhcp(Dhcp {
+            socket: PathBuf::from(DHCP_SOCKET),
+            request: Vec::new(),
+            skip: Vec::new(),
+            provide: Vec::new(),
+            priority: self.metric,
+        })
+    }
+}
+
+impl DefaultRoute {
+    /// Whether some device has the gateway's address.
+    pub fn has_gateway(self) -> bool {
+        self != DefaultRoute::Segment
+    }
+
+    /// What the bridge does for it.
+    pub fn gateway(self) -> Gateway {
+        match self {
+            DefaultRoute::Bridge => Gateway::Default,
+            DefaultRoute::Nowhere => Gateway::Address,
+            DefaultRoute::Router | DefaultRoute::Segment => Gateway::None,
+        }
+    }
+}
+
+impl KindSpec {
+    /// The driver that makes it.
+    pub fn driver(&self) -> crate::Driver {
+        match self {
+            KindSpec::Bridge => crate::Driver::Bridge,
+            KindSpec::Macvlan(_) => crate::Driver::Macvlan,
+            KindSpec::Ipvlan(_) => crate::Driver::Ipvlan,
+            KindSpec::Plugins(_) => crate::Driver::Chain,
+            KindSpec::Neutron(_) => crate::Driver::Neutron,
+        }
+    }
+
+    /// Whether its containers are on the segment of a parent device.
+    pub fn is_lan(&self) -> bool {
+        self.driver().is_lan()
+    }
+
+    /// Whether what makes its links decides everything else, too.
+    pub fn is_external(&self) -> bool {
+        matches!(self, KindSpec::Plugins(_) | KindSpec::Neutron(_))
+    }
+}

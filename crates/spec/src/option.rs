@@ -1,0 +1,94 @@
+//! One option of a network.
+
+use crate::{Driver, OPTIONS, Value};
+
+/// Who reads options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// `docker network create -o`.
+    Docker,
+    /// `podman network create -o`.
+    Podman,
+    /// The fields of CNI's type `spoke`.
+    Cni,
+    /// The flags of `spoke network create`.
+    CommandLine,
+}
+
+/// An option: its names, its value and what the manual says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkOption {
+    /// What Docker's option is called: Spoke's name, then the names that Docker's bridge driver has.
+    pub docker: &'static [&'static str],
+    /// What Podman's option is called.
+    pub podman: &'static [&'static str],
+    /// What CNI's field is called; the first is Spoke's name.
+    pub cni: &'static [&'static str],
+    /// What the command line's flag is called.
+    pub cli: &'static [&'static str],
+    /// The drivers that have it. For any other it is an error.
+    pub of: &'static [Driver],
+    /// How a value is read, and where it goes.
+    pub value: Value,
+    /// What holds where nothing is said, in Markdown.
+    pub default: &'static str,
+    /// What it does, in Markdown. Empty where it is explained beside the table.
+    pub meaning: &'static str,
+    /// Where a front end differs: its meaning and default.
+    pub differs: &'static [(FrontEnd, &'static str, &'static str)],
+    /// What `--help` says.
+    pub help: &'static str,
+    /// What `--help` calls the value.
+    pub metavar: &'static str,
+    /// The flag that contradicts it.
+    pub excludes: &'static str,
+}
+
+impl NetworkOption {
+    /// No option: what the rows of the table begin with.
+    pub(crate) const NONE: Self = Self {
+        docker: &[],
+        podman: &[],
+        cni: &[],
+        cli: &[],
+        of: Driver::ANY,
+        value: Value::Own,
+        default: "",
+        meaning: "",
+        differs: &[],
+        help: "",
+        metavar: "",
+        excludes: "",
+    };
+
+    /// What a front end calls it; nothing where it does not have it.
+    pub fn names(&self, front: FrontEnd) -> &'static [&'static str] {
+        match front {
+            FrontEnd::Docker => self.docker,
+            FrontEnd::Podman => self.podman,
+            FrontEnd::Cni => self.cni,
+            FrontEnd::CommandLine => self.cli,
+        }
+    }
+
+    /// Whether networks of this driver have it.
+    pub fn is_of(&self, driver: Driver) -> bool {
+        self.of.contains(&driver)
+    }
+}
+
+/// The options of a front end, in the order of the table.
+pub fn options(front: FrontEnd) -> impl Iterator<Item = &'static NetworkOption> {
+    OPTIONS.iter().copied().flatten().filter(move |option| !option.names(front).is_empty())
+}
+
+/// The option that a front end calls so.
+pub fn find(front: FrontEnd, name: &str) -> Option<&'static NetworkOption> {
+    options(front).find(|option| option.names(front).contains(&name))
+}
+
+/// The names of what a driver does not have, in the order of the table.
+pub fn foreign(front: FrontEnd, driver: Driver) -> impl Iterator<Item = &'static str> {
+    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
+    options(front).filter(move |option| !option.is_of(driver)).flat_map(names)
+}

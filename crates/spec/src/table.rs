@@ -1,0 +1,79 @@
+//! The table of options. A new option of an existing kind of value is a row here, a field of
+//! [`NetworkSpec`](crate::NetworkSpec) and a line of [`NetworkSpec::wiring`](crate::NetworkSpec::wiring).
+
+mod bridge;
+mod cni;
+mod lan;
+mod network;
+
+use crate::{Driver, NetworkOption};
+
+/// Every option, in the order in which the manual and errors list them.
+pub static OPTIONS: &[&[NetworkOption]] =
+    &[bridge::OPTIONS, network::OPTIONS, lan::OPTIONS, cni::OPTIONS];
+
+use Driver::{Bridge, Chain, Device, Dummy, Ipvlan, Macvlan, Neutron, Plugin, Ptp, Tap, Vlan};
+
+const PAIRS: &[Driver] = &[Bridge, Ptp];
+const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
+/// Whose MTU and addresses are said here, and not by a cloud or a plugin.
+const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap];
+const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
+const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
+const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron, Chain];
+
+impl Driver {
+    /// All of them.
+    pub(crate) const ANY: &'static [Driver] =
+        &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Neutron, Chain, Plugin];
+    /// Those that CNI's type `spoke` has.
+    pub const CNI: &'static [Driver] =
+        &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Neutron];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::{FrontEnd, NetworkSpec, Value, options};
+
+    const FRONTS: [FrontEnd; 4] =
+        [FrontEnd::Docker, FrontEnd::Podman, FrontEnd::Cni, FrontEnd::CommandLine];
+
+    #[test]
+    fn no_name_stands_twice() {
+        for front in FRONTS {
+            let mut names = BTreeSet::new();
+            for name in options(front).flat_map(|option| option.names(front)) {
+                assert!(names.insert(name.to_ascii_lowercase()), "{front:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_flag_is_explained() {
+        for option in options(FrontEnd::CommandLine) {
+            let is_switch = matches!(option.value, Value::Flag(_) | Value::Not(_));
+            assert!(!option.help.is_empty(), "{:?}", option.cli);
+            assert_eq!(option.metavar.is_empty(), is_switch, "{:?}", option.cli);
+            let names = options(FrontEnd::CommandLine).flat_map(|option| option.cli);
+            let is_known =
+                option.excludes.is_empty() || names.copied().any(|it| it == option.excludes);
+            assert!(is_known, "{:?} excludes {}", option.cli, option.excludes);
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_must_agree() {
+        for option in FRONTS.into_iter().flat_map(options) {
+            let words: Vec<&str> = option.value.words();
+            let mut spec = NetworkSpec::default();
+            if let (Some(one), Some(other)) = (words.first(), words.get(1)) {
+                assert_eq!(option.value.put(&mut spec, one), Ok(true));
+                assert_eq!(option.value.put(&mut spec, one), Ok(true));
+                assert_eq!(option.value.put(&mut spec, other), Ok(false), "{one} {other}");
+                assert!(option.value.put(&mut spec, "neither").is_err());
+            }
+        }
+    }
+}

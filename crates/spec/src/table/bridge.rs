@@ -1,0 +1,247 @@
+//! Options of bridges, and of what goes through this host.
+
+use model::{IngressPolicy, Reach};
+
+use super::{Bridge, OWN, PAIRS, PUBLISHING};
+use crate::FrontEnd::{Cni, Podman};
+use crate::{NetworkOption, Value};
+
+const NONE: NetworkOption = NetworkOption::NONE;
+
+pub(super) const OPTIONS: &[NetworkOption] = &[
+    NetworkOption {
+        docker: &["bridge", "com.docker.network.bridge.name"],
+        podman: &["bridge"],
+        cli: &["bridge"],
+        of: &[Bridge],
+        value: Value::Device(|spec| &mut spec.bridge),
+        default: "named after the network",
+        meaning: "a device; one that exists is used, and stays",
+        help: "The bridge's device; derived from the network's name unless given",
+        metavar: "DEVICE",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["mtu", "com.docker.network.driver.mtu"],
+        podman: &["mtu"],
+        cni: &["mtu"],
+        cli: &["mtu"],
+        of: OWN,
+        value: Value::Mtu(|spec| &mut spec.mtu),
+        default: "the kernel's",
+        meaning: "68 to 65535",
+        differs: &[(Cni, "", "")],
+        help: "The MTU of the network's devices in bytes",
+        metavar: "BYTES",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["isolation"],
+        of: &[Bridge],
+        value: Value::Ingress(
+            |spec| &mut spec.ingress,
+            &[
+                ("none", IngressPolicy::Open),
+                ("container", IngressPolicy::Isolated),
+                ("network", IngressPolicy::SameBridge),
+            ],
+        ),
+        default: "`network`",
+        meaning: "from where containers are reached, see below (`com.docker.network.bridge.enable_icc=false` is \
+                  `container`)",
+        ..NONE
+    },
+    NetworkOption {
+        podman: &["isolate"],
+        of: &[Bridge],
+        value: Value::Ingress(
+            |spec| &mut spec.ingress,
+            &[
+                ("false", IngressPolicy::Open),
+                ("true", IngressPolicy::SameBridge),
+                ("container", IngressPolicy::Isolated),
+                ("0", IngressPolicy::Open),
+                ("1", IngressPolicy::SameBridge),
+            ],
+        ),
+        default: "`false`",
+        meaning: "not reached from other networks that say so (`true`), or from no container",
+        ..NONE
+    },
+    NetworkOption {
+        cni: &["ingressPolicy"],
+        cli: &["ingress"],
+        of: PAIRS,
+        value: Value::Ingress(
+            |spec| &mut spec.ingress,
+            &[
+                ("open", IngressPolicy::Open),
+                ("same-bridge", IngressPolicy::SameBridge),
+                ("isolated", IngressPolicy::Isolated),
+            ],
+        ),
+        default: "open",
+        meaning: "from where containers are reached: everywhere; not from other such bridges, nor \
+                  from bridges of others; from no other container",
+        help: "From where containers can be reached: everywhere, not from other such bridges of \
+               this host, or from no other container",
+        metavar: "POLICY",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["publish"],
+        podman: &["publish"],
+        cli: &["publish"],
+        of: PUBLISHING,
+        value: Value::Reach(
+            |spec| &mut spec.reach,
+            &[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)],
+        ),
+        default: "any",
+        meaning: "from where ports are reached",
+        help: "From where published ports are reached: from wherever this host's address is, from \
+               the subnets that it is connected to, or from this host only",
+        metavar: "REACH",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["direct"],
+        podman: &["direct"],
+        cni: &["direct"],
+        cli: &["direct"],
+        of: PAIRS,
+        value: Value::Flag(|spec| &mut spec.direct),
+        default: "`false`; `true` with `gateway_mode_ipv4` `nat-unprotected`",
+        meaning: "others reach containers by a route through this host, without a published port, \
+                  though it forwards because of Spoke; see below",
+        differs: &[
+            (
+                Podman,
+                "others reach containers by a route through this host, without a published port, \
+                 though it forwards because of Spoke ([direct \
+                 access](docker.md#options-of-a-network--o))",
+                "`false`",
+            ),
+            (
+                Cni,
+                "others reach the container by a route through this host, without a published \
+                 port, though it forwards because of Spoke",
+                "false",
+            ),
+        ],
+        help: "Let others reach containers by routes, without published ports, where this host \
+               forwards because of Spoke",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["trusted_host_interfaces", "com.docker.network.bridge.trusted_host_interfaces"],
+        podman: &["trusted_host_interfaces"],
+        cni: &["trustedHostInterfaces"],
+        cli: &["trusted-interface"],
+        of: &[Bridge],
+        value: Value::Trusted(|spec| &mut spec.passage),
+        default: "none",
+        meaning: "devices of the host between colons, `eth1:eth2`: who comes by them reaches \
+                  published ports at the containers' own addresses, and nothing else is reached by \
+                  a route",
+        differs: &[(
+            Cni,
+            "a list of devices of the host: who comes by them reaches published ports at the \
+             containers' own addresses, and nothing else is reached by a route",
+            "none",
+        )],
+        help: "Let others who come by this device reach published ports at the containers' own \
+               addresses by routes, and nobody reach anything else in that way; several",
+        metavar: "DEVICE",
+        excludes: "direct",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"],
+        podman: &["masquerade"],
+        cni: &["ipMasq"],
+        of: PAIRS,
+        value: Value::Flag(|spec| &mut spec.masquerade),
+        default: "`true` with `gateway=default`",
+        meaning: "hide behind the host's address",
+        differs: &[
+            (Podman, "hide behind the host's address", "`true`"),
+            (Cni, "hide the containers' addresses behind the host's", "as `isDefaultGateway`"),
+        ],
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["host_ipv4", "com.docker.network.host_ipv4"],
+        podman: &["host_ipv4"],
+        cni: &["hostIPv4"],
+        cli: &["host-ipv4"],
+        of: PAIRS,
+        value: Value::SourceV4(|spec| &mut spec.sources.v4),
+        default: "that of the device that they leave by",
+        meaning: "the host's IPv4 address that masqueraded packets leave with",
+        help: "The host's IPv4 address that packets leave with; that of the device that they leave \
+               by unless given",
+        metavar: "IP",
+        excludes: "no-masquerade",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["host_ipv6", "com.docker.network.host_ipv6"],
+        podman: &["host_ipv6"],
+        cni: &["hostIPv6"],
+        cli: &["host-ipv6"],
+        of: PAIRS,
+        value: Value::SourceV6(|spec| &mut spec.sources.v6),
+        default: "that of the device that they leave by",
+        meaning: "the host's IPv6 address that masqueraded packets leave with",
+        help: "The same of IPv6",
+        metavar: "IP",
+        excludes: "no-masquerade",
+        ..NONE
+    },
+    NetworkOption {
+        cli: &["no-masquerade"],
+        of: PAIRS,
+        value: Value::Not(|spec| &mut spec.masquerade),
+        help: "Let packets leave with the container's own address",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["hairpin"],
+        podman: &["hairpin"],
+        cni: &["hairpinMode"],
+        of: &[Bridge],
+        value: Value::Flag(|spec| &mut spec.hairpin),
+        default: "`true`",
+        meaning: "of the bridge's ports",
+        differs: &[(Cni, "", "")],
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["promiscuous"],
+        cni: &["promiscMode"],
+        of: &[Bridge],
+        value: Value::Flag(|spec| &mut spec.promiscuous),
+        default: "`false`",
+        meaning: "of the bridge",
+        differs: &[(Cni, "", "")],
+        ..NONE
+    },
+    NetworkOption { docker: &["com.docker.network.bridge.enable_icc"], of: &[Bridge], ..NONE },
+    NetworkOption {
+        docker: &["com.docker.network.bridge.host_binding_ipv4"],
+        of: &[Bridge],
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["com.docker.network.bridge.gateway_mode_ipv4"],
+        of: &[Bridge],
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["com.docker.network.bridge.gateway_mode_ipv6"],
+        of: &[Bridge],
+        ..NONE
+    },
+    NetworkOption { docker: &["com.docker.network.bridge.inhibit_ipv4"], of: &[Bridge], ..NONE },
+];

@@ -1,0 +1,161 @@
+//! Maps of options as people write them. An unknown key is an error that names the accepted ones;
+//! so are two keys that say different things.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use model::text::{shown, truth};
+use model::{Error, NEUTRON_PREFIX, Result};
+
+use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, options};
+
+/// A map of options, and how it is given on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts<'a> {
+    /// The flag, such as `-o`.
+    pub flag: &'static str,
+    /// Keys and values. An empty value says nothing.
+    pub map: &'a BTreeMap<String, String>,
+}
+
+impl Texts<'_> {
+    /// Fails on a key that is in none of `known`.
+    ///
+    /// # Errors
+    /// [`model::Kind::Unsupported`], with the keys that there are.
+    pub fn refuse_unknown(&self, known: &[&[&str]]) -> Result<()> {
+        let is_known = |key: &str| known.iter().any(|keys| keys.contains(&key));
+        let Some(key) = self.map.keys().find(|key| !is_known(key)) else { return Ok(()) };
+        let known = known.iter().flat_map(|keys| keys.iter().copied());
+        let of_neutron = |key: &str| key.starts_with(NEUTRON_PREFIX);
+        let (neutron, own): (Vec<&str>, Vec<&str>) = known.partition(|key| of_neutron(key));
+        let there = match (neutron.is_empty(), of_neutron(key)) {
+            (true, _) => own.join(", "),
+            (false, true) => neutron.join(", "),
+            (false, false) => {
+                format!("{}, and those of Neutron ({NEUTRON_PREFIX}…)", own.join(", "))
+            }
+        };
+        Err(Error::unsupported(format!(
+            "{} {}: no such option; Spoke has {there}",
+            self.flag,
+            shown(key)
+        )))
+    }
+
+    /// The options of a front end that are not its own to read.
+    ///
+    /// # Errors
+    /// [`model::Kind::Unsupported`] on a key that is neither the table's nor Neutron's,
+    /// [`model::Kind::Invalid`] on a value that cannot be, or that contradicts another.
+    pub fn network(&self, front: FrontEnd) -> Result<NetworkSpec> {
+        let keys = options(front).map(|option| option.names(front));
+        self.refuse_unknown(&keys.chain([NEUTRON_KEYS]).collect::<Vec<_>>())?;
+        let mut spec = NetworkSpec::default();
+        for option in options(front) {
+            let mut before = None;
+            for name in option.names(front).iter().copied() {
+                let Some(text) = self.text(name) else { continue };
+                let put = option.value.put(&mut spec, text);
+                let agrees = put.map_err(|why| self.wrong(name, text, &why))?;
+                if !agrees {
+                    return Err(self.contradiction(before.unwrap_or(name), name));
+                }
+                before = Some(name);
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The first key that says something of which `driver` knows nothing.
+    pub fn foreign(&self, front: FrontEnd, driver: Driver) -> Option<&'static str> {
+        foreign(front, driver).find(|key| self.text(key).is_some())
+    }
+
+    /// What one of `keys` says, by `parse`; none if none is there.
+    ///
+    /// # Errors
+    /// [`model::Kind::Invalid`] on a value that is not `expected`, and on two that differ.
+    pub fn one<T: PartialEq>(
+        &self,
+        keys: &[&'static str],
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.read(keys, |text| {
+            parse(text).ok_or_else(|| format!("{} is not {expected}", shown(text)))
+        })
+    }
+
+    /// The same for a type that says by itself what it is.
+    ///
+    /// # Errors
+    /// As [`Texts::one`].
+    pub fn parsed<T: PartialEq + FromStr<Err: Display>>(
+        &self,
+        keys: &[&'static str],
+    ) -> Result<Option<T>> {
+        self.read(keys, |text| {
+            text.parse().map_err(|why: T::Err| format!("{} cannot be: {why}", shown(text)))
+        })
+    }
+
+    /// True or false, as programs written in Go read it.
+    ///
+    /// # Errors
+    /// As [`Texts::one`].
+    pub fn flag(&self, keys: &[&'static str]) -> Result<Option<bool>> {
+        self.one(keys, "true or false", truth)
+    }
+
+    fn read<T: PartialEq>(
+        &self,
+        keys: &[&'static str],
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>> {
+        let mut said: Option<(&'static str, T)> = None;
+        for key in keys.iter().copied() {
+            let Some(text) = self.text(key) else { continue };
+            let value = parse(text).map_err(|why| self.wrong(key, text, &why))?;
+            match &said {
+                Some((other, before)) if *before != value => {
+                    return Err(self.contradiction(other, key));
+                }
+                Some(_) => {}
+                None => said = Some((key, value)),
+            }
+        }
+        Ok(said.map(|(_, value)| value))
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.map.get(key).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn wrong(&self, key: &str, text: &str, why: &str) -> Error {
+        Error::invalid(format!("{} {key}={}: {why}", self.flag, shown(text)))
+    }
+
+    /// The first of `keys` that is there.
+    pub fn first(&self, keys: &[&'static str]) -> &'static str {
+        let there = keys.iter().copied().find(|key| self.map.contains_key(*key));
+        there.or(keys.first().copied()).unwrap_or("")
+    }
+
+    /// The first of these keys that says something.
+    pub fn there(&self, keys: &[&[&'static str]]) -> Option<&'static str> {
+        keys.iter().flat_map(|names| names.iter().copied()).find(|key| self.text(key).is_some())
+    }
+
+    /// That two keys say different things.
+    pub fn contradiction(&self, one: &str, other: &str) -> Error {
+        let value = |key: &str| shown(self.map.get(key).map_or("", String::as_str));
+        let flag = self.flag;
+        Error::invalid(format!(
+            "{flag} {one}={} and {flag} {other}={} contradict each other; leave one out",
+            value(one),
+            value(other)
+        ))
+    }
+}

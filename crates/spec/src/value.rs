@@ -1,0 +1,130 @@
+//! How the text of an option is read.
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use model::text::{choice, interfaces, truth};
+use model::{IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId};
+
+use crate::NetworkSpec;
+
+/// Where a value goes.
+pub type Slot<T> = fn(&mut NetworkSpec) -> &mut Option<T>;
+
+/// Words and what they mean.
+pub(crate) type Words<T> = &'static [(&'static str, T)];
+
+/// The value of an option.
+#[derive(Clone, Copy, Debug)]
+pub enum Value {
+    /// Each front end reads it by itself, because it means something else there.
+    Own,
+    /// `true` or `false`.
+    Flag(Slot<bool>),
+    /// `true` says that the other is not so.
+    Not(Slot<bool>),
+    /// A number.
+    Number(Slot<u32>),
+    /// A number of bytes.
+    Mtu(Slot<Mtu>),
+    /// A VLAN's number.
+    Vlan(Slot<VlanId>),
+    /// A device's name.
+    Device(Slot<IfName>),
+    /// A network's name.
+    Network(Slot<NetworkName>),
+    /// An IPv4 address that packets leave with.
+    SourceV4(Slot<Ipv4Addr>),
+    /// An IPv6 address that packets leave with.
+    SourceV6(Slot<Ipv6Addr>),
+    /// Devices that are trusted, between colons.
+    Trusted(Slot<Passage>),
+    /// From where published ports are reached.
+    Reach(Slot<Reach>, Words<Reach>),
+    /// From where containers are reached.
+    Ingress(Slot<IngressPolicy>, Words<IngressPolicy>),
+}
+
+impl Value {
+    /// Reads `text`. False where something else was said before.
+    ///
+    /// # Errors
+    /// Why `text` cannot be.
+    pub fn put(&self, spec: &mut NetworkSpec, text: &str) -> Result<bool, String> {
+        match *self {
+            Value::Own => Ok(true),
+            Value::Flag(slot) => keep(slot(spec), flag(text)?),
+            Value::Not(slot) => keep(slot(spec), !flag(text)?),
+            Value::Number(slot) => keep(slot(spec), parsed(text)?),
+            Value::Mtu(slot) => {
+                let mtu = text.parse().ok().and_then(Mtu::new);
+                keep(slot(spec), mtu.ok_or("an MTU is a number from 68 to 65535")?)
+            }
+            Value::Vlan(slot) => {
+                let vlan = text.parse().ok().and_then(VlanId::new);
+                keep(slot(spec), vlan.ok_or("a VLAN is a number from 1 to 4094")?)
+            }
+            Value::Device(slot) => keep(slot(spec), parsed(text)?),
+            Value::Network(slot) => keep(slot(spec), parsed(text)?),
+            Value::SourceV4(slot) => {
+                let source = Sources::read_v4(text);
+                keep(slot(spec), source.ok_or_else(|| format!("it is {}", Sources::V4))?)
+            }
+            Value::SourceV6(slot) => {
+                let source = Sources::read_v6(text);
+                keep(slot(spec), source.ok_or_else(|| format!("it is {}", Sources::V6))?)
+            }
+            Value::Trusted(slot) => {
+                let devices = interfaces(text).map_err(
+                    |_| "these are names of interfaces between colons, such as eth1:eth2",
+                )?;
+                keep(slot(spec), Passage::Trusted(devices))
+            }
+            Value::Reach(slot, words) => keep(slot(spec), word(text, words)?),
+            Value::Ingress(slot, words) => keep(slot(spec), word(text, words)?),
+        }
+    }
+
+    /// The words that it can be; none where it is no word.
+    pub fn words(&self) -> Vec<&'static str> {
+        match *self {
+            Value::Flag(_) | Value::Not(_) => vec!["true", "false"],
+            Value::Reach(_, words) => words.iter().map(|(word, _)| *word).collect(),
+            Value::Ingress(_, words) => words.iter().map(|(word, _)| *word).collect(),
+            Value::Own
+            | Value::Number(_)
+            | Value::Mtu(_)
+            | Value::Vlan(_)
+            | Value::Device(_)
+            | Value::Network(_)
+            | Value::SourceV4(_)
+            | Value::SourceV6(_)
+            | Value::Trusted(_) => Vec::new(),
+        }
+    }
+}
+
+fn keep<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<bool, String> {
+    let agrees = slot.as_ref().is_none_or(|before| *before == value);
+    if agrees {
+        *slot = Some(value);
+    }
+    Ok(agrees)
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|why: T::Err| why.to_string())
+}
+
+fn flag(text: &str) -> Result<bool, String> {
+    truth(text).ok_or_else(|| "it is true or false".to_owned())
+}
+
+fn word<T: Copy>(text: &str, words: Words<T>) -> Result<T, String> {
+    choice(words)(text).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let (last, others) = words.split_last().unwrap_or((&"", &[]));
+        format!("it is {} or {last}", others.join(", "))
+    })
+}

@@ -1,0 +1,71 @@
+//! Links that third-party CNI plugins make, one after the other.
+
+use cni::Chain;
+use engine::port::{Driver, Offer, Presence};
+use linux::Linux;
+use model::{Attached, Attachment, Family, Mac, Network, Result};
+
+use super::link_driver::LinkDriver;
+use super::{plain, rest};
+
+impl LinkDriver for Chain {
+    fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        let attached = self.join(attachment)?;
+        linux.attach(&rest(attachment)).map(|_| attached)
+    }
+
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        Chain::offer(self, attachment)
+    }
+
+    fn complete(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        linux.attach(&rest(attachment))?;
+        Chain::complete(self, attachment)
+    }
+
+    fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let undone = linux.detach(&rest(attachment));
+        undone.and(Chain::withdraw(self, attachment))
+    }
+
+    /// Both are tried, whatever the first one says.
+    fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let undone = linux.detach(&rest(attachment));
+        let detached = Chain::detach(self, attachment);
+        undone.and(detached)
+    }
+
+    fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
+        Chain::check(self, attachment)?;
+        linux.check(&rest(attachment), attached)
+    }
+
+    fn presence(&self, _linux: &Linux, attachment: &Attachment) -> Presence {
+        Chain::presence(self, attachment)
+    }
+
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore(&rest(attachment))
+    }
+
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore_shared(&rest(attachment))
+    }
+
+    fn hardware_address(&self, _linux: &Linux, attachment: &Attachment) -> Option<Mac> {
+        Chain::hardware_address(self, attachment)
+    }
+
+    fn set_gateway(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<()> {
+        linux.set_gateway(&plain(attachment), families)
+    }
+
+    fn status(&self, _linux: &Linux, network: &Network) -> Result<()> {
+        Chain::status(self, network)
+    }
+}

@@ -1,0 +1,127 @@
+//! Who makes the links of a network: one implementation for each maker.
+
+use engine::port::{Driver, Offer, Presence};
+use linux::Linux;
+use model::{Attached, Attachment, Error, Family, Mac, Network, Result};
+
+use super::plain;
+
+/// Makes the links of some networks. `linux` makes the kernel's part of them, and every other part of
+/// an attachment: published ports, the packet filter, limits.
+///
+/// Each method is that of [`Driver`] of the same name, and is repeated and undone as that says.
+pub(super) trait LinkDriver {
+    fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached>;
+
+    /// Where the maker does not choose addresses it fails.
+    fn offer(&self, attachment: &Attachment) -> Result<Offer> {
+        Err(Error::unsupported(format!("{}: its driver chooses no addresses", attachment.id)))
+    }
+
+    fn complete(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        self.attach(linux, attachment)
+    }
+
+    fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()>;
+
+    fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()>;
+
+    fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()>;
+
+    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence;
+
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool>;
+
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool>;
+
+    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac>;
+
+    fn sets_gateway_at_once(&self) -> bool {
+        false
+    }
+
+    fn set_gateway(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<()>;
+
+    fn status(&self, linux: &Linux, network: &Network) -> Result<()>;
+
+    /// Only a maker that has to know of networks is told of them.
+    fn create(&self, _network: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    /// Other makers than the kernel make what attachments share with the first of them.
+    fn up(&self, _linux: &Linux, _network: &Network) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _linux: &Linux, _network: &Network) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The kernel alone.
+pub(super) struct Kernel;
+
+impl LinkDriver for Kernel {
+    fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        linux.attach(&plain(attachment))
+    }
+
+    fn complete(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
+        linux.complete(&plain(attachment))
+    }
+
+    fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        linux.withdraw(&plain(attachment))
+    }
+
+    fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        linux.detach(&plain(attachment))
+    }
+
+    fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
+        linux.check(&plain(attachment), attached)
+    }
+
+    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+        linux.presence(&plain(attachment))
+    }
+
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore(&plain(attachment))
+    }
+
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore_shared(&plain(attachment))
+    }
+
+    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac> {
+        linux.hardware_address(&plain(attachment))
+    }
+
+    fn set_gateway(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        families: &[Family],
+    ) -> Result<()> {
+        linux.set_gateway(&plain(attachment), families)
+    }
+
+    fn status(&self, linux: &Linux, network: &Network) -> Result<()> {
+        linux.status(network)
+    }
+
+    fn up(&self, linux: &Linux, network: &Network) -> Result<()> {
+        linux.up(network)
+    }
+
+    fn remove(&self, linux: &Linux, network: &Network) -> Result<()> {
+        linux.remove(network)
+    }
+}
