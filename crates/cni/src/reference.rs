@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{Error, Result, Timestamp};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 
 use crate::list::read_object;
 use crate::wire::Object;
@@ -140,13 +140,8 @@ pub(crate) fn lock(directory: &Path) -> io::Result<File> {
         .truncate(false)
         .mode(0o750)
         .open(directory.join("lock"))?;
-    loop {
-        match flock(&lock, FlockOperation::LockExclusive) {
-            Ok(()) => return Ok(lock),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    file::lock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 #[cfg(test)]

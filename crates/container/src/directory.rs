@@ -15,21 +15,17 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::{Error, Process, Result};
 use netlink::process;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::fs::FlockOperation;
 
 use crate::ending::Ending;
 use crate::privileges::Privileges;
 
 /// How long another one's start is waited for.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the lock is asked for meanwhile.
-const BETWEEN: Duration = Duration::from_millis(5);
 /// Records are some lines.
 const LONGEST: usize = 16 * 1024;
 /// See [`Directory::was_short`].
@@ -76,16 +72,11 @@ impl Directory {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(file.into())),
-                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => sleep(BETWEEN),
-                Err(Errno::AGAIN) => {
-                    let what = format!("another start holds {}; try again", path.display());
-                    return Err(Error::try_again(what));
-                }
-                Err(errno) => return Err(failed(errno.into())),
+        let how = FlockOperation::NonBlockingLockExclusive;
+        match file::lock_until(&file, how, Instant::now() + TIMEOUT).map_err(failed)? {
+            true => Ok(Some(file.into())),
+            false => {
+                Err(Error::try_again(format!("another start holds {}; try again", path.display())))
             }
         }
     }
@@ -98,7 +89,7 @@ impl Directory {
     /// Writes the record so that it is there as a whole or not at all.
     pub(crate) fn write_record(&self, record: &Record) -> Result<()> {
         let (path, new) = (self.path("running"), self.path("running.new"));
-        let written = fs::write(&new, record.to_text()).and_then(|()| fs::rename(&new, &path));
+        let written = file::replace(&path, &new, record.to_text().as_bytes());
         written.map_err(|error| Error::os(format!("writing {}", path.display()), error))
     }
 

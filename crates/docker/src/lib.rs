@@ -8,7 +8,6 @@
 
 pub mod api;
 pub mod driver;
-mod http;
 mod ipam;
 pub mod kuryr;
 pub mod reconcile;

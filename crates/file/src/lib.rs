@@ -1,16 +1,24 @@
-//! Files that a caller or an operator names: configurations, keys, traces, images.
+//! Files that a caller or an operator names: configurations, keys, traces, images; and small files of ours
+//! that several processes share, which are replaced in one step and locked (flock(2)).
 //!
 //! The path may lead to anything. A FIFO without a writer would be waited for, and `/dev/zero`
 //! never ends. So these files are opened without waiting, must be regular ones, and are read up to
 //! a bound that the reader gives.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use model::Error;
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
+const ASKING: Duration = Duration::from_millis(2);
 
 /// Opens a regular file for reading.
 ///
@@ -62,6 +70,47 @@ pub fn failed(doing: impl Into<String>, cause: Cause) -> Error {
     match cause.raw_os_error() {
         Some(_) => Error::os(doing, cause),
         None => Error::invalid(doing).because(cause),
+    }
+}
+
+/// Replaces a file in one step: writes `draft`, for this user alone, and renames it. A power cut may lose
+/// both.
+///
+/// # Errors
+/// What the system says; the draft is gone then.
+pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> IoResult<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let opened = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(draft);
+    let written = opened.and_then(|mut file| file.write_all(bytes));
+    written.and_then(|()| fs::rename(draft, path)).inspect_err(|_| drop(fs::remove_file(draft)))
+}
+
+/// Locks an open file for as long as it, or a copy of its descriptor, is open.
+///
+/// # Errors
+/// What the system says; `WouldBlock` where `how` does not wait, and it is somebody else's.
+pub fn lock(file: impl AsFd, how: FlockOperation) -> IoResult<()> {
+    loop {
+        match flock(file.as_fd(), how) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// The same, waiting until `deadline`; whether it is locked. `how` is one that does not wait.
+///
+/// # Errors
+/// What the system says.
+pub fn lock_until(file: impl AsFd, how: FlockOperation, deadline: Instant) -> IoResult<bool> {
+    loop {
+        match lock(file.as_fd(), how) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(_) if Instant::now() >= deadline => return Ok(false),
+            Err(_) => thread::sleep(ASKING),
+        }
     }
 }
 
@@ -149,5 +198,32 @@ mod tests {
         let missing = read(Path::new("/nonexistent"), 1).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         assert_eq!(failed("reading it", missing).kind(), model::Kind::Kernel);
+    }
+
+    #[test]
+    fn a_file_is_replaced_in_one_step() {
+        let root = tempfile::tempdir().unwrap();
+        let [path, draft] = ["one", "draft"].map(|name| root.path().join(name));
+        replace(&path, &draft, b"first").unwrap();
+        replace(&path, &draft, b"2").unwrap();
+        assert_eq!(read(&path, 9).unwrap(), b"2");
+        std::os::unix::fs::symlink(&path, &draft).unwrap();
+        assert!(replace(&path, &draft, b"3").is_err(), "a link is not followed");
+        assert_eq!((read(&path, 9).unwrap(), draft.exists()), (b"2".to_vec(), false));
+        assert!(replace(root.path(), &draft, b"3").is_err() && !draft.exists());
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_until_the_deadline() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || File::create(root.path().join("lock")).unwrap();
+        let (first, second, how) = (open(), open(), FlockOperation::NonBlockingLockExclusive);
+        lock(&first, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(lock(&second, how).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(!lock_until(&second, how, Instant::now()).unwrap());
+        let far = Instant::now() + Duration::from_secs(600);
+        let waiting = thread::spawn(move || lock_until(&second, how, far).unwrap());
+        drop(first);
+        assert!(waiting.join().unwrap());
     }
 }

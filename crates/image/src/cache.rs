@@ -19,7 +19,6 @@ mod tree;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -261,13 +260,8 @@ impl Cache {
         let failed = |error| Error::os(format!("locking {}", path.display()), error);
         let options = File::options().create(true).truncate(false).write(true).open(&path);
         let file = options.map_err(failed)?;
-        loop {
-            match rustix::fs::flock(file.as_fd(), operation) {
-                Ok(()) => return Ok(file),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno.into())),
-            }
-        }
+        file::lock(&file, operation).map_err(failed)?;
+        Ok(file)
     }
 
     fn record(&self, id: &ImageId) -> PathBuf {

@@ -37,7 +37,7 @@ impl Images {
     /// # Errors
     /// The directory cannot be made.
     pub fn new(root: &Path, policy: Policy) -> Result<Self> {
-        let transport = Arc::new(Transport::new(&policy.insecure, policy.proxy.clone()));
+        let transport = Arc::new(Transport::new(&policy.insecure, policy.proxies.clone()));
         Ok(Self { cache: Cache::open(root)?, policy, transport, keys: Vec::new() })
     }
 

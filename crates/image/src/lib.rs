@@ -30,7 +30,7 @@ pub use locator::{AppName, DOCKER_HUB, Locator, Reference, Source, Url};
 pub use owner::Owner;
 pub use policy::{KeyRule, Limits, Policy};
 pub use signature::verify;
-pub use transport::Proxy;
+pub use web::Proxies;
 
 #[cfg(test)]
 mod tests;

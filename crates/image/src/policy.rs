@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Proxy;
+use web::Proxies;
 
 /// What the host's configuration says about images.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,8 @@ pub struct Policy {
     pub insecure: Vec<String>,
     /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
     pub auth: Option<PathBuf>,
-    /// Through whom servers are reached; directly where there is none.
-    pub proxy: Option<Proxy>,
+    /// Through whom servers are reached.
+    pub proxies: Proxies,
     /// How much is too much.
     pub limits: Limits,
 }

@@ -2,8 +2,8 @@
 //!
 //! What is read: keys and signatures of version 4, RSA of 2048 to 8192 bits and Ed25519, with SHA-256,
 //! SHA-384 or SHA-512. Keys that are expired or revoked, keys without a valid signature of their own,
-//! and subkeys that are not bound in both directions verify nothing. The arithmetic is `ring`'s; a
-//! general OpenPGP library is a third of this whole program.
+//! and subkeys that are not bound in both directions verify nothing. The arithmetic is `ring`'s; what a
+//! library would cost stands in docs/design/dependencies.md.
 
 mod armor;
 mod key;

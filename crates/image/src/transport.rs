@@ -5,26 +5,20 @@
 
 mod redirect;
 mod reply;
-mod retries;
-mod tls;
 
 use std::fs::File;
 use std::io::{self, Seek};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::{Error, Result};
 use ureq::http::{Request, Response, header};
-use ureq::{Agent, Body, ProxyProtocol};
+use ureq::{Agent, Body};
+use web::{Agents, Proxies, Retries, Trust};
 
 use crate::Url;
 use redirect::Hop;
 pub(crate) use redirect::name;
 pub(crate) use reply::Reply;
-use retries::Retries;
-
-/// How long a server is waited for until it accepts, at most.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long a server is waited for until it begins to answer, at most.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -32,36 +26,21 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long everything of one answer may take.
 const WHOLE: Duration = Duration::from_secs(1800);
 
+/// All tries of one call are begun within that time.
+const TRYING: Duration = Duration::from_secs(60);
+
+/// A server that asks for a longer pause is not waited for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// What breaks off is fetched so often.
 const DOWNLOADS: u32 = 3;
-
-/// Through whom servers are reached.
-#[derive(Clone)]
-pub struct Proxy(Arc<Choose>);
-
-/// By scheme (`http`, `https`) and host: a proxy's URL, or none.
-type Choose = dyn Fn(&str, &str) -> Option<String> + Send + Sync;
-
-impl Proxy {
-    /// As `choose` says, by scheme (`http`, `https`) and host.
-    pub fn new(choose: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(choose))
-    }
-}
-
-impl std::fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Proxy")
-    }
-}
 
 /// Fetches, for all threads of this process.
 pub(crate) struct Transport {
     /// Hosts that may be spoken to without TLS, besides this host itself.
     insecure: Vec<String>,
-    proxy: Option<Proxy>,
-    /// One for each server, with its connections.
-    agents: Mutex<Vec<(Url, Agent)>>,
+    proxies: Proxies,
+    agents: Agents,
 }
 
 /// What is asked for.
@@ -86,9 +65,9 @@ impl<'a> Call<'a> {
 
 impl Transport {
     /// Nothing is read or sent before the first call.
-    pub(crate) fn new(insecure: &[String], proxy: Option<Proxy>) -> Self {
+    pub(crate) fn new(insecure: &[String], proxies: Proxies) -> Self {
         let insecure = insecure.iter().map(|host| host.to_ascii_lowercase()).collect();
-        Self { insecure, proxy, agents: Mutex::default() }
+        Self { insecure, proxies, agents: Agents::default() }
     }
 
     /// Whether this host may be spoken to without TLS: it is listed, with its port or without, or
@@ -159,7 +138,7 @@ impl Transport {
 
     fn patiently(&self, call: &Call<'_>, hop: &Hop) -> Result<Reply> {
         let agent = self.agent(hop.url())?;
-        let mut retries = Retries::default();
+        let mut retries = Retries::new(TRYING, LONGEST_PAUSE);
         loop {
             let outcome = send(&agent, call, hop);
             let asked = match &outcome {
@@ -200,48 +179,15 @@ impl Transport {
     }
 
     fn agent(&self, url: &Url) -> Result<Agent> {
-        let is_same =
-            |known: &Url| known.host() == url.host() && known.is_secure() == url.is_secure();
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, agent)) = agents.iter().find(|(known, _)| is_same(known)) {
-            return Ok(agent.clone());
-        }
-        let agent = self.make_agent(url)?;
-        agents.push((url.clone(), agent.clone()));
-        Ok(agent)
-    }
-
-    fn make_agent(&self, url: &Url) -> Result<Agent> {
-        let scheme = if url.is_secure() { "https" } else { "http" };
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
-            .proxy(self.proxy(scheme, name(url.host()))?)
-            .timeout_global(Some(WHOLE))
-            .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(ANSWER));
-        if url.is_secure() {
-            config = config.tls_config(tls::config(self.is_listed(url.host()))?);
-        }
-        Ok(config.build().into())
-    }
-
-    fn proxy(&self, scheme: &str, host: &str) -> Result<Option<ureq::Proxy>> {
-        let chosen = self.proxy.as_ref().and_then(|Proxy(choose)| choose(scheme, host));
-        let Some(chosen) = chosen else { return Ok(None) };
-        let proxy = ureq::Proxy::new(&chosen).map_err(|_| {
-            Error::invalid(format!("the environment's {scheme}_proxy is no URL of a proxy"))
-        })?;
-        match proxy.protocol() {
-            ProxyProtocol::Http | ProxyProtocol::Https => Ok(Some(proxy)),
-            // Built without them, the library panics.
-            other => Err(Error::unsupported(format!(
-                "the environment's {scheme}_proxy is one of {other}: name one of HTTP, or except \
-                 {host} by no_proxy"
-            ))),
-        }
+        let (scheme, host) = (if url.is_secure() { "https" } else { "http" }, url.host());
+        let trust = match self.is_listed(host) {
+            true => Trust::Anybody,
+            false => Trust::Host { otherwise: "list the image's host as insecure" },
+        };
+        self.agents.of(&format!("{scheme}://{host}"), || {
+            let config = web::config((scheme, name(host)), &self.proxies, WHOLE, trust)?;
+            Ok(config.timeout_recv_response(Some(ANSWER)).build().into())
+        })
     }
 }
 

@@ -1,23 +1,18 @@
 //! Small files that several processes share: replaced in one step, changed by one at a time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::{Error, Result};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::fs::FlockOperation;
 use serde_json::Value;
 
 /// A longer file is none of ours, in bytes.
 const LONGEST: u64 = 16 << 20;
-
-/// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
-const ASK: Duration = Duration::from_millis(2);
 
 /// Exclusion among processes, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -43,7 +38,7 @@ pub(crate) enum Share {
 impl Lock {
     /// Waits for the lock as long as it takes.
     pub(crate) fn wait(path: &Path) -> Result<Self> {
-        let lock = Self::taken(path, FlockOperation::LockExclusive)?;
+        let lock = Self::taken(path, FlockOperation::LockExclusive, Instant::now())?;
         lock.ok_or_else(|| Error::bug(format!("waiting for {} gave nothing", path.display())))
     }
 
@@ -53,30 +48,21 @@ impl Lock {
             Share::Shared => FlockOperation::NonBlockingLockShared,
             Share::Alone => FlockOperation::NonBlockingLockExclusive,
         };
-        loop {
-            let lock = Self::taken(path, how)?;
-            if lock.is_some() || Instant::now() >= deadline {
-                return Ok(lock);
-            }
-            thread::sleep(ASK);
-        }
+        Self::taken(path, how, deadline)
     }
 
     /// The lock, if it is nobody's.
     pub(crate) fn now(path: &Path) -> Result<Option<Self>> {
-        Self::taken(path, FlockOperation::NonBlockingLockExclusive)
+        Self::taken(path, FlockOperation::NonBlockingLockExclusive, Instant::now())
     }
 
-    fn taken(path: &Path, how: FlockOperation) -> Result<Option<Self>> {
+    fn taken(path: &Path, how: FlockOperation, deadline: Instant) -> Result<Option<Self>> {
         let failed = |cause| Error::os(format!("locking {}", path.display()), cause);
         loop {
             let mut options = OpenOptions::new();
             let file = options.create(true).append(true).mode(0o600).open(path).map_err(failed)?;
-            match flock(&file, how) {
-                Ok(()) => {}
-                Err(Errno::INTR) => continue,
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(errno) => return Err(failed(errno.into())),
+            if !file::lock_until(&file, how, deadline).map_err(failed)? {
+                return Ok(None);
             }
             // Who had it before may have removed it: then the next one does not see this one's.
             if file.metadata().map_err(failed)?.nlink() > 0 {
@@ -112,11 +98,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
 pub(crate) fn write(path: &Path, value: &Value) -> Result<()> {
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
     let new = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let options = options.create(true).write(true).truncate(true).mode(0o600);
-    let mut file = options.open(&new).map_err(failed)?;
-    file.write_all(value.to_string().as_bytes()).map_err(failed)?;
-    fs::rename(&new, path).map_err(failed)
+    file::replace(path, &new, value.to_string().as_bytes()).map_err(failed)
 }
 
 /// Removes a file; one that is gone is removed.
@@ -148,8 +130,12 @@ pub(crate) fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_file_is_replaced_and_removed() {

@@ -4,8 +4,6 @@
 //! plugin `tuning`, so that either can undo what the other did. Kernel parameters vanish with
 //! their namespace and are not restored, as there.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use model::{Error, IfName, Mac, Mtu, Result, Tuning};
@@ -174,11 +172,7 @@ fn keep(path: &Path, before: &Before) -> Result<()> {
     }
     let text = serde_json::to_vec(before).map_err(|error| Error::bug(doing()).because(error))?;
     let unfinished = path.with_extension("tmp");
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
-    file.and_then(|mut file| file.write_all(&text))
-        .and_then(|()| std::fs::rename(&unfinished, path))
-        .map_err(|error| Error::os(doing(), error))
+    file::replace(path, &unfinished, &text).map_err(|error| Error::os(doing(), error))
 }
 
 /// What is no regular file, or too large, or cannot be read restores nothing.

@@ -62,12 +62,6 @@ pub fn ensure(key: impl AsRef<Path>, value: &str) -> Result<()> {
     }
 }
 
-/// Whether `key` belongs to the network namespace rather than to the whole host.
-pub fn is_of_network(key: impl AsRef<Path>) -> bool {
-    let mut names = key.as_ref().components();
-    names.next() == Some(Component::Normal("net".as_ref())) && names.all(is_name)
-}
-
 fn is_name(component: Component<'_>) -> bool {
     matches!(component, Component::Normal(_))
 }
@@ -103,13 +97,6 @@ mod tests {
             assert_eq!(read(bad).unwrap_err().kind(), Kind::Invalid, "{bad:?}");
             assert_eq!(write(bad, "1").unwrap_err().kind(), Kind::Invalid, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn knows_the_networks_own() {
-        assert!(is_of_network("net/ipv4/ip_forward"));
-        assert!(!is_of_network("kernel/hostname") && !is_of_network("net/../kernel/hostname"));
-        assert!(!is_of_network("netx/a") && !is_of_network("/net/a"));
     }
 
     #[test]

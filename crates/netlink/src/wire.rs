@@ -244,11 +244,6 @@ impl Request<'_> {
             IpAddr::V6(v6) => self.attribute(kind, &v6.octets()),
         }
     }
-
-    /// The number of bytes of the whole batch so far, to split what would become too long.
-    pub fn batch_len(&self) -> usize {
-        self.batch.bytes.len()
-    }
 }
 
 #[cfg(test)]

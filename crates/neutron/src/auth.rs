@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::config::{Access, Identity};
 use crate::deadline;
 use crate::http::Wire;
-pub(crate) use cache::Cache;
+use cache::Cache;
 
 /// What the token is called among what processes share.
 const TOKEN: &str = "token";
@@ -108,11 +108,6 @@ impl Auth {
         let cache = Cache::new(directory, digest(access));
         let (access, state) = (access.clone(), Mutex::default());
         Ok(Self { access, cache, state, changed: Condvar::new() })
-    }
-
-    /// What is kept beside the token.
-    pub(crate) fn cache(access: &Access, directory: &Path) -> Cache {
-        Cache::new(directory, digest(access))
     }
 
     /// Whether another token can be had.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use model::{IfName, Nesting, Result};
 
 use crate::contract::{self, HostId};
-pub use crate::http::Proxies;
 pub use kuryr::{KuryrConf, Plugin};
 pub use source::{Sources, SourcesRead};
+pub use web::Proxies;
 
 /// Nobody waits longer for a port to be ACTIVE, in seconds.
 pub const LONGEST_WAIT: u64 = 300;

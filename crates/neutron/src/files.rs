@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -79,17 +79,7 @@ pub(crate) fn write(drafts: &Path, path: &Path, value: &impl Serialize) -> Resul
     make_directory(drafts)?;
     make_directory(path.parent().unwrap_or(path))?;
     let draft = drafts.join(format!("{:016x}", RandomState::new().hash_one(0)));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .and_then(|mut file| file.write_all(&text))
-        .and_then(|()| fs::rename(&draft, path));
-    written.map_err(|cause| {
-        let _ = fs::remove_file(&draft);
-        failed("writing", path, cause)
-    })
+    file::replace(path, &draft, &text).map_err(|cause| failed("writing", path, cause))
 }
 
 /// Removes the drafts that writers left who were killed.

@@ -2,9 +2,7 @@
 
 mod gate;
 mod page;
-mod proxy;
 mod refusal;
-mod retries;
 mod url;
 mod wire;
 
@@ -15,13 +13,12 @@ use std::time::Duration;
 
 use model::{Error, Result};
 use serde_json::Value;
+use web::Retries;
 
 use crate::api::{Request, Transport, Verb};
 use crate::auth::{Auth, Session};
 use crate::config::Access;
 use crate::deadline;
-pub use proxy::Proxies;
-use retries::Retries;
 pub(crate) use url::base;
 pub(crate) use wire::{Answer, Exchange, Wire, refused};
 
@@ -35,6 +32,9 @@ pub(crate) struct Http {
 
 /// What a server answers that is busy, or behind one that is (RFC 9110, 15.6.4).
 const BUSY: u16 = 503;
+
+/// A server that asks for a longer pause is not waited for: containers wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Http {
     /// Nothing is read or sent before the first request.
@@ -86,7 +86,7 @@ impl Http {
     /// Makes something. A server that is busy says so before or after it did it: what it made is looked
     /// for, and only where there is nothing it is asked again.
     fn post(&self, request: &Request<'_>, body: Option<&[u8]>) -> Result<Value> {
-        let mut retries = Retries::new(deadline::left(request.until, self.timeout));
+        let mut retries = Retries::new(deadline::left(request.until, self.timeout), LONGEST_PAUSE);
         loop {
             let (session, answer) = self.ask(request, body, "")?;
             if answer.status != BUSY {

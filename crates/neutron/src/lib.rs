@@ -8,7 +8,6 @@ pub mod config;
 pub mod contract;
 mod deadline;
 mod expose;
-mod extension;
 mod files;
 mod http;
 mod nested;

@@ -11,7 +11,6 @@ use crate::api::{Api, Transport};
 use crate::cloud::Memory;
 use crate::config::Settings;
 use crate::deadline::Deadlines;
-use crate::extension::Extensions;
 use crate::http::Http;
 use crate::port::{Known, Statuses};
 use crate::watch::{Watched, Watcher};
@@ -23,7 +22,6 @@ pub struct Neutron {
     /// Where this host's processes share what goes with the boot.
     pub(crate) directory: PathBuf,
     pub(crate) deadlines: Arc<Deadlines>,
-    pub(crate) extensions: Extensions,
     pub(crate) allocated: Allocated,
     pub(crate) memory: Memory,
     pub(crate) known: Known,
@@ -55,7 +53,6 @@ impl Neutron {
             transport: Box::new(watched),
             directory,
             deadlines,
-            extensions: Extensions::default(),
             allocated: Allocated::default(),
             memory: Memory::default(),
             known: Known::default(),

@@ -30,7 +30,6 @@ mod shell;
 mod stock;
 mod summary;
 mod table;
-mod template;
 pub(crate) mod time;
 mod units;
 mod usage;

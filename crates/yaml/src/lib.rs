@@ -1,8 +1,11 @@
-//! As much of YAML 1.2 as people write into configurations: mappings and sequences by indentation,
-//! flow collections on one line, plain and quoted scalars, comments. Anchors, tags, text blocks and
-//! further documents are refused by name rather than read wrongly.
+//! YAML 1.2 as JSON values, for configurations: the grammar is `saphyr-parser`'s, the bounds and the
+//! types of scalars are ours.
+//!
+//! Refused by name: anchors, aliases and merge keys, by which a short text becomes a long one; tags;
+//! keys that are not scalars or that are there twice; a second document.
 
 use model::{Error, Result};
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
 /// A longer text is refused, in bytes.
@@ -11,310 +14,99 @@ const LONGEST: usize = 1 << 20;
 /// Deeper nesting is refused.
 const DEEPEST: usize = 32;
 
-/// A line without comment and indentation.
-struct Line<'a> {
-    number: usize,
-    indent: usize,
-    text: &'a str,
-}
-
-impl Line<'_> {
-    fn error(&self, why: &str) -> Error {
-        Error::invalid(format!("line {}: {why}", self.number))
-    }
-}
-
-/// Reads one document.
+/// Reads one document; a text without any is null.
+///
+/// # Errors
+/// [`model::Kind::Invalid`] with the line, and what is wrong with it.
 pub fn read(text: &str) -> Result<Value> {
     if text.len() > LONGEST {
         return Err(Error::invalid("it is larger than 1 MiB"));
     }
-    let mut lines = Vec::new();
-    for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        let content = without_comment(line).trim_end();
-        let text = content.trim_start_matches(' ');
-        let line = Line { number: number + 1, indent: content.len() - text.len(), text };
-        match text {
-            "" => {}
-            "---" if lines.is_empty() => {}
-            "---" | "..." => return Err(line.error("one document is enough")),
-            _ if text.starts_with('%') => return Err(line.error("directives are not read")),
-            _ if text.starts_with('\t') => return Err(line.error("indent with spaces")),
-            _ => lines.push(line),
-        }
-    }
-    let mut rest = lines.as_slice();
-    let Some(first) = rest.first() else { return Ok(Value::Null) };
-    let value = block(&mut rest, first.indent, 0)?;
-    match rest.first() {
-        None => Ok(value),
-        Some(line) => Err(line.error("it is indented as nothing before it")),
-    }
-}
-
-/// A comment begins at the start or after white space, outside of quotes.
-fn without_comment(line: &str) -> &str {
-    let (mut quote, mut before, mut is_escaped) = (None, ' ', false);
-    for (at, c) in line.char_indices() {
-        match quote {
-            Some('"') if is_escaped => is_escaped = false,
-            Some('"') if c == '\\' => is_escaped = true,
-            Some(open) if c == open => quote = None,
-            Some(_) => {}
-            None if c == '#' && before.is_whitespace() => return &line[..at],
-            None if matches!(c, '"' | '\'') && starts_scalar(before) => quote = Some(c),
-            None => {}
-        }
-        before = c;
-    }
-    line
-}
-
-fn starts_scalar(before: char) -> bool {
-    before.is_whitespace() || matches!(before, '[' | '{' | ',' | ':')
-}
-
-/// What stands at this indentation.
-fn block(lines: &mut &[Line<'_>], indent: usize, depth: usize) -> Result<Value> {
-    let Some(first) = lines.first() else { return Ok(Value::Null) };
-    if depth > DEEPEST {
-        return Err(first.error("it is nested too deeply"));
-    }
-    match first.text {
-        text if is_item(text) => sequence(lines, indent, depth),
-        text if key(first, text)?.is_some() => mapping(lines, indent, depth),
-        text => {
-            *lines = &lines[1..];
-            scalar(first, text, depth)
-        }
-    }
-}
-
-fn is_item(text: &str) -> bool {
-    text == "-" || text.starts_with("- ")
-}
-
-fn sequence(lines: &mut &[Line<'_>], indent: usize, depth: usize) -> Result<Value> {
-    let mut items = Vec::new();
-    while let Some(line) = lines.first().filter(|line| line.indent == indent && is_item(line.text))
-    {
-        let after = line.text[1..].trim_start_matches(' ');
-        let inner = Line {
-            number: line.number,
-            indent: indent + line.text.len() - after.len(),
-            text: after,
-        };
-        *lines = &lines[1..];
-        items.push(match after {
-            "" => below(lines, indent, depth)?,
-            // A mapping that begins beside the dash goes on below it.
-            _ if key(&inner, after)?.is_some() => {
-                let at = inner.indent;
-                let count = lines.iter().take_while(|line| line.indent >= at).count();
-                let (own, rest) = lines.split_at(count);
-                let mut own_lines = vec![inner];
-                own_lines.extend(own.iter().map(|line| Line { ..*line }));
-                let mut own = own_lines.as_slice();
-                let value = mapping(&mut own, at, depth + 1)?;
-                if let Some(line) = own.first() {
-                    return Err(line.error("it is indented as nothing before it"));
-                }
-                *lines = rest;
-                value
+    let mut events = Events(Parser::new_from_str(text.trim_start_matches('\u{feff}')));
+    let mut value = None;
+    loop {
+        match events.next()? {
+            (Event::StreamEnd, _) => return Ok(value.unwrap_or_default()),
+            (Event::DocumentStart(_), line) if value.is_some() => {
+                return Err(wrong(line, "one document is enough"));
             }
-            _ => scalar(&inner, after, depth)?,
-        });
-    }
-    Ok(Value::Array(items))
-}
-
-fn mapping(lines: &mut &[Line<'_>], indent: usize, depth: usize) -> Result<Value> {
-    let mut fields = Map::new();
-    while let Some(line) = lines.first().filter(|line| line.indent == indent) {
-        let Some((name, after)) = key(line, line.text)? else {
-            return Err(line.error("give KEY: VALUE"));
-        };
-        *lines = &lines[1..];
-        let value = match after {
-            "" => match lines.first() {
-                // A sequence may stand as far left as the key that it belongs to.
-                Some(next) if next.indent == indent && is_item(next.text) => {
-                    sequence(lines, indent, depth + 1)?
-                }
-                _ => below(lines, indent, depth)?,
-            },
-            _ => scalar(line, after, depth)?,
-        };
-        if fields.insert(name.clone(), value).is_some() {
-            return Err(line.error(&format!("{name} is there twice")));
+            (Event::DocumentStart(_), _) => {
+                let first = events.next()?;
+                value = Some(events.value(first, 0)?);
+            }
+            _ => {}
         }
     }
-    Ok(Value::Object(fields))
 }
 
-/// What is indented more than this, or null.
-fn below(lines: &mut &[Line<'_>], indent: usize, depth: usize) -> Result<Value> {
-    match lines.first() {
-        Some(next) if next.indent > indent => {
-            let at = next.indent;
-            block(lines, at, depth + 1)
+struct Events<'a>(Parser<'a, StrInput<'a>>);
+
+impl<'a> Events<'a> {
+    /// The next event, and its line.
+    fn next(&mut self) -> Result<(Event<'a>, usize)> {
+        match self.0.next_event() {
+            Some(Ok((event, place))) => Ok((event, place.start.line())),
+            Some(Err(error)) => Err(wrong(error.marker().line(), error.info())),
+            None => Err(Error::bug("YAML events end before the document does")),
         }
-        _ => Ok(Value::Null),
     }
-}
 
-/// The key and what comes after its colon; none where it is no mapping.
-fn key<'a>(line: &Line<'_>, text: &'a str) -> Result<Option<(String, &'a str)>> {
-    if text.starts_with(['"', '\'']) {
-        let (name, rest) = quoted(line, text)?;
-        let rest = rest.trim_start_matches(' ');
-        return Ok(rest.strip_prefix(':').map(|after| (name, after.trim_start())));
+    /// The value that begins with this event.
+    fn value(&mut self, (event, line): (Event<'a>, usize), depth: usize) -> Result<Value> {
+        if depth > DEEPEST {
+            return Err(wrong(line, "it is nested too deeply"));
+        }
+        let (anchor, tag) = match &event {
+            Event::Scalar(_, _, anchor, tag) => (*anchor, tag),
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag),
+            _ => (1, &None),
+        };
+        if anchor != 0 {
+            return Err(wrong(line, "anchors and aliases are not read; write the values out"));
+        }
+        if tag.is_some() {
+            return Err(wrong(line, "tags are not read"));
+        }
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => Ok(plain(&text)),
+            Event::Scalar(text, ..) => Ok(Value::String(text.into_owned())),
+            Event::SequenceStart(..) => self.sequence(depth),
+            _ => self.mapping(depth),
+        }
     }
-    if text.starts_with(['[', '{']) {
-        return Ok(None);
-    }
-    let found = match text.split_once(": ") {
-        Some((name, after)) => Some((name, after)),
-        None => text.strip_suffix(':').map(|name| (name, "")),
-    };
-    let Some((name, after)) = found else { return Ok(None) };
-    refuse_marks(line, name)?;
-    if name.trim() == "<<" {
-        return Err(line.error("merge keys (<<) are not read; write the values out"));
-    }
-    Ok(Some((name.trim().to_owned(), after.trim())))
-}
 
-fn refuse_marks(line: &Line<'_>, text: &str) -> Result<()> {
-    let what = match text.chars().next() {
-        Some('&' | '*') => "anchors and aliases are not read; write the values out",
-        Some('!') => "tags are not read",
-        Some('|' | '>') => "text blocks are not read; quote the text on one line",
-        Some('?' | '@' | '`' | '%') => "quote what begins with such a sign",
-        _ => return Ok(()),
-    };
-    Err(line.error(what))
-}
-
-/// A scalar or flow collection that is all of `text`.
-fn scalar(line: &Line<'_>, text: &str, depth: usize) -> Result<Value> {
-    let (value, rest) = flow(line, text, depth, false)?;
-    match rest.trim().is_empty() {
-        true => Ok(value),
-        false => Err(line.error("there is more than one value")),
+    fn sequence(&mut self, depth: usize) -> Result<Value> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                first => items.push(self.value(first, depth + 1)?),
+            }
+        }
     }
-}
 
-/// A value at the beginning of `text`, and what comes after it.
-fn flow<'a>(
-    line: &Line<'_>,
-    text: &'a str,
-    depth: usize,
-    is_inside: bool,
-) -> Result<(Value, &'a str)> {
-    if depth > DEEPEST {
-        return Err(line.error("it is nested too deeply"));
-    }
-    let text = text.trim_start();
-    match text.chars().next() {
-        Some('"' | '\'') => quoted(line, text).map(|(string, rest)| (Value::String(string), rest)),
-        Some('[') => flow_sequence(line, &text[1..], depth),
-        Some('{') => flow_mapping(line, &text[1..], depth),
-        _ => {
-            refuse_marks(line, text)?;
-            let end = match is_inside {
-                true => text.find([',', ']', '}']).unwrap_or(text.len()),
-                false => text.len(),
+    fn mapping(&mut self, depth: usize) -> Result<Value> {
+        let mut fields = Map::new();
+        loop {
+            let (name, line) = match self.next()? {
+                (Event::MappingEnd, _) => return Ok(Value::Object(fields)),
+                (Event::Scalar(name, _, 0, None), line) => (name.into_owned(), line),
+                (_, line) => return Err(wrong(line, "give KEY: VALUE, with a text for the key")),
             };
-            Ok((plain(text[..end].trim()), &text[end..]))
-        }
-    }
-}
-
-fn flow_sequence<'a>(line: &Line<'_>, text: &'a str, depth: usize) -> Result<(Value, &'a str)> {
-    let (mut items, mut rest) = (Vec::new(), text.trim_start());
-    loop {
-        if let Some(rest) = rest.strip_prefix(']') {
-            return Ok((Value::Array(items), rest));
-        }
-        let (value, after) = flow(line, rest, depth + 1, true)?;
-        items.push(value);
-        rest = separated(line, after, ']')?;
-    }
-}
-
-fn flow_mapping<'a>(line: &Line<'_>, text: &'a str, depth: usize) -> Result<(Value, &'a str)> {
-    let (mut fields, mut rest) = (Map::new(), text.trim_start());
-    loop {
-        if let Some(rest) = rest.strip_prefix('}') {
-            return Ok((Value::Object(fields), rest));
-        }
-        let (name, after) = match rest.starts_with(['"', '\'']) {
-            true => quoted(line, rest)?,
-            false => {
-                let end = rest.find([':', ',', '}']).unwrap_or(rest.len());
-                refuse_marks(line, rest)?;
-                (rest[..end].trim().to_owned(), &rest[end..])
+            if name == "<<" {
+                return Err(wrong(line, "merge keys (<<) are not read; write the values out"));
             }
-        };
-        let after = after.trim_start().strip_prefix(':');
-        let after = after.ok_or_else(|| line.error("give {KEY: VALUE}"))?;
-        let (value, after) = flow(line, after, depth + 1, true)?;
-        if fields.insert(name.clone(), value).is_some() {
-            return Err(line.error(&format!("{name} is there twice")));
-        }
-        rest = separated(line, after, '}')?;
-    }
-}
-
-/// After a comma, or before the end.
-fn separated<'a>(line: &Line<'_>, text: &'a str, end: char) -> Result<&'a str> {
-    let text = text.trim_start();
-    match text.strip_prefix(',') {
-        Some(rest) => Ok(rest.trim_start()),
-        None if text.starts_with(end) => Ok(text),
-        None => Err(line.error(&format!("{end} is missing on this line"))),
-    }
-}
-
-/// A string in quotes at the beginning, and what comes after it.
-fn quoted<'a>(line: &Line<'_>, text: &'a str) -> Result<(String, &'a str)> {
-    let open = text.chars().next().unwrap_or('"');
-    let (mut string, mut chars) = (String::new(), text.char_indices().skip(1).peekable());
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\'' if open == '\'' && chars.next_if(|(_, next)| *next == '\'').is_some() => {
-                string.push('\'');
+            if fields.contains_key(&name) {
+                return Err(wrong(line, &format!("{name} is there twice")));
             }
-            _ if c == open => return Ok((string, &text[at + c.len_utf8()..])),
-            '\\' if open == '"' => {
-                let code = chars.next().map(|(_, code)| code);
-                string.push(escaped(code, &mut chars).ok_or_else(|| {
-                    line.error("that escape is none of \\\\ \\\" \\/ \\n \\t \\r \\0 \\xHH \\uHHHH")
-                })?);
-            }
-            _ => string.push(c),
+            let first = self.next()?;
+            fields.insert(name, self.value(first, depth + 1)?);
         }
     }
-    Err(line.error("the quote has no end on this line"))
 }
 
-fn escaped(code: Option<char>, chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
-    let mut hexadecimal = |digits: usize| {
-        let text: String = chars.take(digits).map(|(_, c)| c).collect();
-        let is_whole = text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-        is_whole.then(|| u32::from_str_radix(&text, 16).ok()).flatten().and_then(char::from_u32)
-    };
-    match code? {
-        'n' => Some('\n'),
-        't' => Some('\t'),
-        'r' => Some('\r'),
-        '0' => Some('\0'),
-        'x' => hexadecimal(2),
-        'u' => hexadecimal(4),
-        plain @ ('\\' | '"' | '/' | ' ') => Some(plain),
-        _ => None,
-    }
+fn wrong(line: usize, why: &str) -> Error {
+    Error::invalid(format!("line {line}: {why}"))
 }
 
 /// A scalar without quotes (YAML's core schema, and `yes` and `no` as PyYAML has them). Numbers stay

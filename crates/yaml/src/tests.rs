@@ -11,7 +11,7 @@ fn reads_clouds() {
 clouds:
   lab:   # the lab
     auth: {auth_url: "http://k:5000/v3", username: 'it''s', x: [1, two, {a: b}]}
-    password: p#ss: w"rd
+    password: p#ss:w"rd
     verify: no
     empty:
     "quoted key": "a	bé # no comment"
@@ -26,7 +26,7 @@ clouds:
 "#;
     let expected = json!({"clouds": {"lab": {
         "auth": {"auth_url": "http://k:5000/v3", "username": "it's", "x": ["1", "two", {"a": "b"}]},
-        "password": "p#ss: w\"rd",
+        "password": "p#ss:w\"rd",
         "verify": false,
         "empty": null,
         "quoted key": "a\tbé # no comment",
@@ -34,6 +34,10 @@ clouds:
     }}});
     assert_eq!(read(text).unwrap(), expected);
     assert_eq!(read("# nothing\n").unwrap(), Value::Null);
+    assert_eq!(
+        read("\u{feff}a: |\n  two\n  lines\nb: one\n  more\n").unwrap(),
+        json!({"a": "two\nlines\n", "b": "one more"})
+    );
 }
 
 #[test]
@@ -41,15 +45,16 @@ fn refuses_by_name_what_it_cannot_read() {
     for (text, word) in [
         ("a: &x 1", "anchors"),
         ("a:\n  <<: *x", "merge"),
-        ("a: |\n  text", "text blocks"),
         ("a: !!str 1", "tags"),
+        ("a: *x", "unknown anchor"),
+        ("? [a]\n: 1", "text for the key"),
         ("a: 1\n---\nb: 2", "one document"),
-        ("a:\n\tb: 1", "spaces"),
+        ("a:\n\tb: 1", "tabs"),
         ("a: 1\na: 2", "twice"),
-        ("a: 1\n  b: 2", "indented"),
-        ("a: 'x", "no end"),
-        ("a: [1", "missing"),
-        ("a: 1\nb", "KEY: VALUE"),
+        ("a: 1\n  b: 2", "not allowed"),
+        ("a: 'x", "end of stream"),
+        ("a: [1", "expected ',' or ']'"),
+        ("a: 1\nb", "key expected"),
         ("a: \"\\q\"", "escape"),
     ] {
         let error = read(text).unwrap_err().to_string();
@@ -58,6 +63,9 @@ fn refuses_by_name_what_it_cannot_read() {
     assert!(read(&"[".repeat(5000)).is_err());
     let steep = (0..200).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect::<String>();
     assert!(read(&steep).is_err());
+    for deep in ["- ", "? ", "{a: ", "a:\n", "&x ", "!x "] {
+        assert!(read(&deep.repeat((LONGEST - 2) / deep.len())).is_err(), "{deep}");
+    }
 }
 
 proptest! {

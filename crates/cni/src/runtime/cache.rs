@@ -1,8 +1,8 @@
 //! What became of attachments, as libcni keeps it: `<directory>/results/<network>-<id>-<ifname>`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -89,10 +89,7 @@ impl Cache {
         self.make().map_err(failed)?;
         let draft = self.draft(&list.name, target);
         let text = Value::Object(cached).to_string();
-        write(&draft, text.as_bytes()).and_then(|()| fs::rename(&draft, &file)).map_err(|cause| {
-            let _ = fs::remove_file(&draft);
-            failed(cause)
-        })
+        file::replace(&file, &draft, text.as_bytes()).map_err(failed)
     }
 
     fn make(&self) -> std::io::Result<()> {
@@ -272,12 +269,6 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
         true => Err(not_a_file()),
         false => Ok(text),
     }
-}
-
-fn write(file: &Path, text: &[u8]) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut open = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
-    open.write_all(text)
 }
 
 #[cfg(test)]

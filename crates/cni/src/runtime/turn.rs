@@ -4,15 +4,10 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::{Error, Kind, Result};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
-/// How often it is asked whether the plugin has ended: flock(2) cannot be waited for with a limit.
-const PAUSE: Duration = Duration::from_millis(2);
+use rustix::fs::FlockOperation;
 
 /// The file at `path`, locked and at its beginning, with `text` in it. It is a plugin's standard
 /// input, so that it stays locked for as long as the plugin lives, whoever else has died. One
@@ -28,17 +23,10 @@ pub(super) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
     let mut options = OpenOptions::new();
     let open = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let mut file = open.map_err(failed)?;
-    let deadline = Instant::now() + limit;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => break,
-            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => sleep(PAUSE),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                let what = "a plugin that was called for it before has not ended yet";
-                return Err(Error::new(Kind::TryAgain, what));
-            }
-            Err(errno) => return Err(failed(errno.into())),
-        }
+    let how = FlockOperation::NonBlockingLockExclusive;
+    if !file::lock_until(&file, how, Instant::now() + limit).map_err(failed)? {
+        let what = "a plugin that was called for it before has not ended yet";
+        return Err(Error::new(Kind::TryAgain, what));
     }
     let mut fill = || {
         file.set_len(0)?;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::http::{Body, Head, Timed, connect_unix};
+use web::{Body, Head, Timed, connect_unix};
 
 /// The longest body that is read, in bytes: thousands of containers with many labels.
 const LONGEST: u64 = 64 << 20;

@@ -9,7 +9,8 @@ use rustix::net::RecvFlags;
 use rustls::{AlertDescription, ClientConnection, StreamOwned};
 
 use super::address::Address;
-use crate::http::{Body, Head, Timed};
+use web::{Body, Head, Timed};
+
 use crate::wire::LONGEST_BODY;
 
 /// Interim answers (RFC 9110 §15.2) are passed over, but not for ever.

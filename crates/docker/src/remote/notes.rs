@@ -4,8 +4,8 @@
 //! A file for each plugin and matter, in a directory of our own that a reboot may empty. All of it
 //! may be missing, old, or of no use at any time: it only spares work.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,28 +101,16 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     let count = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = path.with_extension(format!("{}.{count}.new", std::process::id()));
-    let written = create(&draft).and_then(|mut file| file.write_all(text));
-    let written = written.and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
-}
-
-fn create(draft: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags);
-    match options.open(draft) {
+    match file::replace(path, &draft, text) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // What is above it is somebody else's to make.
             let made = fs::DirBuilder::new().mode(0o700).create(draft.parent().ok_or(error)?);
             match made {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-                _ => options.open(draft),
+                _ => file::replace(path, &draft, text),
             }
         }
-        opened => opened,
+        replaced => replaced,
     }
 }
 

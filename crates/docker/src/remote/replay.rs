@@ -87,8 +87,7 @@ fn remember(path: &Path, driver: &DriverName, life: &str) -> Result<()> {
     let (process, thread) = (std::process::id(), std::thread::current().id());
     let draft = path.with_file_name(format!("{driver}.{process}.{thread:?}.new"));
     let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = written.and_then(|()| fs::write(&draft, life));
     written
-        .and_then(|()| fs::rename(&draft, path))
+        .and_then(|()| file::replace(path, &draft, life.as_bytes()))
         .map_err(|error| Error::os(format!("writing {}", path.display()), error))
 }

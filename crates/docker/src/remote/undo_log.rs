@@ -19,11 +19,10 @@ use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{AttachmentId, DriverName, Error, Layer, NetworkName, Result};
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -40,9 +39,6 @@ const VERSION: u32 = 1;
 const LONGEST: u64 = 4 << 20;
 /// Most log files are shorter, in bytes: these are read in one call.
 const USUAL: usize = 4 << 10;
-/// How often it is asked whether somebody else is done with a log file: flock(2) cannot be waited for
-/// with a limit.
-const ASKING: Duration = Duration::from_millis(2);
 /// What a killed writer left is not in anybody's work after this.
 const STALE: Duration = Duration::from_hours(1);
 /// More files than this in the place of one log file are left where they are.
@@ -190,12 +186,11 @@ impl UndoLog {
                     }
                     Err(error) => return Err(failed("opening", &path, error)),
                 };
-                while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                    if Instant::now() >= until {
-                        let what = format!("{} is being worked on by somebody", path.display());
-                        return Err(Error::try_again(what));
-                    }
-                    thread::sleep(ASKING);
+                let how = FlockOperation::NonBlockingLockExclusive;
+                let locked = ::file::lock_until(&file, how, until);
+                if !locked.map_err(|error| failed("locking", &path, error))? {
+                    let what = format!("{} is being worked on by somebody", path.display());
+                    return Err(Error::try_again(what));
                 }
                 if is_at(&file, &path) {
                     let record = self.read(&file, &path)?;

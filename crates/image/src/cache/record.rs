@@ -94,7 +94,6 @@ pub(super) fn write<T: Serialize>(path: &Path, staging: &Path, value: &T) -> Res
         .map_err(|error| Error::bug("an image's record is no JSON").because(error))?;
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temporary = staging.join(format!("{}-{count}.json", std::process::id()));
-    fs::write(&temporary, json)
-        .and_then(|()| fs::rename(&temporary, path))
+    file::replace(path, &temporary, &json)
         .map_err(|error| Error::os(format!("writing {}", path.display()), error))
 }

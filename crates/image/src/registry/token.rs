@@ -122,14 +122,7 @@ fn basic(name: &str, password: &str) -> String {
 
 /// For a query or a form.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte) {
-            true => escaped.push(char::from(byte)),
-            false => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
+    web::escape(text, b"-._~:/")
 }
 
 #[cfg(test)]

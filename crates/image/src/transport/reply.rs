@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::{Error, Kind, Result};
 use ureq::http::Response;
-use ureq::{Body, Proxy, Timeout};
+use ureq::{Body, Proxy};
 
 use crate::Url;
 
@@ -115,27 +115,18 @@ pub(super) fn is_too_long(error: &io::Error) -> bool {
 /// Whether the same call may succeed later.
 pub(super) fn is_passing(error: &ureq::Error) -> bool {
     let ureq::Error::Io(error) = error else { return false };
-    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-    !is_tls && error.kind() != io::ErrorKind::ConnectionRefused && !is_lookup(error)
+    let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+    web::tls_error(error).is_none() && !is_refused && !web::is_lookup(error)
 }
 
 /// The error of a call that got no answer. It may be the proxy that is meant.
 pub(super) fn failure(url: &Url, proxy: Option<&Proxy>, cause: &ureq::Error) -> Error {
-    let why = match cause {
-        ureq::Error::Io(error) => error.to_string(),
-        ureq::Error::HostNotFound => "its name is not known".to_owned(),
-        ureq::Error::Timeout(Timeout::Resolve) => "its name is not found in time".to_owned(),
-        ureq::Error::Timeout(Timeout::Connect) => "it does not accept in time".to_owned(),
-        ureq::Error::Timeout(_) => "it takes too long".to_owned(),
-        other => other.to_string(),
-    };
     // Who asks it, and by which password, is nobody's business.
     let through =
         proxy.map(|proxy| format!(" through the proxy {}:{}", proxy.host(), proxy.port()));
-    Error::try_again(format!("{url} cannot be retrieved{}: {why}", through.unwrap_or_default()))
-}
-
-/// The resolver's errors have no kind of their own.
-fn is_lookup(error: &io::Error) -> bool {
-    error.raw_os_error().is_none() && error.to_string().starts_with("failed to lookup address")
+    Error::try_again(format!(
+        "{url} cannot be retrieved{}: {}",
+        through.unwrap_or_default(),
+        web::why(cause)
+    ))
 }

@@ -1,17 +1,17 @@
 use std::fs;
-use std::sync::Arc;
 
-use image::{Image, Policy, Proxy, build};
+use image::{Image, Policy, Proxies, build};
 use tests::registry::{Fault, Registry};
 
 use super::support::{Bench, check};
 
 /// Names are found through a proxy, so that no test needs a name server or port 80.
 fn get(bench: &Bench, web: &Registry, name: &str) -> model::Result<Image> {
-    let origin: Arc<str> = web.origin().into();
-    let proxy = Proxy::new(move |scheme, _| (scheme == "http").then(|| origin.to_string()));
+    let origin = web.origin();
+    let proxies =
+        Proxies::of_environment(|name| (name == "http_proxy").then(|| origin.to_string()));
     let insecure = vec!["krm.test".to_owned()];
-    let policy = Policy { insecure, proxy: Some(proxy), ..Policy::default() };
+    let policy = Policy { insecure, proxies, ..Policy::default() };
     bench.images(policy).get(&name.parse().unwrap())
 }
 

@@ -2,6 +2,7 @@
 
 use model::{Error, Result};
 use ureq::http::Uri;
+use web::escape;
 
 /// Longer ones are refused.
 const LONGEST: usize = 2048;
@@ -50,17 +51,6 @@ pub(super) fn query(pairs: &[(&str, String)]) -> String {
         text.push_str(&escape(value, b"-._~:"));
     }
     text
-}
-
-fn escape(text: &str, plain: &[u8]) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || plain.contains(&byte) {
-            true => escaped.push(char::from(byte)),
-            false => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

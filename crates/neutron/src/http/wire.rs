@@ -1,31 +1,22 @@
 //! One exchange over HTTP/1.1 (RFC 9112), with `ureq`.
 
 use std::io::{self, Read};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 use serde_json::Value;
 use ureq::http::{HeaderMap, Request, Response};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, SendBody, Timeout};
+use web::{Agents, Retries, Trust, is_lookup, tls_error};
 
 use super::gate::Gate;
-use super::retries::Retries;
-use super::{refusal, url};
+use super::{LONGEST_PAUSE, refusal, url};
 use crate::api::Verb;
 use crate::config::Access;
 use crate::deadline;
 
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
-
-/// A larger file of authorities is refused, in bytes.
-const LARGEST_AUTHORITIES: u64 = 16 << 20;
-
-/// How long a server is waited for until it accepts, at most.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(55);
@@ -34,8 +25,7 @@ const IDLE: Duration = Duration::from_secs(55);
 pub(crate) struct Wire {
     access: Access,
     gate: Gate,
-    /// One for each server: few, as there are Keystone and Neutron.
-    agents: Mutex<Vec<(String, Agent)>>,
+    agents: Agents,
 }
 
 /// What is sent.
@@ -93,14 +83,15 @@ impl Answer {
 impl Wire {
     pub(crate) fn new(access: &Access) -> Self {
         let gate = Gate::new(access.concurrency);
-        Self { access: access.clone(), gate, agents: Mutex::default() }
+        Self { access: access.clone(), gate, agents: Agents::default() }
     }
 
     /// Sends it and waits for the answer, whatever that is; again, where nobody answers or the
     /// server is busy, and where that does no harm.
     pub(crate) fn carry(&self, exchange: &Exchange<'_>) -> Result<Answer> {
         let agent = self.agent(exchange.url)?;
-        let mut retries = Retries::new(deadline::left(exchange.until, self.access.timeout));
+        let mut retries =
+            Retries::new(deadline::left(exchange.until, self.access.timeout), LONGEST_PAUSE);
         loop {
             let is_again = retries.is_again();
             let outcome = self.exchange(&agent, exchange);
@@ -141,56 +132,26 @@ impl Wire {
 
     fn agent(&self, url: &str) -> Result<Agent> {
         let origin = url::origin(url);
-        let find = |agents: &[(String, Agent)]| {
-            agents.iter().find(|(known, _)| known == origin).map(|(_, agent)| agent.clone())
-        };
-        let lock = || self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(agent) = find(&lock()) {
-            return Ok(agent);
-        }
-        let made = self.make_agent(origin)?;
-        let mut agents = lock();
-        Ok(find(&agents).unwrap_or_else(|| {
-            agents.push((origin.to_owned(), made.clone()));
-            made
-        }))
+        self.agents.of(origin, || self.make_agent(origin))
     }
 
     fn make_agent(&self, origin: &str) -> Result<Agent> {
+        let access = &self.access;
         let (scheme, host) = origin.split_once("://").unwrap_or(("http", origin));
         let host = match host.rfind(']') {
             Some(end) => &host[..=end],
             None => host.split(':').next().unwrap_or(host),
         };
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
-            .accept("application/json")
-            .proxy(self.access.proxies.way(scheme, host)?)
-            .timeout_global(Some(self.access.timeout))
-            .timeout_connect(Some(self.access.timeout.min(CONNECT)))
-            .max_idle_age(IDLE)
-            .max_idle_connections_per_host(self.access.concurrency.max(1));
-        if scheme == "https" {
-            config = config.tls_config(self.tls()?);
-        }
-        Ok(config.build().into())
-    }
-
-    fn tls(&self) -> Result<TlsConfig> {
-        let roots = match &self.access.authorities {
-            _ if self.access.insecure => Vec::new(),
-            Some(path) => authorities_of(path)?,
-            None => authorities_of_the_system()?,
+        let trust = match &access.authorities {
+            _ if access.insecure => Trust::Anybody,
+            Some(path) => Trust::File(path),
+            None => Trust::Host { otherwise: "name the cloud's as cafile" },
         };
-        Ok(TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .disable_verification(self.access.insecure)
-            .build())
+        let config = web::config((scheme, host), &access.proxies, access.timeout, trust)?
+            .accept("application/json")
+            .max_idle_age(IDLE)
+            .max_idle_connections_per_host(access.concurrency.max(1));
+        Ok(config.build().into())
     }
 }
 
@@ -303,7 +264,7 @@ fn failure(cause: &ureq::Error, began: bool) -> Failure {
     let is_unsent = match cause {
         _ if !began => true,
         ureq::Error::Io(error) => {
-            UNREACHABLE.contains(&error.kind()) || is_lookup(error) || tls(error).is_some()
+            UNREACHABLE.contains(&error.kind()) || is_lookup(error) || tls_error(error).is_some()
         }
         ureq::Error::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
         ureq::Error::HostNotFound
@@ -320,56 +281,14 @@ fn failure(cause: &ureq::Error, began: bool) -> Failure {
     }
 }
 
-fn tls(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref().and_then(|inner| inner.downcast_ref())
-}
-
-/// The resolver's errors have no kind of their own.
-fn is_lookup(error: &io::Error) -> bool {
-    error.raw_os_error().is_none() && error.to_string().starts_with("failed to lookup address")
-}
-
 fn why(cause: &ureq::Error) -> String {
     match cause {
         ureq::Error::Io(error)
-            if matches!(tls(error), Some(rustls::Error::InvalidCertificate(_))) =>
+            if matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_))) =>
         {
             format!("{error}; name the authority that signed it as cafile")
         }
-        ureq::Error::Io(error) => error.to_string(),
-        ureq::Error::HostNotFound => "its name is not known".to_owned(),
-        ureq::Error::Timeout(Timeout::Resolve) => "its name is not found in time".to_owned(),
-        ureq::Error::Timeout(Timeout::Connect) => "it does not accept in time".to_owned(),
-        ureq::Error::Timeout(_) => "it takes too long".to_owned(),
         ureq::Error::BodyExceedsLimit(_) => "its answer is longer than 16 MiB".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-fn authorities_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
-    let doing = || format!("reading the authorities {}", path.display());
-    let pem =
-        file::read(path, LARGEST_AUTHORITIES).map_err(|error| file::failed(doing(), error))?;
-    let found = ureq::tls::parse_pem(&pem).filter_map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    });
-    let found: Vec<_> = found.collect();
-    match found.is_empty() {
-        true => Err(Error::invalid("it has no certificate in PEM").context(doing())),
-        false => Ok(found),
-    }
-}
-
-fn authorities_of_the_system() -> Result<Vec<Certificate<'static>>> {
-    let found = rustls_native_certs::load_native_certs();
-    let roots: Vec<_> =
-        found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
-    match roots.is_empty() {
-        true => Err(Error::invalid(
-            "this host trusts no certificate authority: install its ca-certificates, or name the \
-             cloud's as cafile",
-        )),
-        false => Ok(roots),
+        other => web::why(other),
     }
 }

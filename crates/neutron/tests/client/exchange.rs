@@ -234,15 +234,12 @@ fn follows_pages_on_the_same_server_only() {
         };
         json(200, &[], &format!(r#"{{"extensions": [{{"alias": "e{nth}"}}]{links}}}"#))
     });
-    let (neutron, directory) = with(&server);
-    assert!(neutron.has_extension("e2").unwrap() && !neutron.has_extension("e3").unwrap());
+    let (neutron, _directory) = with(&server);
+    assert_eq!(neutron.api().extensions().unwrap(), ["e0", "e1", "e2"]);
     assert_eq!(
         server.lines(),
         ["GET /v2.0/extensions", "GET /v2.0/extensions?marker=0", "GET /v2.0/extensions?marker=1"]
     );
-    let next = open(&server.url(), directory.path());
-    assert!(next.has_extension("e0").unwrap());
-    assert_eq!(server.lines().len(), 3, "another process knows them too");
 }
 
 #[test]

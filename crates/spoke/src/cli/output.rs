@@ -3,10 +3,11 @@
 use model::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
+use template::{Dialect, Template};
 
 use super::args::{Listing, Output};
 use super::table::{Table, clean};
-use super::{template, yaml};
+use super::yaml;
 
 /// A result as a table, JSON or YAML.
 pub(super) fn render(
@@ -57,9 +58,13 @@ pub(super) fn templated<T: Serialize>(format: &str, rows: &[T]) -> Result<String
         Some(rest) => (rest.to_owned(), true),
         None => (format, false),
     };
-    let template = template::parse(&format)?;
-    let lines: Vec<String> =
-        rows.iter().map(|row| template.text(&value(row)?)).collect::<Result<_>>()?;
+    let wrong = |error: Error| error.context("template");
+    let dialect = Dialect { functions: &[], without_data: None };
+    let template = Template::read(&format, dialect).map_err(wrong)?;
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| template.render(&value(row)?, &mut ()).map_err(wrong))
+        .collect::<Result<_>>()?;
     if !in_columns {
         return Ok(lines.iter().map(|line| format!("{line}\n")).collect());
     }

@@ -1,5 +1,7 @@
 //! Columns for people: upper-case headings, two spaces between, no boxes.
 
+pub(super) use template::printable as clean;
+
 /// Rows of cells below headings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -46,11 +48,6 @@ impl Table {
         };
         (0..columns).map(width).collect()
     }
-}
-
-/// What others wrote must not steer the terminal.
-pub(super) fn clean(cell: &str) -> String {
-    cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use container::Engine;
-use image::{KeyRule, Policy, Proxy};
+use image::{KeyRule, Policy, Proxies};
 use kurma::Directories;
 use model::{Error, Result};
-use neutron::config::Proxies;
 use serde::Deserialize;
 
 use super::StoreConfig;
@@ -120,9 +119,7 @@ impl KurmaConfig {
             keys: self.keys.iter().map(rule).collect(),
             insecure: self.insecure.clone(),
             auth: self.auth.clone(),
-            proxy: Some(Proxy::new(move |scheme, host| {
-                proxies.of(scheme, host).map(str::to_owned)
-            })),
+            proxies,
             ..Policy::default()
         }
     }

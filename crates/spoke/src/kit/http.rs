@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use ::docker::remote::address::Address;
+use web::{Body, Framing};
 
 /// The longest head and the longest body that are read.
 const LONGEST_HEAD: u64 = 64 << 10;
@@ -89,25 +90,20 @@ impl Connection {
         let length = message.header("Content-Length").map(str::parse::<u64>).transpose();
         let length = length.map_err(|_| invalid("the Content-Length is no number"))?;
         let is_chunked = message.header("Transfer-Encoding").is_some();
-        let from = &mut self.0;
-        message.body = match length {
-            _ if is_chunked => chunks(from)?,
+        let framing = match length {
+            _ if is_chunked => Framing::Chunked { left: None },
             Some(length) if length > LONGEST_BODY => return Err(invalid("the body is too long")),
-            Some(length) => {
-                let mut body = Vec::new();
-                from.take(length).read_to_end(&mut body)?;
-                if body.len() as u64 != length {
-                    return Err(invalid("the body is shorter than its Content-Length"));
-                }
-                body
-            }
-            None if answers => {
-                let mut body = Vec::new();
-                from.take(LONGEST_BODY).read_to_end(&mut body)?;
-                body
-            }
-            None => Vec::new(),
+            Some(length) => Framing::Length(length),
+            None if answers => Framing::Connection,
+            None => Framing::Length(0),
         };
+        let read = Body::new(&mut self.0, framing, LONGEST_BODY).read_to_end(&mut message.body);
+        read.map_err(|error| match (error.kind(), framing) {
+            (io::ErrorKind::UnexpectedEof, Framing::Length(_)) => {
+                invalid("the body is shorter than its Content-Length")
+            }
+            _ => error,
+        })?;
         Ok(message)
     }
 
@@ -136,23 +132,6 @@ fn line(from: &mut impl BufRead) -> io::Result<String> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(String::from_utf8_lossy(&raw).trim_end().to_owned())
-}
-
-fn chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let size = line(&mut from.take(LONGEST_HEAD))?;
-        let size = size.split(';').next().unwrap_or_default().trim();
-        let size = u64::from_str_radix(size, 16).map_err(|_| invalid("no size of a chunk"))?;
-        if size > LONGEST_BODY - (body.len() as u64).min(LONGEST_BODY) {
-            return Err(invalid("the body is too long"));
-        }
-        from.take(size).read_to_end(&mut body)?;
-        line(&mut from.take(LONGEST_HEAD))?;
-        if size == 0 {
-            return Ok(body);
-        }
-    }
 }
 
 fn invalid(what: &str) -> io::Error {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use container::Engine;
 use container::rootless::Stay;
+use image::Proxies;
 use kurma::plugin::{Book, Limits};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
-use neutron::config::Proxies;
 use rustix::process::geteuid;
 
 use crate::config::{Config, KurmaConfig};

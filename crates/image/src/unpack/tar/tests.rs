@@ -34,6 +34,16 @@ fn long_names_are_read_in_each_way() {
     assert_eq!(paths(&global).unwrap()[0].0, "a");
 }
 
+/// Capabilities 1 and 3 are a byte that looks like the end of a record.
+#[test]
+fn a_value_may_hold_the_end_of_a_line() {
+    let record = b"38 SCHILY.xattr.security.capability=\n\n";
+    let bytes = tar(&[("x", b'x', record, ""), ("a", b'0', b"", "")]);
+    let mut reader = bytes.as_slice();
+    let entry = Archive::new(&mut reader).next().unwrap().unwrap();
+    assert_eq!(entry.capability.as_deref(), Some(&b"\n"[..]));
+}
+
 #[test]
 fn numbers_beyond_octal_are_read() {
     let mut bytes = tar(&[("a", b'0', b"abc", "")]);

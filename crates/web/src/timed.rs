@@ -10,19 +10,19 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 
 /// A connection that ends at a point in time, however slowly the other end reads and writes.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub struct Timed {
     socket: OwnedFd,
     deadline: Instant,
 }
 
 impl Timed {
     /// Over a socket that blocks.
-    pub(crate) fn new(socket: OwnedFd, deadline: Instant) -> Self {
+    pub fn new(socket: OwnedFd, deadline: Instant) -> Self {
         Self { socket, deadline }
     }
 
     /// The socket, which keeps its last time limits.
-    pub(crate) fn into_socket(self) -> OwnedFd {
+    pub fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
@@ -39,7 +39,7 @@ impl Timed {
 
 /// Never waits: a process that hangs lets its queue fill up, and a blocking connect would stay in
 /// it for ever.
-pub(crate) fn connect_unix(socket: &Path) -> io::Result<OwnedFd> {
+pub fn connect_unix(socket: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&fd, &SocketAddrUnix::new(socket)?)?;

@@ -9,18 +9,21 @@ const MOST_TRAILERS: usize = 64;
 
 /// Where a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// After so many bytes.
     Length(u64),
-    /// After a chunk of no size; so much is left of the chunk that is being read.
-    Chunked { left: Option<u64> },
+    /// After a chunk of no size.
+    Chunked {
+        /// Bytes of the current chunk that are still to come; none before the first chunk.
+        left: Option<u64>,
+    },
     /// With the connection.
     Connection,
 }
 
 /// A body. Reading it fails where it ends too early, or is longer than is allowed.
 #[derive(Debug)]
-pub(crate) struct Body<R> {
+pub struct Body<R> {
     from: R,
     framing: Framing,
     longest: u64,
@@ -29,7 +32,7 @@ pub(crate) struct Body<R> {
 
 impl<R: BufRead> Body<R> {
     /// Of at most `longest` bytes.
-    pub(crate) fn new(from: R, framing: Framing, longest: u64) -> Self {
+    pub fn new(from: R, framing: Framing, longest: u64) -> Self {
         Self { from, framing, longest, allowed: longest }
     }
 

@@ -2,8 +2,10 @@
 
 use model::{Error, Result};
 
-use super::evaluate::expected;
-use super::parse::Value;
+use serde_json::Value;
+
+use super::evaluate::shown;
+use super::expected;
 
 /// A wider field is refused.
 const WIDEST: usize = 64;
@@ -35,24 +37,27 @@ pub(super) fn format(layout: &str, arguments: &[Value]) -> Result<String> {
     }
     match arguments.next() {
         None => Ok(out + rest),
-        Some(extra) => Err(Error::invalid(format!("printf: no place for argument {extra}"))),
+        Some(extra) => {
+            Err(Error::invalid(format!("printf: no place for argument {}", shown(extra))))
+        }
     }
 }
 
 fn one(verb: char, value: &Value) -> Result<String> {
     Ok(match (verb, value) {
-        ('v', value) => value.to_string(),
-        ('s', Value::Text(text)) => text.clone(),
-        ('q', Value::Text(text)) => format!("{text:?}"),
-        ('x', Value::Text(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
-        ('X', Value::Text(text)) => text.bytes().map(|byte| format!("{byte:02X}")).collect(),
-        ('d', Value::Integer(number)) => number.to_string(),
-        ('x' | 'X', Value::Integer(number)) => {
-            let sign = if *number < 0 { "-" } else { "" };
+        ('v', value) => shown(value),
+        ('s', Value::String(text)) => text.clone(),
+        ('q', Value::String(text)) => format!("{text:?}"),
+        ('x', Value::String(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        ('X', Value::String(text)) => text.bytes().map(|byte| format!("{byte:02X}")).collect(),
+        ('d', Value::Number(number)) => number.to_string(),
+        ('x' | 'X', Value::Number(number)) => {
+            let number = number.as_i64().ok_or_else(|| expected("integer for printf", value))?;
+            let sign = if number < 0 { "-" } else { "" };
             let hex = format!("{sign}{:x}", number.unsigned_abs());
             if verb == 'X' { hex.to_uppercase() } else { hex }
         }
-        ('t', Value::Truth(truth)) => truth.to_string(),
+        ('t', Value::Bool(truth)) => truth.to_string(),
         ('s' | 'q', value) => return Err(expected("string for printf", value)),
         ('d' | 'x' | 'X', value) => return Err(expected("integer for printf", value)),
         ('t', value) => return Err(expected("bool for printf", value)),

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::Framing;
+use crate::Framing;
 
 /// Status line and headers, in bytes.
 const LONGEST_HEAD: u64 = 16 << 10;
@@ -10,15 +10,21 @@ const MOST_HEADERS: usize = 64;
 
 /// What an answer begins with.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
-    pub(crate) framing: Framing,
+pub struct Head {
+    /// The status (RFC 9110, 15).
+    pub status: u16,
+    /// Where the body ends.
+    pub framing: Framing,
     /// Another request may follow on the same connection (RFC 9112 §9.3).
-    pub(crate) is_kept: bool,
+    pub is_kept: bool,
 }
 
 impl Head {
-    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Self> {
+    /// Reads up to the empty line.
+    ///
+    /// # Errors
+    /// `InvalidData` where it is no head of HTTP/1, has more than 64 headers or 16 KiB.
+    pub fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let mut raw = Vec::new();
         let mut limited = from.take(LONGEST_HEAD);
         loop {

@@ -41,7 +41,7 @@ impl Proxies {
     }
 
     /// Through whom this host is reached with this scheme.
-    pub fn of(&self, scheme: &str, host: &str) -> Option<&str> {
+    fn of(&self, scheme: &str, host: &str) -> Option<&str> {
         let proxy = match scheme {
             "https" => self.https.as_deref(),
             _ => self.http.as_deref(),
@@ -53,7 +53,7 @@ impl Proxies {
     ///
     /// # Errors
     /// `Invalid` where it is no URL; `Unsupported` where the proxy is not one of HTTP.
-    pub(super) fn way(&self, scheme: &str, host: &str) -> Result<Option<Proxy>> {
+    pub(crate) fn way(&self, scheme: &str, host: &str) -> Result<Option<Proxy>> {
         let Some(said) = self.of(scheme, host) else { return Ok(None) };
         let proxy = Proxy::new(said).map_err(|cause| {
             Error::invalid(format!("the environment's {scheme}_proxy is no URL: {cause}"))

@@ -9,39 +9,38 @@ const TRIES: u32 = 5;
 /// The first pause; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Whoever asks for more than that gets an error instead: containers wait.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// What is left of the patience for one request.
+/// What is left of the time for one request.
 #[derive(Debug)]
-pub(super) struct Retries {
+pub struct Retries {
     since: Instant,
     limit: Duration,
+    longest: Duration,
     tries: u32,
 }
 
 impl Retries {
-    /// A repetition is begun within `limit`.
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit, tries: 1 }
+    /// A repetition is begun within `limit`. There is none where the server asks for a pause that is
+    /// longer than `longest`.
+    pub fn new(limit: Duration, longest: Duration) -> Self {
+        Self { since: Instant::now(), limit, longest, tries: 1 }
     }
 
     /// How long to wait before the next try: as long as the server asks, or twice as long as last
     /// time, and up to half of that more, so that many do not come back at once. None when there is
     /// no next try.
-    pub(super) fn pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
+    pub fn pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
         let usual = PAUSE * 2_u32.pow(self.tries - 1);
-        let least = asked.map_or(usual, |asked| asked.max(usual)).min(LONGEST);
+        let least = asked.map_or(usual, |asked| asked.max(usual)).min(self.longest);
         let pause = least + least.mul_f64(chance() / 2.0);
         let is_over = self.tries >= TRIES
-            || asked.is_some_and(|asked| asked > LONGEST)
+            || asked.is_some_and(|asked| asked > self.longest)
             || self.since.elapsed().saturating_add(pause) > self.limit;
         self.tries += 1;
         (!is_over).then_some(pause)
     }
 
     /// Whether there was a try before.
-    pub(super) fn is_again(&self) -> bool {
+    pub fn is_again(&self) -> bool {
         self.tries > 1
     }
 }
@@ -56,9 +55,11 @@ fn chance() -> f64 {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(10);
+
     #[test]
     fn pauses_grow_and_end() {
-        let mut retries = Retries::new(Duration::from_secs(60));
+        let mut retries = Retries::new(Duration::from_secs(60), LONGEST);
         let pauses: Vec<_> = std::iter::from_fn(|| retries.pause(None)).take(10).collect();
         assert_eq!(pauses.len(), 4);
         for (pause, least) in pauses.iter().zip([100, 200, 400, 800]) {
@@ -69,10 +70,10 @@ mod tests {
 
     #[test]
     fn does_as_the_server_asks_within_reason() {
-        let mut retries = Retries::new(Duration::from_secs(60));
+        let mut retries = Retries::new(Duration::from_secs(60), LONGEST);
         assert!(retries.pause(Some(Duration::from_secs(2))).unwrap() >= Duration::from_secs(2));
         assert_eq!(retries.pause(Some(Duration::from_secs(11))), None);
         assert_eq!(retries.pause(Some(Duration::MAX)), None);
-        assert_eq!(Retries::new(Duration::from_millis(50)).pause(None), None);
+        assert_eq!(Retries::new(Duration::from_millis(50), LONGEST).pause(None), None);
     }
 }
