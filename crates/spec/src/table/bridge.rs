@@ -154,7 +154,6 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
                addresses by routes, and nobody reach anything else in that way; several",
         metavar: "DEVICE",
         excludes: "direct",
-        ..NONE
     },
     NetworkOption {
         docker: &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"],
