@@ -30,6 +30,34 @@ pub enum Driver {
 }
 
 impl Driver {
+    /// All of them.
+    pub(crate) const ANY: &'static [Driver] = &[
+        Driver::Bridge,
+        Driver::Ptp,
+        Driver::Macvlan,
+        Driver::Ipvlan,
+        Driver::Vlan,
+        Driver::Device,
+        Driver::Dummy,
+        Driver::Tap,
+        Driver::Neutron,
+        Driver::Chain,
+        Driver::Plugin,
+    ];
+
+    /// Those that CNI's type `spoke` has.
+    pub const CNI: &'static [Driver] = &[
+        Driver::Bridge,
+        Driver::Ptp,
+        Driver::Macvlan,
+        Driver::Ipvlan,
+        Driver::Vlan,
+        Driver::Device,
+        Driver::Dummy,
+        Driver::Tap,
+        Driver::Neutron,
+    ];
+
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {

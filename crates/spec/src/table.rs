@@ -12,7 +12,7 @@ use crate::{Driver, NetworkOption};
 pub static OPTIONS: &[&[NetworkOption]] =
     &[bridge::OPTIONS, network::OPTIONS, lan::OPTIONS, cni::OPTIONS];
 
-use Driver::{Bridge, Chain, Device, Dummy, Ipvlan, Macvlan, Neutron, Plugin, Ptp, Tap, Vlan};
+use Driver::{Bridge, Chain, Device, Dummy, Ipvlan, Macvlan, Neutron, Ptp, Tap, Vlan};
 
 const PAIRS: &[Driver] = &[Bridge, Ptp];
 const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
@@ -21,15 +21,6 @@ const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap]
 const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
 const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
 const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron, Chain];
-
-impl Driver {
-    /// All of them.
-    pub(crate) const ANY: &'static [Driver] =
-        &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Neutron, Chain, Plugin];
-    /// Those that CNI's type `spoke` has.
-    pub const CNI: &'static [Driver] =
-        &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Neutron];
-}
 
 #[cfg(test)]
 mod tests {

@@ -58,7 +58,8 @@ fn why(option: &str, driver: Driver) -> String {
         Driver::Plugin => {
             "a Docker plugin, which decides that by itself; --opt KEY=VALUE is passed to it"
         }
-        Driver::Vlan | Driver::Device | Driver::Dummy | Driver::Tap => driver.name(),
+        // The command line names no other.
+        _ => driver.name(),
     };
     format!("{option} is no option of {why}")
 }
