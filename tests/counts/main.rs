@@ -198,6 +198,32 @@ fn as_cheap_with_hundreds_of_containers() {
     assert_as_cheap(costs[0], costs[1]);
 }
 
+/// Whether it is the last that needs `route_localnet` is one question.
+#[test]
+fn as_cheap_with_hundreds_of_published_ports() {
+    let world = World::new(&Plugins::subject());
+    let list = everything();
+    let mut costs = Vec::new();
+    for count in [2, 200] {
+        let mut others: Vec<_> =
+            (0..count).map(|at| Cni::container(&world, &format!("o{count}x{at}"))).collect();
+        for (port, other) in (9000..).zip(&mut others) {
+            let port = json!({"hostPort": port, "containerPort": 80, "protocol": "tcp"});
+            other.runtime = json!({"portMappings": [port]});
+            assert!(other.add(&list).iter().all(Answer::ok));
+        }
+        let cni = container(&world, &format!("c{count}"));
+        costs.push(pair(&cni, &list).map(|trace| trace.len()));
+        for other in &others {
+            assert!(other.del(&list).iter().all(Answer::ok));
+        }
+        let local = world.sh("cat /proc/sys/net/ipv4/conf/counts0/route_localnet");
+        assert_eq!(local.trim(), "0");
+    }
+    println!("with 2 and 200 published ports: {costs:?}");
+    assert_as_cheap(costs[0], costs[1]);
+}
+
 /// What others have declared is not read, whether a container comes to a network that is new to this host or
 /// another network is declared.
 #[test]

@@ -6,6 +6,7 @@ mod elements;
 mod entry;
 mod forwarding;
 mod lan;
+pub(crate) mod loopback;
 mod owner;
 mod rules;
 mod ruleset;

@@ -153,11 +153,14 @@ impl Iptables {
         Ok(())
     }
 
-    /// Published ports are not the old tables' business, but what is sent to them passes there.
+    /// Published ports are not the old tables' business, nor who comes by a route, but what they send
+    /// passes there.
     fn wanted(&self, attachment: &Attachment, family: Family) -> Result<Wanted> {
         let mut wanted = Wanted::of(attachment, family)?;
         if self.variant == Variant::Legacy && !wanted.is_empty() {
-            wanted.let_published(&rules::of_family(&attachment.addresses, family));
+            let held = rules::of_family(&attachment.addresses, family);
+            wanted.let_published(&held);
+            wanted.let_routed(attachment.wiring.passage(), &held)?;
         }
         Ok(wanted)
     }

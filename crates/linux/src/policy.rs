@@ -3,16 +3,16 @@
 mod flows;
 mod forward;
 mod gateway;
+mod loopback;
 mod own_table;
 mod transit;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 
 use model::{
     Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Layer,
-    LinkKind, PortMap, Publish, Reach, Result, Runtime, ZoneName,
+    LinkKind, Publish, Reach, Result, Runtime, ZoneName,
 };
 use netlink::wire::Batch;
 use netlink::{At, Change, Socket, nft};
@@ -20,8 +20,8 @@ use netlink::{At, Change, Socket, nft};
 use self::flows::Stale;
 use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
-use self::wanted::{Wanted, behind, names_interface, owner};
-use crate::filter::{self, Owner};
+use self::wanted::{Wanted, names_interface, owner, uses_table};
+use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
 use crate::{firewalld, forwarding, listener, reference, subnets};
@@ -53,7 +53,8 @@ impl Policy {
         self.prepare(attachment)?;
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
-            self.with(|socket| filter::install(socket, &wanted.elements, is_gone))?;
+            self.in_table(attachment, |socket| filter::install(socket, &wanted.elements, is_gone))?;
+            self.open_loopback(attachment, wanted.behind.as_ref())?;
             self.let_forward(attachment, &wanted.behind)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
@@ -73,7 +74,9 @@ impl Policy {
         };
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || prepared) };
         let is_gone = yielding(attachment)?;
-        let missed = self.with(|socket| filter::restore(socket, &wanted.elements, is_gone))?;
+        let missed =
+            self.in_table(attachment, |socket| filter::restore(socket, &wanted.elements, is_gone))?;
+        self.open_loopback(attachment, wanted.behind.as_ref())?;
         in_zone(attachment, firewalld::add_sources)?;
         if missed {
             self.forget_flows(attachment)?;
@@ -85,23 +88,14 @@ impl Policy {
     fn prepare(&self, attachment: &Attachment) -> Result<bool> {
         refuse_trust(attachment)?;
         if let Some(publish) = &attachment.wiring.publish {
-            self.prepare_ports(attachment, publish)?;
+            self.prepare_ports(publish)?;
         }
         isolate(attachment)?;
         transit::report(attachment)?;
         Iptables::new(Variant::Host).install(attachment)
     }
 
-    fn prepare_ports(&self, attachment: &Attachment, publish: &Publish) -> Result<()> {
-        if publish.snat
-            && attachment.first(Family::V4).is_some()
-            && publish.ports.iter().any(is_at_loopback)
-            && let Some(behind) = behind(attachment)?
-        {
-            // Whoever publishes: without its guard the host's loopback would be open to containers.
-            self.if_there(filter::ensure)?;
-            route_loopback(&behind)?;
-        }
+    fn prepare_ports(&self, publish: &Publish) -> Result<()> {
         match (publish.reach, publish.backend) {
             (Reach::Any, _) | (Reach::Local, Backend::Nftables) => Ok(()),
             (Reach::Lan, Backend::Nftables) => self.refresh_lan(),
@@ -222,7 +216,8 @@ impl Policy {
 
     fn remove_elements(&self, attachment: &Attachment) -> Result<()> {
         let Some(owner) = owner(attachment)? else { return Ok(()) };
-        let legacy = match attachment.wiring.firewall.is_some() && reference::legacy_in_use() {
+        let has_legacy = uses_table(attachment) && attachment.wiring.firewall.is_some();
+        let legacy = match has_legacy && reference::legacy_in_use() {
             true => Iptables::new(Variant::Legacy).remove(&in_iptables(attachment)),
             false => Ok(()),
         };
@@ -236,19 +231,29 @@ impl Policy {
             return legacy;
         }
         self.deleted.set(true);
-        let elements = self.if_there(|socket| match &wanted {
-            Some(wanted) => filter::remove(socket, &wanted.elements),
-            None => {
-                filter::find_owned(socket, &owner).and_then(|owned| filter::remove(socket, &owned))
-            }
-        });
-        legacy.and(elements)
+        let elements = match wanted {
+            Some(wanted) => Ok(wanted.elements),
+            None => self.owned(&owner),
+        };
+        legacy.and(elements.and_then(|elements| self.take_out(&elements)))
+    }
+
+    fn owned(&self, owner: &Owner) -> Result<Elements> {
+        let found = self.if_there(|socket| filter::find_owned(socket, owner).map(Some))?;
+        Ok(found.unwrap_or_else(|| Elements::new(owner.clone())))
+    }
+
+    /// Removes the elements, and what they were the last to need.
+    fn take_out(&self, elements: &Elements) -> Result<()> {
+        self.if_there(|socket| filter::remove(socket, elements))?;
+        self.close_loopback(elements)
     }
 
     /// Names the first part that is missing.
     pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
         Iptables::new(Variant::Host).check(attachment)?;
-        if let Some(wanted) = Wanted::of(attachment)? {
+        let wanted = if uses_table(attachment) { Wanted::of(attachment)? } else { None };
+        if let Some(wanted) = wanted {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
         }
         in_zone(attachment, firewalld::check_sources)?;
@@ -286,11 +291,8 @@ impl Policy {
     /// Removes everything that bears the mark.
     pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
         let owner = mark.parse()?;
-        self.if_there(|socket| {
-            filter::spoof::remove_owned(socket, &owner)?;
-            let owned = filter::find_owned(socket, &owner)?;
-            filter::remove(socket, &owned)
-        })
+        self.if_there(|socket| filter::spoof::remove_owned(socket, &owner))?;
+        self.take_out(&self.owned(&owner)?)
     }
 
     /// The socket, if whoever ends soon must not be the last to close it.
@@ -304,6 +306,16 @@ impl Policy {
             Err(_) if !nft::is_supported() => Ok(T::default()),
             worked => worked,
         }
+    }
+
+    /// As [`Policy::with`] for who has parts in our table; for others, whose elements only say that they
+    /// are there, as [`Policy::if_there`].
+    fn in_table<T: Default>(
+        &self,
+        attachment: &Attachment,
+        work: impl FnOnce(&mut Socket) -> Result<T>,
+    ) -> Result<T> {
+        if uses_table(attachment) { self.with(work) } else { self.if_there(work) }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
@@ -345,28 +357,6 @@ fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     filter::spoof::unload_unowned(socket)?;
     filter::unload_unowned(socket)?;
     forwarding::turn_off(leaving, socket)
-}
-
-/// Whether clients at this host's loopback addresses reach the port: for others nothing has to be
-/// opened, which the table alone would keep shut.
-fn is_at_loopback(port: &PortMap) -> bool {
-    match port.host {
-        Some(IpAddr::V4(host)) => host.is_unspecified() || host.is_loopback(),
-        Some(IpAddr::V6(_)) => false,
-        None => true,
-    }
-}
-
-/// Lets packets from this host's loopback addresses reach the container. Where that can neither be
-/// set nor is so already, the ports cannot be reached there, as they are promised to be: an error,
-/// as with the reference plugin.
-fn route_loopback(behind: &IfName) -> Result<()> {
-    let parameter = |which: &str| format!("net/ipv4/conf/{which}/route_localnet");
-    match netlink::sysctl::ensure(parameter(behind.as_str()), "1") {
-        // What is set for all interfaces holds for each.
-        Err(_) if netlink::sysctl::read(parameter("all")).is_ok_and(|all| all == "1") => Ok(()),
-        ensured => ensured,
-    }
 }
 
 /// Who gives way to the attachment.

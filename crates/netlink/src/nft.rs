@@ -5,6 +5,7 @@
 //! written by nft(8) itself, comments included.
 
 mod abi;
+mod counter;
 mod data;
 mod expression;
 mod interval;
@@ -14,6 +15,7 @@ mod object;
 mod transaction;
 mod typeof_key;
 
+pub use counter::counter_users;
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
 pub use interval::{Interval, intervals};

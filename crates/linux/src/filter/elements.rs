@@ -1,7 +1,7 @@
 //! A container's elements: in, out, and looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
 use model::{
@@ -163,6 +163,11 @@ impl Elements {
         }
     }
 
+    /// The container has a port at the host's loopback addresses.
+    pub fn at_loopback(&mut self, behind: &IfName, container: Ipv4Addr) -> &mut Self {
+        self.add(Entry::AtLoopback(behind.clone(), container))
+    }
+
     fn add(&mut self, entry: Entry) -> &mut Self {
         self.entries.insert(entry);
         self
@@ -257,6 +262,9 @@ fn installing(
             }
             None => {}
         }
+        if let Some(counter) = &listed.element.counter {
+            transaction.ensure_counter(TABLE, counter);
+        }
         transaction.add_element(TABLE, listed.set, &listed.element, listed.about("adding"));
     }
     Ok(transaction)
@@ -273,7 +281,7 @@ fn yields(
     if there.comment.as_ref() == Some(&owner.0) {
         return Ok(());
     }
-    let set = OWNED.iter().flatten().find(|set| set.name == listed.set);
+    let set = OWNED.into_iter().flatten().find(|set| set.name == listed.set);
     let meant = set.and_then(|set| Entry::read(set, there));
     let same_address = meant.as_ref().is_some_and(|m| m.address() == listed.entry.address());
     let other = there.comment.clone().map(Owner);
@@ -406,7 +414,7 @@ fn found(socket: &mut Socket, listed: &[Listed<'_>]) -> Result<BTreeMap<usize, E
 }
 
 fn each(socket: &mut Socket, mut see: impl FnMut(Entry, Option<&Comment>)) -> Result<()> {
-    for set in OWNED.iter().flatten() {
+    for set in OWNED.into_iter().flatten() {
         for element in nft::elements(socket, TABLE, set.name)? {
             if let Some(entry) = Entry::read(set, &element) {
                 see(entry, element.comment.as_ref());

@@ -7,8 +7,8 @@ use model::{IfName, Protocol};
 use netlink::nft::{Comment, Element, Set, Tuple};
 
 use super::ruleset::{
-    DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY, MASQUERADE,
-    MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
+    AT_LOOPBACK, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, ISOLATED, LAN_ONLY, LOCAL_ONLY,
+    MASQUERADE, MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
 };
 
 /// What the table knows about a container.
@@ -52,14 +52,20 @@ pub enum Entry {
     Switched(IfName, IpAddr),
     /// The container's port is published, and reached at its own address by who is trusted.
     Served(IpAddr, Protocol, u16),
+    /// Behind this interface, with a port at the host's loopback addresses.
+    AtLoopback(IfName, Ipv4Addr),
 }
 
 impl Entry {
     /// The set, and the element in it.
     pub(super) fn element(&self, comment: &Comment) -> (&'static str, Element) {
         let set = self.set();
-        let element =
-            Element { key: self.key(), data: self.data(), comment: Some(comment.clone()) };
+        let element = Element {
+            key: self.key(),
+            data: self.data(),
+            counter: self.counter(),
+            comment: Some(comment.clone()),
+        };
         (set.name, element)
     }
 
@@ -79,6 +85,7 @@ impl Entry {
             Entry::LocalOnly(address) => (LOCAL_ONLY, address),
             Entry::Switched(_, address) => (SWITCHED, address),
             Entry::Served(address, ..) => (SERVED, address),
+            Entry::AtLoopback(..) => return AT_LOOPBACK,
         };
         let [v4, v6] = sets;
         if address.is_ipv4() { v4 } else { v6 }
@@ -96,6 +103,9 @@ impl Entry {
             | Entry::Isolated(interface, address)
             | Entry::Switched(interface, address) => {
                 Tuple::new().interface(interface).address(*address)
+            }
+            Entry::AtLoopback(interface, address) => {
+                Tuple::new().interface(interface).address((*address).into())
             }
             Entry::MasqueradeAll(address)
             | Entry::Routed(address)
@@ -117,6 +127,14 @@ impl Entry {
         }
     }
 
+    /// The counter that the element leads to.
+    pub(super) fn counter(&self) -> Option<String> {
+        match self {
+            Entry::AtLoopback(interface, _) => Some(counter_of(interface)),
+            _ => None,
+        }
+    }
+
     /// The container's address.
     pub fn address(&self) -> IpAddr {
         match self {
@@ -133,6 +151,7 @@ impl Entry {
             | Entry::Guarded(_, address)
             | Entry::Isolated(_, address)
             | Entry::Switched(_, address) => *address,
+            Entry::AtLoopback(_, address) => (*address).into(),
         }
     }
 
@@ -152,9 +171,13 @@ impl Entry {
 
     /// What an element of `set` means; `None` if nothing that this program would have written.
     pub(super) fn read(set: &Set<'_>, element: &Element) -> Option<Self> {
-        let family = OWNED.iter().find(|pair| pair.iter().any(|one| one.name == set.name))?;
         let key = element.key.fields(set.key)?;
-        match *family {
+        if *set == AT_LOOPBACK {
+            let address = <[u8; 4]>::try_from(*key.get(1)?).ok()?;
+            return Some(Entry::AtLoopback(interface(key.first()?)?, address.into()));
+        }
+        let family = OWNED.iter().find(|pair| pair.iter().any(|one| one.name == set.name))?;
+        match <[Set<'_>; 2]>::try_from(*family).ok()? {
             DNAT_HOST => {
                 let [host, rest @ ..] = key.as_slice() else { return None };
                 Self::read_port(set, Some(address(host)?), rest, element)
@@ -236,8 +259,25 @@ impl fmt::Display for Entry {
                 write!(f, "published ports of {address} for this host only")
             }
             Entry::Switched(bridge, address) => write!(f, "{address} in a VLAN of {bridge}"),
+            Entry::AtLoopback(interface, address) => {
+                write!(f, "ports of {address} behind {interface} at the loopback addresses")
+            }
         }
     }
+}
+
+/// The name of an interface's counter. nft(8) reads names of letters, digits and a few others, and
+/// must read again what it showed: any other byte is `/` and its number.
+pub(super) fn counter_of(interface: &IfName) -> String {
+    let mut name = "via/".to_owned();
+    for byte in interface.as_str().bytes() {
+        match byte {
+            b'-' | b'_' | b'.' => name.push(char::from(byte)),
+            plain if plain.is_ascii_alphanumeric() => name.push(char::from(plain)),
+            other => name.push_str(&format!("/{other:02x}")),
+        }
+    }
+    name
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -273,7 +313,7 @@ mod tests {
             let address: IpAddr = address.parse().unwrap();
             for entry in every(address) {
                 let (name, element) = entry.element(&comment);
-                let set = OWNED.iter().flatten().find(|set| set.name == name).unwrap();
+                let set = OWNED.into_iter().flatten().find(|set| set.name == name).unwrap();
                 assert_eq!(Entry::read(set, &element), Some(entry));
             }
         }
@@ -303,6 +343,7 @@ mod tests {
             Entry::LocalOnly(address),
             Entry::Source(address, address),
             Entry::Served(address, Protocol::Udp, 53),
+            Entry::AtLoopback("a+b\"é".parse().unwrap(), [10, 1, 0, 2].into()),
         ]
     }
 }

@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain that tells which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_5";
+const STAMP: &str = "ruleset_6";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -29,15 +29,15 @@ const HOST_PORTS: [&[Field]; 2] = [
 const PORTS: &[Field] = &[Field::Protocol, Field::Service];
 
 pub(super) const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], lookup: Lookup::Exact }
+    Set { name, key, data: &[], counters: false, lookup: Lookup::Exact }
 }
 
 const fn map(name: &'static str, key: &'static [Field], data: &'static [Field]) -> Set<'static> {
-    Set { name, key, data, lookup: Lookup::Exact }
+    Set { name, key, data, counters: false, lookup: Lookup::Exact }
 }
 
 const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], lookup: Lookup::Interval }
+    Set { name, key, data: &[], counters: false, lookup: Lookup::Interval }
 }
 
 const fn pair(names: [&'static str; 2], keys: [&'static [Field]; 2]) -> [Set<'static>; 2] {
@@ -62,6 +62,9 @@ pub(super) const LAN_ONLY: [Set<'static>; 2] = pair(["lan_only4", "lan_only6"], 
 pub(super) const LOCAL_ONLY: [Set<'static>; 2] = pair(["local_only4", "local_only6"], ADDRESSES);
 pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], BEHIND);
 pub(super) const SERVED: [Set<'static>; 2] = pair(["served4", "served6"], HOST_PORTS);
+/// Leads to a counter for each interface.
+pub(super) const AT_LOOPBACK: Set<'static> =
+    Set { counters: true, ..set("at_loopback", BEHIND[0]) };
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
@@ -72,21 +75,22 @@ pub(super) const LAN: [Set<'static>; 2] =
     [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
 
 /// The sets whose elements have owners, in the order of `ruleset.nft`.
-pub(super) const OWNED: [[Set<'static>; 2]; 14] = [
-    DNAT_HOST,
-    DNAT_ANY,
-    HAIRPIN,
-    MASQUERADE_ALL,
-    HOME,
-    ROUTED,
-    MASQUERADE,
-    SOURCE,
-    GUARDED,
-    ISOLATED,
-    LAN_ONLY,
-    LOCAL_ONLY,
-    SWITCHED,
-    SERVED,
+pub(super) const OWNED: [&[Set<'static>]; 15] = [
+    &DNAT_HOST,
+    &DNAT_ANY,
+    &HAIRPIN,
+    &MASQUERADE_ALL,
+    &HOME,
+    &ROUTED,
+    &MASQUERADE,
+    &SOURCE,
+    &GUARDED,
+    &ISOLATED,
+    &LAN_ONLY,
+    &LOCAL_ONLY,
+    &SWITCHED,
+    &SERVED,
+    &[AT_LOOPBACK],
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
@@ -132,7 +136,7 @@ fn inet() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: OWNED.iter().flatten().chain(&SHARED).copied().collect(),
+        sets: OWNED.into_iter().flatten().chain(&SHARED).copied().collect(),
         chains: CHAINS.to_vec(),
         rules: rules(),
     }

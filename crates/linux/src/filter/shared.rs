@@ -61,7 +61,7 @@ impl Shared {
     }
 
     fn new(set: &'static str, key: Tuple, bridge: &IfName) -> Self {
-        Self { set, element: Element { key, data: None, comment: None }, bridge: bridge.clone() }
+        Self { set, element: Element::of(key), bridge: bridge.clone() }
     }
 
     fn about(&self, doing: &str) -> String {

@@ -68,7 +68,7 @@ impl Sender {
     fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
         let port = Tuple::new().interface(&self.port);
         let comment: Comment = self.owner.as_str().parse()?;
-        let element = |key| Element { key, data: None, comment: Some(comment.clone()) };
+        let element = |key| Element { comment: Some(comment.clone()), ..Element::of(key) };
         let sender = element(port.clone().mac(self.mac));
         let mut elements = vec![
             (CHECKED.name, element(port.clone())),
@@ -86,10 +86,9 @@ impl Sender {
 
     /// What is everybody's on the bridge: it stays as long as the table.
     fn shared(&self) -> impl Iterator<Item = (&'static str, Element)> {
-        let element = |key| Element { key, data: None, comment: None };
         self.gateways
             .iter()
-            .map(move |gateway| (of(&HELD, *gateway), element(Tuple::new().address(*gateway))))
+            .map(|gateway| (of(&HELD, *gateway), Element::of(Tuple::new().address(*gateway))))
     }
 
     fn about(&self, doing: &str) -> String {

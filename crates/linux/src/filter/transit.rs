@@ -57,7 +57,7 @@ impl Entry {
             Entry::Direct(name) => (DIRECT, interface(name)),
             Entry::Trusted(from, to) => (TRUSTED, interface(from).interface(to)),
         };
-        (set.name, Element { key, data: None, comment: None })
+        (set.name, Element::of(key))
     }
 
     fn about(&self, doing: &str) -> String {

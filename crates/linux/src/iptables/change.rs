@@ -7,7 +7,7 @@ use model::{AttachmentId, IfName, IpNet, Result};
 use super::Part;
 use super::rules::{
     FILTER, FORWARD, NAT, Place, Rule, STAGE_1, STAGE_2, Wanted, Whose, forward_rules,
-    masquerade_chain, publish_chain, published_rule,
+    is_routed_rule, masquerade_chain, publish_chain, published_rule,
 };
 use super::saved::{Saved, leads_to, without_comment};
 
@@ -63,7 +63,9 @@ pub(super) fn remove(
                     .flat_map(|net| forward_rules(net).into_iter().chain([published_rule(net)]))
                     .collect();
                 change.drop_rules(FILTER, |chain, rule| {
-                    chain == FORWARD && rules.contains(&without_comment(rule))
+                    let rule = without_comment(rule);
+                    let routed = || addresses.iter().any(|net| is_routed_rule(&rule, net));
+                    chain == FORWARD && (rules.contains(&rule) || routed())
                 });
             }
         }

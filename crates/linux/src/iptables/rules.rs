@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{
     Attachment, AttachmentId, Backend, Error, Family, Firewall, IfName, IngressPolicy,
-    InterfaceAddress, IpNet, PortMap, Protocol, Publish, Result, Sources,
+    InterfaceAddress, IpNet, Passage, PortMap, Protocol, Publish, Result, Sources,
 };
 use sha2::{Digest, Sha512};
 
@@ -230,6 +230,21 @@ impl Wanted {
         }
     }
 
+    /// Lets pass what comes by a route; our table judges which ports that reaches.
+    pub(super) fn let_routed(&mut self, passage: &Passage, addresses: &[IpNet]) -> Result<()> {
+        for net in addresses {
+            let host = IpNet::from(net.addr());
+            if *passage == Passage::Everybody {
+                self.last(FILTER, FORWARD, routed_rule(&host));
+            }
+            for from in passage.trusted() {
+                let from = interface(from)?;
+                self.last(FILTER, FORWARD, format!("-d {host} -i {from} -j ACCEPT"));
+            }
+        }
+        Ok(())
+    }
+
     fn isolation(&mut self, policy: IngressPolicy, bridge: Option<&IfName>) -> Result<()> {
         let Some(bridge) = bridge else {
             return Err(Error::invalid(
@@ -291,6 +306,21 @@ pub(super) fn forward_rules(net: &IpNet) -> [String; 2] {
 /// What lets packets to a container's published ports through.
 pub(super) fn published_rule(net: &IpNet) -> String {
     format!("-d {} -m conntrack --ctstate DNAT -j ACCEPT", IpNet::from(net.addr()))
+}
+
+/// What lets everything that is sent to a container through.
+fn routed_rule(host: &IpNet) -> String {
+    format!("-d {host} -j ACCEPT")
+}
+
+/// Whether a rule lets pass what comes to a container by a route.
+pub(super) fn is_routed_rule(rule: &str, net: &IpNet) -> bool {
+    let host = IpNet::from(net.addr());
+    let is_trust = || {
+        let name = rule.strip_prefix(&format!("-d {host} -i "))?.strip_suffix(" -j ACCEPT")?;
+        Some(!name.contains(' '))
+    };
+    rule == routed_rule(&host) || is_trust().unwrap_or(false)
 }
 
 /// The addresses of one family.

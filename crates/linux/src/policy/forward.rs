@@ -57,8 +57,13 @@ impl Policy {
 /// it do.
 pub(super) fn in_iptables(attachment: &Attachment) -> Attachment {
     let bridge = attachment.wiring.link.as_ref().and_then(bridge_of);
+    let passage = match attachment.wiring.is_direct() {
+        true => Passage::Everybody,
+        false => attachment.wiring.passage().clone(),
+    };
     let firewall = attachment.wiring.firewall.clone().map(|part| Firewall {
         backend: Backend::Iptables,
+        passage,
         bridge: part.bridge.clone().or(bridge),
         ..part
     });

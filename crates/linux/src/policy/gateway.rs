@@ -5,7 +5,6 @@ use model::{Attachment, Family, InterfaceAddress, Result};
 use super::Policy;
 use super::flows::Stale;
 use super::wanted::{self, Wanted};
-use crate::filter;
 use crate::iptables::{Iptables, Part, Variant, parts_of};
 
 impl Policy {
@@ -40,7 +39,7 @@ impl Policy {
             return Ok(());
         }
         self.deleted.set(true);
-        self.if_there(|socket| filter::remove(socket, &ports))?;
+        self.take_out(&ports)?;
         match Stale::after(attachment) {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),

@@ -8,6 +8,7 @@ use model::{
 };
 use netlink::{At, Socket};
 
+use super::loopback::{has_ports_at_loopback, is_shared, publishes_at_loopback};
 use crate::filter::spoof::Sender;
 use crate::filter::{Elements, Owner};
 use crate::identity::{Identity, bridge_mac, link_local};
@@ -28,6 +29,7 @@ impl Wanted {
         let mut wanted = Self { elements: Elements::new(owner), behind: behind(attachment)? };
         wanted.masquerade(attachment);
         wanted.publish(attachment);
+        wanted.at_loopback(attachment);
         wanted.firewall(attachment);
         wanted.switch(attachment);
         Ok(Some(wanted))
@@ -95,6 +97,16 @@ impl Wanted {
         }
     }
 
+    /// Whoever publishes the ports.
+    fn at_loopback(&mut self, attachment: &Attachment) {
+        let Some(behind) = self.behind.as_ref().filter(|_| is_shared(attachment)) else { return };
+        if let (true, Some(IpAddr::V4(container))) =
+            (publishes_at_loopback(attachment), attachment.first(Family::V4).map(|net| net.addr()))
+        {
+            self.elements.at_loopback(behind, container);
+        }
+    }
+
     fn firewall(&mut self, attachment: &Attachment) {
         let Some(firewall) = &attachment.wiring.firewall else { return };
         let Some(behind) = self.behind.clone() else { return };
@@ -145,18 +157,24 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     }))
 }
 
-/// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table.
+/// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table, nor
+/// said there.
 pub(super) fn owner(attachment: &Attachment) -> Result<Option<Owner>> {
+    match uses_table(attachment) || has_ports_at_loopback(attachment) {
+        true => mark(attachment).parse().map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Whether any part of the wiring is in our table.
+pub(super) fn uses_table(attachment: &Attachment) -> bool {
     let wiring = &attachment.wiring;
     let ours = [
         wiring.masquerade.as_ref().map(|part| part.backend),
         wiring.publish.as_ref().map(|part| part.backend),
         wiring.firewall.as_ref().map(|part| part.backend),
     ];
-    match ours.contains(&Some(Backend::Nftables)) {
-        true => mark(attachment).parse().map(Some),
-        false => Ok(None),
-    }
+    ours.contains(&Some(Backend::Nftables))
 }
 
 /// Of a link that plugins of others made we are told the rest, without a link.

@@ -7,6 +7,8 @@
 #[allow(dead_code)]
 mod bed;
 mod bridge_port;
+mod by_route;
+mod loopback;
 mod rate;
 mod route;
 mod sbr;

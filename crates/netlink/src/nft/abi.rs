@@ -41,6 +41,9 @@ pub(crate) const GETSETELEM: u16 = 13;
 pub(crate) const DELSETELEM: u16 = 14;
 pub(crate) const NEWGEN: u16 = 15;
 pub(crate) const GETGEN: u16 = 16;
+pub(crate) const NEWOBJ: u16 = 18;
+pub(crate) const GETOBJ: u16 = 19;
+pub(crate) const DELOBJ: u16 = 20;
 
 pub(crate) const GEN_ID: u16 = 1;
 /// `NFTA_GEN_PROC_PID`: the thread that committed.
@@ -74,10 +77,21 @@ pub(crate) const SET_DATA_TYPE: u16 = 6;
 pub(crate) const SET_DATA_LEN: u16 = 7;
 pub(crate) const SET_ID: u16 = 10;
 pub(crate) const SET_USERDATA: u16 = 13;
+pub(crate) const SET_OBJECT_TYPE: u16 = 15;
 /// `NFT_SET_INTERVAL`.
 pub(crate) const SET_IS_INTERVAL: u32 = 4;
 /// `NFT_SET_MAP`.
 pub(crate) const SET_IS_MAP: u32 = 8;
+/// `NFT_SET_OBJECT`.
+pub(crate) const SET_HAS_OBJECTS: u32 = 64;
+
+pub(crate) const OBJECT_TABLE: u16 = 1;
+pub(crate) const OBJECT_NAME: u16 = 2;
+pub(crate) const OBJECT_TYPE: u16 = 3;
+pub(crate) const OBJECT_DATA: u16 = 4;
+pub(crate) const OBJECT_USE: u16 = 5;
+/// `NFT_OBJECT_COUNTER`.
+pub(crate) const IS_COUNTER: u32 = 1;
 
 pub(crate) const ELEMENTS_TABLE: u16 = 1;
 pub(crate) const ELEMENTS_SET: u16 = 2;
@@ -88,6 +102,7 @@ pub(crate) const ELEMENT_FLAGS: u16 = 3;
 /// `NFT_SET_ELEM_INTERVAL_END`.
 pub(crate) const ELEMENT_IS_END: u32 = 1;
 pub(crate) const ELEMENT_USERDATA: u16 = 6;
+pub(crate) const ELEMENT_OBJECT: u16 = 9;
 
 /// `NFTA_LIST_ELEM`.
 pub(crate) const LIST_ELEMENT: u16 = 1;

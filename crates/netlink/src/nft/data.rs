@@ -101,8 +101,10 @@ pub struct Set<'a> {
     pub name: &'a str,
     /// What is looked up.
     pub key: &'a [Field],
-    /// What is found; empty for a set.
+    /// What is found; empty for a set, and where counters are.
     pub data: &'a [Field],
+    /// Whether what is found is a counter of the table ([`super::Transaction::ensure_counter`]).
+    pub counters: bool,
     /// How it is looked up in.
     pub lookup: Lookup,
 }
@@ -114,7 +116,8 @@ impl Set<'_> {
             Lookup::Interval => abi::SET_IS_INTERVAL,
         };
         let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
-        request.be32(abi::SET_FLAGS, interval | map);
+        let objects = if self.counters { abi::SET_HAS_OBJECTS } else { 0 };
+        request.be32(abi::SET_FLAGS, interval | map | objects);
         request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
         if self.key == [Field::Interface] {
@@ -126,6 +129,9 @@ impl Set<'_> {
         if !self.data.is_empty() {
             request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));
             request.be32(abi::SET_DATA_LEN, Field::length_of(self.data));
+        }
+        if self.counters {
+            request.be32(abi::SET_OBJECT_TYPE, abi::IS_COUNTER);
         }
     }
 }
@@ -278,11 +284,18 @@ pub struct Element {
     pub key: Tuple,
     /// What is found, in a map.
     pub data: Option<Tuple>,
+    /// The name of the counter that is found, where counters are.
+    pub counter: Option<String>,
     /// What it says about itself.
     pub comment: Option<Comment>,
 }
 
 impl Element {
+    /// One that leads to nothing and says nothing.
+    pub fn of(key: Tuple) -> Self {
+        Self { key, data: None, counter: None, comment: None }
+    }
+
     /// Writes the list that holds only this one.
     pub(crate) fn write(&self, request: &mut Request<'_>) {
         request.nest(abi::ELEMENTS_LIST, |list| {
@@ -294,6 +307,9 @@ impl Element {
                     element.nest(abi::ELEMENT_DATA, |value| {
                         value.attribute(abi::DATA_VALUE, data.bytes());
                     });
+                }
+                if let Some(counter) = &self.counter {
+                    element.text(abi::ELEMENT_OBJECT, counter);
                 }
                 if let Some(comment) = &self.comment {
                     element.attribute(abi::ELEMENT_USERDATA, &comment.userdata());
@@ -311,6 +327,10 @@ impl Element {
         Some(Self {
             key: value(abi::ELEMENT_KEY)?,
             data: value(abi::ELEMENT_DATA),
+            counter: element
+                .find_kind(abi::ELEMENT_OBJECT)
+                .and_then(|counter| counter.text())
+                .map(str::to_owned),
             comment: userdata.and_then(|userdata| Comment::read(userdata.value)),
         })
     }

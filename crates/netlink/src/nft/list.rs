@@ -262,7 +262,7 @@ fn find_some(
         let mut request = batch.request(kind(abi::GETSETELEM), 0, about);
         request.bytes(&header(table.family.number(), 0));
         request.text(abi::ELEMENTS_TABLE, table.name).text(abi::ELEMENTS_SET, set);
-        Element { key: element.key.clone(), data: None, comment: None }.write(&mut request);
+        Element::of(element.key.clone()).write(&mut request);
     }
     let mut found = Vec::new();
     let outcome = socket.exchange(&mut batch, |message| {

@@ -44,12 +44,20 @@ impl Drop for Space {
 }
 
 const TABLE: Table<'static> = Table { family: Family::Inet, name: "t" };
-const SET: Set<'static> =
-    Set { name: "s", key: &[Field::Interface, Field::Ipv6], data: &[], lookup: Lookup::Exact };
+const SET: Set<'static> = Set {
+    name: "s",
+    key: &[Field::Interface, Field::Ipv6],
+    data: &[],
+    counters: false,
+    lookup: Lookup::Exact,
+};
+/// Its elements lead to counters.
+const COUNTED: Set<'static> = Set { name: "c", counters: true, ..SET };
 const MAP: Set<'static> = Set {
     name: "m",
     key: &[Field::Protocol, Field::Service],
     data: &[Field::Ipv4, Field::Service],
+    counters: false,
     lookup: Lookup::Exact,
 };
 const BASE: Base =
@@ -83,12 +91,12 @@ const AS_NFT_SAYS: &str = "table inet t {
 
 fn in_set() -> Element {
     let key = Tuple::new().interface(&"br0".parse().unwrap()).address("fd00::2".parse().unwrap());
-    Element { key, data: None, comment: Some("an owner".parse().unwrap()) }
+    Element { comment: Some("an owner".parse().unwrap()), ..Element::of(key) }
 }
 
 fn in_map() -> Element {
     let data = Tuple::new().address("10.1.0.2".parse().unwrap()).service(80);
-    Element { key: Tuple::new().protocol(6).service(8080), data: Some(data), comment: None }
+    Element { data: Some(data), ..Element::of(Tuple::new().protocol(6).service(8080)) }
 }
 
 fn number(value: u32) -> Cow<'static, [u8]> {
@@ -232,4 +240,37 @@ fn a_thousand_elements_in_one_transaction() {
     assert_eq!(elements(&mut socket, TABLE, "m").unwrap().len(), 1001);
     let asked: Vec<_> = many.iter().map(|element| ("m", element)).collect();
     assert_eq!(find(&mut socket, TABLE, &asked).unwrap().len(), 1000);
+}
+
+#[test]
+fn a_counter_knows_how_many_elements_lead_to_it() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    everything().apply(&mut socket).unwrap();
+    assert_eq!(counter_users(&mut socket, TABLE, "via/br0").unwrap(), None);
+    let led = Element { counter: Some("via/br0".to_owned()), ..in_set() };
+    let mut change = Transaction::new();
+    change.add_set(TABLE, &COUNTED);
+    change.ensure_counter(TABLE, "via/br0");
+    change.ensure_counter(TABLE, "via/br0");
+    change.add_element(TABLE, "c", &led, "leading".to_owned());
+    change.apply(&mut socket).unwrap();
+    assert_eq!(counter_users(&mut socket, TABLE, "via/br0").unwrap(), Some(1));
+    assert_eq!(elements(&mut socket, TABLE, "c").unwrap(), std::slice::from_ref(&led));
+    let saved = space.run("nft list ruleset");
+    assert!(saved.contains("fd00::2 comment \"an owner\" : \"via/br0\""), "{saved}");
+    Space::new().run(&format!("nft -f - <<'END'\n{saved}\nEND"));
+
+    let mut change = Transaction::new();
+    change.delete_counter(TABLE, "via/br0");
+    let outcome = change.commit(&mut socket).unwrap();
+    assert_eq!(outcome.failures()[0].errno, Errno::BUSY);
+    let mut change = Transaction::new();
+    change.delete_element(TABLE, "c", &led, "removing".to_owned());
+    change.apply(&mut socket).unwrap();
+    assert_eq!(counter_users(&mut socket, TABLE, "via/br0").unwrap(), Some(0));
+    let mut change = Transaction::new();
+    change.delete_counter(TABLE, "via/br0");
+    change.apply(&mut socket).unwrap();
+    assert_eq!(counter_users(&mut socket, TABLE, "via/br0").unwrap(), None);
 }

@@ -185,7 +185,7 @@ impl Transaction {
         element: &Element,
         about: String,
     ) {
-        let key = Element { key: element.key.clone(), data: None, comment: None };
+        let key = Element::of(element.key.clone());
         self.element(abi::DELSETELEM, 0, (table, set, about), &key);
     }
 
@@ -222,7 +222,13 @@ impl Transaction {
         element.write(&mut request);
     }
 
-    fn request(&mut self, message: u16, flags: u16, family: Family, about: String) -> Request<'_> {
+    pub(super) fn request(
+        &mut self,
+        message: u16,
+        flags: u16,
+        family: Family,
+        about: String,
+    ) -> Request<'_> {
         let mut request = self.batch.request(kind(message), flags, about);
         request.bytes(&header(family.number(), 0));
         request
@@ -281,7 +287,7 @@ mod tests {
         let key = Tuple::new().address("1.2.3.4".parse().unwrap()).protocol(6).service(80);
         let data = Tuple::new().address("1.2.3.5".parse().unwrap()).service(81);
         let comment = Some("own".parse().unwrap());
-        let element = Element { key, data: Some(data), comment };
+        let element = Element { data: Some(data), comment, ..Element::of(key) };
         let mut transaction = Transaction::new();
         transaction.add_element(table, "dnat4_host", &element, "adding".to_owned());
         transaction.end();

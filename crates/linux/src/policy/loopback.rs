@@ -1,0 +1,178 @@
+//! That packets from the host's loopback addresses reach containers: `route_localnet` of the interface
+//! that leads to them (the kernel's `ip-sysctl`).
+//!
+//! It is set with the first container behind a bridge that has a port there, and set back with the
+//! last. The table has an element for each of these containers, and the kernel knows how many there
+//! are. Whether it was set before is kept in the interface itself, in a number that is for whoever
+//! needs one (`tag`), so that it outlives this process and a flushed packet filter, and ends with the
+//! interface. Where somebody else uses that number, the parameter stays set.
+
+use std::net::IpAddr;
+
+use model::{Attachment, Family, IfName, LinkKind, PortMap, Result};
+use netlink::{in_turn, nft, sysctl};
+
+use super::Policy;
+use super::wanted::uses_table;
+use crate::filter::{self, Elements, loopback};
+use crate::identity::GROUP;
+use crate::plan::gateway::is_gateway;
+
+/// What the interface's number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    /// Nothing.
+    Unused,
+    /// We set the parameter, which was 0.
+    Ours,
+    /// As before, and somebody is about to set it back.
+    Leaving,
+    /// It is another program's.
+    Anothers,
+}
+
+impl Tag {
+    const OURS: u32 = GROUP;
+    const LEAVING: u32 = GROUP + 1;
+
+    /// An interface that is gone has none.
+    fn read(interface: &IfName) -> Self {
+        match sysctl::read(parameter(interface, "tag")).as_deref().map(str::parse) {
+            Ok(Ok(Self::OURS)) => Self::Ours,
+            Ok(Ok(Self::LEAVING)) => Self::Leaving,
+            Ok(Ok(0)) | Err(_) => Self::Unused,
+            Ok(_) => Self::Anothers,
+        }
+    }
+
+    fn write(self, interface: &IfName) -> Result<()> {
+        let number = match self {
+            Self::Unused | Self::Anothers => 0,
+            Self::Ours => Self::OURS,
+            Self::Leaving => Self::LEAVING,
+        };
+        sysctl::write(parameter(interface, "tag"), &number.to_string())
+    }
+
+    /// Whether what was set is set back.
+    fn is_known(self) -> bool {
+        matches!(self, Self::Ours | Self::Leaving)
+    }
+}
+
+impl Policy {
+    /// Lets packets from this host's loopback addresses reach the container, once its elements are in
+    /// the table: whoever is the last to leave looks for them.
+    pub(super) fn open_loopback(
+        &self,
+        attachment: &Attachment,
+        behind: Option<&IfName>,
+    ) -> Result<()> {
+        let Some(interface) = behind.filter(|_| publishes_at_loopback(attachment)) else {
+            return Ok(());
+        };
+        if !uses_table(attachment) {
+            // Whoever publishes: without its guard the host's loopback would be open to containers.
+            self.if_there(filter::ensure)?;
+        }
+        open(interface, &|| {
+            is_shared(attachment) && (uses_table(attachment) || nft::is_supported())
+        })
+    }
+
+    /// Sets back what [`Policy::open_loopback`] set, where these elements, which are removed, were the
+    /// last that need it.
+    pub(super) fn close_loopback(&self, removed: &Elements) -> Result<()> {
+        let Some(interface) = loopback::interface_of(removed) else { return Ok(()) };
+        let is_used = || self.if_there(|socket| loopback::is_used(socket, interface));
+        if is_used()? {
+            return Ok(());
+        }
+        if Tag::read(interface).is_known() {
+            in_turn(|| close(interface, &is_used))?;
+        }
+        self.if_there(|socket| loopback::forget(socket, interface))
+    }
+}
+
+/// Whether clients at this host's loopback addresses reach ports of the container, which leads its
+/// sandbox out.
+pub(super) fn publishes_at_loopback(attachment: &Attachment) -> bool {
+    has_ports_at_loopback(attachment) && is_gateway(attachment, Family::V4)
+}
+
+/// The same, whoever leads.
+pub(super) fn has_ports_at_loopback(attachment: &Attachment) -> bool {
+    let published = attachment.wiring.publish.as_ref().filter(|publish| publish.snat);
+    published.is_some_and(|publish| publish.ports.iter().any(is_at_loopback))
+        && attachment.first(Family::V4).is_some()
+}
+
+/// Whether the interface stays when the container goes.
+pub(super) fn is_shared(attachment: &Attachment) -> bool {
+    let link = attachment.wiring.link.as_ref();
+    !link.is_some_and(|link| matches!(link.kind, LinkKind::Ptp(_)))
+}
+
+/// For others nothing has to be opened, which the table alone would keep shut.
+fn is_at_loopback(port: &PortMap) -> bool {
+    match port.host {
+        Some(IpAddr::V4(host)) => host.is_unspecified() || host.is_loopback(),
+        Some(IpAddr::V6(_)) => false,
+        None => true,
+    }
+}
+
+/// The number is read first: who writes [`Tag::Leaving`] looks afterwards whether somebody came.
+fn open(interface: &IfName, is_counted: &dyn Fn() -> bool) -> Result<()> {
+    match Tag::read(interface) != Tag::Leaving && is_open(interface) {
+        true => Ok(()),
+        false => in_turn(|| open_first(interface, is_counted())),
+    }
+}
+
+/// Where that can neither be set nor is so already, the ports cannot be reached as they are promised
+/// to be: an error, as with the reference plugin.
+fn open_first(interface: &IfName, is_counted: bool) -> Result<()> {
+    let tag = Tag::read(interface);
+    let is_open = is_open(interface);
+    let is_new = tag == Tag::Unused && is_counted && !is_open;
+    if is_new || tag == Tag::Leaving {
+        // Where that cannot be written, the parameter cannot either, and that error says more.
+        drop(Tag::Ours.write(interface));
+    }
+    match is_open {
+        true => Ok(()),
+        false => match sysctl::write(parameter(interface, PARAMETER), "1") {
+            // What is set for all interfaces holds for each.
+            Err(_) if sysctl::read(of_all()).is_ok_and(|all| all == "1") => Ok(()),
+            written => written,
+        },
+    }
+}
+
+fn close(interface: &IfName, is_used: &dyn Fn() -> Result<bool>) -> Result<()> {
+    if !Tag::read(interface).is_known() {
+        return Ok(());
+    }
+    Tag::Leaving.write(interface)?;
+    if is_used()? {
+        return Tag::Ours.write(interface);
+    }
+    sysctl::write(parameter(interface, PARAMETER), "0")?;
+    Tag::Unused.write(interface)
+}
+
+fn is_open(interface: &IfName) -> bool {
+    sysctl::read(parameter(interface, PARAMETER)).is_ok_and(|value| value != "0")
+}
+
+const PARAMETER: &str = "route_localnet";
+
+fn of_all() -> String {
+    format!("net/ipv4/conf/all/{PARAMETER}")
+}
+
+fn parameter(interface: &IfName, name: &str) -> String {
+    format!("net/ipv4/conf/{interface}/{name}")
+}
