@@ -36,6 +36,6 @@ mod vrf;
 
 pub use concern::Concern;
 pub use driver::{Life, Linux};
-pub use listener::{Listener, Taken, taken};
+pub use listener::{Listener, Listening, Taken, taken};
 pub use policy::OwnTable;
 pub use subnets::occupied;

@@ -1,6 +1,7 @@
 //! Who listens on a host port. Asked only once a port is known to be taken, for the sentence that
 //! says by whom.
 
+use std::cell::OnceCell;
 use std::fs::{self, read_to_string};
 use std::net::IpAddr;
 use std::path::Path;
@@ -93,18 +94,66 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
 
 /// Who listens on a port of the host, besides `spoke serve`.
 pub fn taken(map: &PortMap) -> Taken {
-    let inodes = listening(map);
-    if inodes.is_empty() {
-        return Taken::Kept;
-    }
-    match owner(&inodes) {
-        // It reads no datagrams; where it listens, it does for itself.
-        Some(listener) if listener.name == DAEMON && map.protocol == Protocol::Udp => Taken::Kept,
-        Some(listener) if [RESERVER, CALLER].contains(&listener.name.as_str()) => {
-            Taken::Podman(listener)
+    Listening::default().taken(map)
+}
+
+/// The sockets of this host that listen. Each protocol's are read once, when they are asked for: the
+/// kernel walks all its connections for that, however few there are.
+#[derive(Debug, Default)]
+pub struct Listening {
+    tcp: OnceCell<Vec<Listens>>,
+    udp: OnceCell<Vec<Listens>>,
+    sctp: OnceCell<Vec<Listens>>,
+}
+
+impl Listening {
+    /// Who listens on a port of the host, besides `spoke serve`.
+    pub fn taken(&self, map: &PortMap) -> Taken {
+        let inodes: Vec<u64> = self
+            .of(map.protocol)
+            .iter()
+            .filter(|socket| socket.hears(map))
+            .map(|socket| socket.inode)
+            .collect();
+        if inodes.is_empty() {
+            return Taken::Kept;
         }
-        Some(listener) => Taken::By(listener),
-        None => Taken::Unknown,
+        match owner(&inodes) {
+            // It reads no datagrams; where it listens, it does for itself.
+            Some(listener) if listener.name == DAEMON && map.protocol == Protocol::Udp => {
+                Taken::Kept
+            }
+            Some(listener) if [RESERVER, CALLER].contains(&listener.name.as_str()) => {
+                Taken::Podman(listener)
+            }
+            Some(listener) => Taken::By(listener),
+            None => Taken::Unknown,
+        }
+    }
+
+    fn of(&self, protocol: Protocol) -> &[Listens] {
+        match protocol {
+            Protocol::Tcp => self.tcp.get_or_init(|| listed(&["tcp", "tcp6"], sockets)),
+            Protocol::Udp => self.udp.get_or_init(|| listed(&["udp", "udp6"], sockets)),
+            Protocol::Sctp => self.sctp.get_or_init(|| listed(&["sctp/eps"], endpoints)),
+        }
+    }
+}
+
+/// A socket that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listens {
+    port: u16,
+    /// Where it is bound, if its table says so.
+    address: Option<IpAddr>,
+    inode: u64,
+}
+
+impl Listens {
+    /// Whether it would hear of a packet to the port.
+    fn hears(&self, map: &PortMap) -> bool {
+        let is_there = self.address.is_none_or(|address| overlaps(map.host, address));
+        self.port == map.host_port.get() && is_there
     }
 }
 
@@ -122,39 +171,30 @@ fn called_us(pid: u32) -> bool {
     false
 }
 
-/// The inodes of the sockets that listen on a port of the host.
-fn listening(map: &PortMap) -> Vec<u64> {
-    let tables = match map.protocol {
-        Protocol::Tcp => ["tcp", "tcp6"].as_slice(),
-        Protocol::Udp => &["udp", "udp6"],
-        Protocol::Sctp => &["sctp/eps"],
-    };
+fn listed(tables: &[&str], read: fn(&str) -> Vec<Listens>) -> Vec<Listens> {
     let texts = tables.iter().filter_map(|table| read_to_string(format!("/proc/net/{table}")).ok());
-    match map.protocol {
-        Protocol::Tcp | Protocol::Udp => texts.flat_map(|text| sockets(&text, map)).collect(),
-        Protocol::Sctp => texts.flat_map(|text| endpoints(&text, map.host_port.get())).collect(),
-    }
+    texts.flat_map(|text| read(&text)).collect()
 }
 
-/// The inodes of the sockets bound to the port in a table of proc(5); of TCP's, those that listen.
-fn sockets(table: &str, map: &PortMap) -> Vec<u64> {
+/// Those of a table of proc(5); of TCP's, those that listen.
+fn sockets(table: &str) -> Vec<Listens> {
     let socket = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (address, port) = fields.get(1)?.rsplit_once(':')?;
         let listens = matches!(*fields.get(3)?, "0A" | "07");
         let port = u16::from_str_radix(port, 16).ok()?;
-        let is_it = port == map.host_port.get() && overlaps(map.host, bound(address)?);
-        (listens && is_it).then(|| fields.get(9)?.parse().ok())?
+        let (address, inode) = (Some(bound(address)?), fields.get(9)?.parse().ok()?);
+        (listens && inode != 0).then_some(Listens { port, address, inode })
     };
-    table.lines().skip(1).filter_map(socket).filter(|inode| *inode != 0).collect()
+    table.lines().skip(1).filter_map(socket).collect()
 }
 
 /// The same in SCTP's table, which does not say to which addresses.
-fn endpoints(table: &str, port: u16) -> Vec<u64> {
+fn endpoints(table: &str) -> Vec<Listens> {
     let socket = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (listens, bound): (bool, u16) = (*fields.get(3)? == "10", fields.get(5)?.parse().ok()?);
-        (listens && bound == port).then(|| fields.get(7)?.parse().ok())?
+        let (port, inode) = (fields.get(5)?.parse().ok()?, fields.get(7)?.parse().ok()?);
+        (*fields.get(3)? == "10").then_some(Listens { port, address: None, inode })
     };
     table.lines().skip(1).filter_map(socket).collect()
 }
@@ -232,15 +272,18 @@ mod tests {
 
     #[test]
     fn nonsense_lists_no_socket() {
-        assert!(sockets("header\n\n: : :\n1 2 3 4\n", &map(None, Protocol::Tcp)).is_empty());
-        assert!(endpoints("header\n\n1 2 3 4\n", 80).is_empty());
+        assert!(sockets("header\n\n: : :\n1 2 3 4\n").is_empty());
+        assert!(endpoints("header\n\n1 2 3 4\n").is_empty());
     }
 
     #[test]
     fn only_who_hears_of_the_same_packet_has_the_port() {
         let of = |address: &str| {
             let line = format!("0: {address}:1F90 0:0 0A 0:0 0:0 0 0 0 77");
-            move |host| !sockets(&format!("h\n{line}"), &map(host, Protocol::Tcp)).is_empty()
+            move |host| {
+                let map = map(host, Protocol::Tcp);
+                sockets(&format!("h\n{line}")).iter().any(|socket| socket.hears(&map))
+            }
         };
         let local = of("0100007F");
         assert!(local(None) && local(Some("127.0.0.1")) && local(Some("0.0.0.0")));
@@ -255,7 +298,7 @@ mod tests {
     fn endpoints_of_sctp_listen() {
         let table = " ENDPT SOCK STY SST HBKT LPORT UID INODE LADDRS\n\
             0 0 2 10 29 8080 0 77 0.0.0.0\n0 0 2 7 29 8080 0 78 0.0.0.0\n";
-        assert_eq!(endpoints(table, 8080), [77]);
+        assert_eq!(endpoints(table), [Listens { port: 8080, address: None, inode: 77 }]);
     }
 
     #[test]

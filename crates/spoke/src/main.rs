@@ -90,10 +90,11 @@ fn command(args: Vec<OsString>) -> u8 {
         Ok(host_context) => Ok(host_context.engine()),
         Err(error) => Err(Error::new(error.kind(), error.to_string())),
     };
+    let listening = linux::Listening::default();
     let shown = cli::HostContext {
         engine: &engine,
         facts: &facts::gather,
-        taken: &linux::taken,
+        taken: &|map| listening.taken(map),
         root: "/".into(),
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
