@@ -141,7 +141,7 @@ impl<'a> Floor<'a> {
         ];
         let mut transaction = Transaction::new();
         for (set, key, data) in elements {
-            let (element, about) = (Element { key, data, comment: None }, set.to_owned());
+            let (element, about) = (Element { data, ..Element::of(key) }, set.to_owned());
             match present {
                 true => transaction.add_element(TABLE, set, &element, about),
                 false => transaction.delete_element(TABLE, set, &element, about),

@@ -2,6 +2,7 @@
 //! the same engine, and the answers are compared.
 
 mod addresses;
+mod engines;
 mod facts;
 mod interfaces;
 mod modes;
@@ -44,8 +45,17 @@ const DRIVERS: [&str; 2] = ["-d bridge", "-d spoke --ipam-driver spoke"];
 /// Asks both, one after the other, on the newest engine that can be had.
 #[track_caller]
 fn compare(scenarios: &[Scenario]) {
-    let newest = [Release::V28_5, Release::V26_1].into_iter().find(|release| release.is_there());
-    let Some(bed) = newest.and_then(Bed::new) else { return };
+    compare_on(&[], scenarios);
+}
+
+fn newest() -> Option<Release> {
+    [Release::V28_5, Release::V26_1].into_iter().find(|release| release.is_there())
+}
+
+/// The same of an engine with these `arguments`.
+#[track_caller]
+fn compare_on(arguments: &[&str], scenarios: &[Scenario]) {
+    let Some(bed) = newest().and_then(|newest| Bed::with(newest, "", arguments)) else { return };
     bed.world().sh(NEIGHBOURS);
     facts::serve_outside(&bed);
     let mut wrong = Vec::new();

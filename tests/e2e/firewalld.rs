@@ -168,3 +168,15 @@ fn the_back_end_of_cni() {
     let deleted = pod.del(&list("trusted"));
     assert!(deleted.iter().all(tests::Answer::ok), "{deleted:?}");
 }
+
+/// Who comes by a route from another zone is firewalld's to judge, whatever the network says.
+#[test]
+fn a_route_from_another_zone_is_rejected() {
+    let world = world();
+    world.netns("one");
+    spoke(&world, &format!("create --subnet {SUBNET} --trusted-interface up0 net"));
+    spoke(&world, "connect net one --container one --publish 8080:80");
+    listen(&world, "one");
+    assert_eq!(ask(&world, "lan", "10.79.0.2", 80), "", "by a route");
+    assert_eq!(ask(&world, "lan", "192.0.2.1", 8080), "hello", "a published port");
+}

@@ -16,7 +16,7 @@
 //! | `network` | the network to join or make, by its name in Spoke | named after its subnet |
 //! | `gateway` | the bridge is the `default` route, only has the `address`, or `none` | `default`; `address` with `--internal` |
 //! | `masquerade` (`….bridge.enable_ip_masquerade`) | `true`, `false` | `true` if it is the default route |
-//! | `direct` | others reach containers by routes, without published ports, though this host forwards because of Spoke: `true`, `false` (`….bridge.gateway_mode_ipv4=nat-unprotected`) | `false` |
+//! | `direct` | others reach containers by routes, without published ports, though this host forwards because of Spoke: `true`, `false` (`….bridge.gateway_mode_ipv4` or `_ipv6` `nat-unprotected`: in that family) | `false` |
 //! | `trusted_host_interfaces` (`….bridge.…`) | interfaces between colons from which others reach published ports at containers' own addresses by routes, and nothing else | |
 //! | `host_ipv4`, `host_ipv6` (`com.docker.network.…`) | the host's address that packets leave with | that of the interface that they leave by |
 //! | `hairpin`, `promiscuous` | `true`, `false` | `true`, `false` |

@@ -160,7 +160,7 @@ impl Iptables {
         if self.variant == Variant::Legacy && !wanted.is_empty() {
             let held = rules::of_family(&attachment.addresses, family);
             wanted.let_published(&held);
-            wanted.let_routed(attachment.wiring.passage(), &held)?;
+            wanted.let_routed(attachment.wiring.passage(), family, &held)?;
         }
         Ok(wanted)
     }

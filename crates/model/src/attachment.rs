@@ -1,15 +1,14 @@
 //! One container's interface on one network: its identity, its record, its life.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, Bandwidth, ContainerId, Dns, Firewall, Gateway, GatewayRole, HostName,
-    IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind, LinkLocal, Masquerade,
+    AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Firewall, Gateway, GatewayRole,
+    HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind, LinkLocal, Masquerade,
     NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
 };
 
@@ -119,15 +118,27 @@ impl Wiring {
     /// Who reaches it by a route; nothing is decided where everything of it is reached in that way
     /// ([`crate::LinkKind::is_direct`]).
     pub fn passage(&self) -> &Passage {
+        let is_direct = |family: Family| self.is_direct(family);
         match &self.firewall {
-            Some(firewall) if !self.is_direct() => &firewall.passage,
+            Some(firewall) if ![Family::V4, Family::V6].into_iter().all(is_direct) => {
+                &firewall.passage
+            }
             Some(_) | None => &Passage::Unjudged,
         }
     }
 
-    /// Whether others may reach all of it by routes ([`crate::LinkKind::is_direct`]).
-    pub fn is_direct(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.kind.is_direct())
+    /// Whether others may reach all of it by routes, by packets of this family
+    /// ([`crate::LinkKind::is_direct`]).
+    pub fn is_direct(&self, family: Family) -> bool {
+        self.link.as_ref().is_some_and(|link| link.kind.is_direct(family))
+    }
+
+    /// The families in which the host's own filter must let pass what comes by a route: all of it is
+    /// reached, or [`Passage`] judges which ports are.
+    pub fn let_by_route(&self) -> Vec<Family> {
+        let passage = self.passage();
+        let is_let = |it: &Family| self.is_direct(*it) || passage.is_everybodys(*it);
+        [Family::V4, Family::V6].into_iter().filter(is_let).collect()
     }
 
     /// Where the addresses must be unique that somebody else chooses: a cloud's network is not
@@ -458,40 +469,4 @@ pub struct Spec {
     /// Its own ports; while it is joined its wiring has those of its whole sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<Publish>,
-}
-
-/// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// Of a prefix.
-    pub fn of(net: &IpNet) -> Self {
-        match net {
-            IpNet::V4(_) => Family::V4,
-            IpNet::V6(_) => Family::V6,
-        }
-    }
-
-    /// The address that stands for none, or for every one of a host.
-    pub fn unspecified(self) -> IpAddr {
-        match self {
-            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
-            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        }
-    }
-
-    /// Every address of it: the destination of a default route.
-    pub fn everything(self) -> IpNet {
-        match self {
-            Family::V4 => IpNet::V4(Ipv4Net::default()),
-            Family::V6 => IpNet::V6(Ipv6Net::default()),
-        }
-    }
 }

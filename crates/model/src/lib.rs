@@ -11,6 +11,7 @@ mod cursor;
 mod dhcp;
 mod error;
 mod fact;
+mod family;
 mod label;
 mod link;
 mod name;
@@ -27,13 +28,14 @@ pub use address::{
 };
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
-    Attachment, AttachmentId, Family, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox,
-    Spec, Timestamp, Wiring,
+    Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
+    Timestamp, Wiring,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
+pub use family::Family;
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{

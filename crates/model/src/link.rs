@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, IfName, Mac, NetworkName, Result};
+use crate::{Error, Family, IfName, Mac, NetworkName, Result};
 
 pub use bridge::{Bridge, BridgePort, Gateway, VlanId, VlanRange, Vlans};
 pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
@@ -97,9 +97,10 @@ pub enum LinkKind {
 
 impl LinkKind {
     /// Whether others may reach the container by a route through this host, which forwards because
-    /// of us, without a published port.
-    pub fn is_direct(&self) -> bool {
-        let is_direct = |bridge: &Bridge| bridge.port.direct;
+    /// of us, without a published port, by packets of this family.
+    pub fn is_direct(&self, family: Family) -> bool {
+        let is_of = |only: Option<Family>| only.is_none_or(|only| only == family);
+        let is_direct = |bridge: &Bridge| bridge.port.direct && is_of(bridge.port.direct_only);
         self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 

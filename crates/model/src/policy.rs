@@ -25,12 +25,20 @@ pub struct Masquerade {
     /// The host's addresses that packets leave with.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
     pub sources: Sources,
+    /// The only family in which it is so; both where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Family>,
 }
 
 impl Masquerade {
     /// Behind the address of whichever interface a packet leaves by.
     pub fn new(backend: Backend) -> Self {
-        Self { backend, sources: Sources::default() }
+        Self { backend, sources: Sources::default(), only: None }
+    }
+
+    /// Whether it is so in this family.
+    pub fn is_of(&self, family: Family) -> bool {
+        self.only.is_none_or(|only| only == family)
     }
 }
 
@@ -120,6 +128,8 @@ pub enum Passage {
     Trusted(Vec<IfName>),
     /// Everybody, and its published ports only (Docker's gateway mode `routed`).
     Everybody,
+    /// The same by packets of this family; nothing is decided of the other one.
+    EverybodyOf(Family),
 }
 
 impl Passage {
@@ -137,7 +147,16 @@ impl Passage {
     pub fn trusted(&self) -> &[IfName] {
         match self {
             Passage::Trusted(interfaces) => interfaces,
-            Passage::Unjudged | Passage::Everybody => &[],
+            Passage::Unjudged | Passage::Everybody | Passage::EverybodyOf(_) => &[],
+        }
+    }
+
+    /// Whether everybody reaches published ports by packets of this family.
+    pub fn is_everybodys(&self, family: Family) -> bool {
+        match self {
+            Passage::Everybody => true,
+            Passage::EverybodyOf(only) => *only == family,
+            Passage::Unjudged | Passage::Trusted(_) => false,
         }
     }
 }

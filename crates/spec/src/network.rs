@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Firewall, Gateway, Handoff, IfName,
-    IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan, MacvlanMode,
+    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Firewall, Gateway, Handoff,
+    IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan, MacvlanMode,
     Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage, Place, Publish, Publisher,
     Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans, Wiring,
 };
@@ -44,10 +44,14 @@ pub struct NetworkSpec {
     pub metric: Option<u32>,
     /// Whether others reach containers by routes, without published ports.
     pub direct: Option<bool>,
+    /// The only family in which that is so; both where none is given.
+    pub direct_only: Option<Family>,
     /// Who reaches published ports by routes.
     pub passage: Option<Passage>,
     /// Whether packets leave with the host's address.
     pub masquerade: Option<bool>,
+    /// The only family in which that is so; both where none is given.
+    pub masquerade_only: Option<Family>,
     /// The addresses that they leave with.
     pub sources: Sources,
     /// Whether the bridge's ports get back what they sent.
@@ -163,7 +167,11 @@ impl NetworkSpec {
         let masquerades = is_pair && self.masquerades();
         Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: self.mtu }),
-            masquerade: masquerades.then_some(Masquerade { backend, sources: self.sources }),
+            masquerade: masquerades.then_some(Masquerade {
+                backend,
+                sources: self.sources,
+                only: self.masquerade_only,
+            }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()
@@ -181,6 +189,7 @@ impl NetworkSpec {
             port: BridgePort {
                 vlans: Vlans { untagged: self.vlan, ..Vlans::default() },
                 direct: self.direct.unwrap_or(false),
+                direct_only: self.direct_only,
                 ..BridgePort::default()
             },
         })

@@ -54,6 +54,30 @@ fn isolated(side: &mut Side<'_>) {
     of_mode(side, "isolated", "--internal");
 }
 
+/// Each family has its own, which need not be the other's.
+fn of_both(side: &mut Side<'_>, v4: &str, v6: &str) {
+    let modes = format!("-o {KEY}.gateway_mode_ipv4={v4} -o {KEY}.gateway_mode_ipv6={v6}");
+    side.network("front", &format!("{DUAL} {modes}"));
+    passages(side);
+    side.asks(&[("far", "fd84::2", 80), ("far", "fd84::2", 81)]);
+}
+
+fn routed_6(side: &mut Side<'_>) {
+    of_both(side, "nat", "routed");
+}
+
+fn routed_4(side: &mut Side<'_>) {
+    of_both(side, "routed", "nat");
+}
+
+fn unprotected_4(side: &mut Side<'_>) {
+    of_both(side, "nat-unprotected", "routed");
+}
+
+fn unprotected_6(side: &mut Side<'_>) {
+    of_both(side, "nat", "nat-unprotected");
+}
+
 fn without_masquerading(side: &mut Side<'_>) {
     side.network("front", &format!("{DUAL} -o {KEY}.enable_ip_masquerade=false"));
     passages(side);
@@ -117,6 +141,16 @@ fn gateway_modes() {
                 ("@two asks 2001:db8:1::2 port 80", NONE, "fd84::3"),
             ],
         ),
+    ]);
+}
+
+#[test]
+fn modes_of_one_family() {
+    compare(&[
+        same("IPv6 routed", routed_6),
+        same("IPv4 routed", routed_4),
+        same("IPv4 unprotected and IPv6 routed", unprotected_4),
+        same("IPv6 unprotected", unprotected_6),
     ]);
 }
 

@@ -83,6 +83,7 @@ fn port(root: &Object<'_>) -> Result<BridgePort> {
         isolated: root.flag("portIsolation")?,
         duplicate_detection: root.flag("enabledad")?,
         direct: root.flag("direct")?,
+        direct_only: None,
         left_down: root.flag("disableContainerInterface")?,
     })
 }

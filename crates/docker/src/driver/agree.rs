@@ -140,10 +140,17 @@ fn first_difference(
     if spec.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
         return Some(("-o direct", format!("direct {}", bridge.port.direct)));
     }
+    if spec.direct.is_some() && spec.direct_only != bridge.port.direct_only {
+        return Some(("-o gateway_mode_ipv4 and _ipv6", "direct in other families".to_owned()));
+    }
     let passage = wiring.firewall.as_ref().map(|firewall| &firewall.passage);
     if spec.passage.is_some() && spec.passage.as_ref() != passage {
         let there = match passage {
             Some(Passage::Everybody) => "routed".to_owned(),
+            Some(Passage::EverybodyOf(family)) => {
+                let version = if *family == Family::V4 { 4 } else { 6 };
+                format!("routed in IPv{version} only")
+            }
             Some(Passage::Trusted(names)) => {
                 let names: Vec<&str> = names.iter().map(IfName::as_str).collect();
                 format!("as trusted interfaces {}", names.join(":"))

@@ -10,10 +10,12 @@ use spec::{DefaultRoute, FrontEnd, KindSpec, NetworkSpec, Source, Texts};
 use crate::wire;
 
 mod kind;
+mod mode;
 mod passage;
 
 use kind::KindOptions;
 pub(crate) use kind::pools_of_others;
+use mode::{Mode, Modes, Which};
 
 const FRONT: FrontEnd = FrontEnd::Docker;
 
@@ -31,14 +33,6 @@ const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 /// The longest prefix of an interface's name: two digits must fit behind it.
 const LONGEST_PREFIX: usize = 13;
 
-/// How packets get through a bridge of Docker's own (`gateway_mode`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Nat,
-    Routed,
-    Isolated,
-}
-
 /// Reads a network's options; fails on the first that is unknown, senseless or in contradiction.
 pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
     let (labels, generic) = Labels::split(&options.generic)?;
@@ -49,25 +43,31 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
         false => EgressPolicy::Open,
     };
     let said = kind::read(&texts, &spec)?;
-    let (mode, is_open) = mode(&texts, options)?;
-    let masquerade = passage::masquerade(&texts, mode, spec.masquerade)?;
-    passage::check_sources(&texts, masquerade)?;
-    let (publisher, handoff) = (publisher(&texts, mode, &said)?, handoff(&texts)?);
+    let modes = Modes::read(&texts, options)?;
+    let (direct, direct_only) = passage::direct(&texts, modes.of(Mode::Unprotected), spec.direct)?;
+    let masquerade = passage::masquerade(&texts, modes, spec.masquerade)?;
+    passage::check_sources(&texts, masquerade, modes, &spec.sources)?;
+    let (publisher, handoff) = (publisher(&texts, modes, &said)?, handoff(&texts)?);
     if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
         // Docker would call its own interface in the container as we call ours.
         return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
     }
     Ok(NetworkSpec {
-        route: route(&texts, mode, egress, &said)?,
+        route: route(&texts, modes, egress, &said)?,
         source: if said.dhcp { Source::Dhcp } else { Source::Book },
         kind: said.kind,
         ingress: ingress(&texts, spec.ingress)?,
         egress,
         publisher,
         handoff,
-        direct: passage::direct(&texts, is_open, spec.direct)?,
-        passage: passage::passage(&texts, mode, publisher, spec.passage)?,
+        direct,
+        direct_only,
+        passage: passage::passage(&texts, modes, publisher, spec.passage)?,
         masquerade,
+        masquerade_only: match modes.of(Mode::Routed) {
+            Which::Only(routed) => Some(routed.other()),
+            Which::Neither | Which::All => None,
+        },
         labels,
         publish_on: binding(&texts)?,
         prefix: prefix(&texts)?,
@@ -104,7 +104,7 @@ fn ingress(texts: &Texts<'_>, isolation: Option<IngressPolicy>) -> Result<Option
     }
 }
 
-fn publisher(texts: &Texts<'_>, mode: Mode, kind: &KindOptions) -> Result<Option<Publisher>> {
+fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Option<Publisher>> {
     let said = texts.one(
         PORTS,
         "spoke or docker",
@@ -117,10 +117,12 @@ fn publisher(texts: &Texts<'_>, mode: Mode, kind: &KindOptions) -> Result<Option
             said => Ok(Some(said.unwrap_or(Publisher::Nobody))),
         };
     }
-    match (mode, said) {
-        (Mode::Routed, None) => Ok(Some(Publisher::Nobody)),
-        (Mode::Routed, Some(_)) => Err(texts.contradiction(PORTS[0], mode_key(texts))),
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+    match (modes.of(Mode::Routed), said) {
+        (Which::All, None) => Ok(Some(Publisher::Nobody)),
+        (Which::All, Some(_)) | (Which::Only(_), Some(Publisher::Runtime)) => {
+            Err(texts.contradiction(PORTS[0], mode_key(texts)))
+        }
+        (Which::Neither | Which::Only(_), said) => Ok(said),
     }
 }
 
@@ -131,7 +133,7 @@ fn handoff(texts: &Texts<'_>) -> Result<Option<Handoff>> {
 
 fn route(
     texts: &Texts<'_>,
-    mode: Mode,
+    modes: Modes,
     egress: EgressPolicy,
     kind: &KindOptions,
 ) -> Result<Option<DefaultRoute>> {
@@ -148,23 +150,19 @@ fn route(
         return elsewhere(texts, said, egress, kind).map(Some);
     }
     let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
-    match (mode, inhibited, said) {
+    match (modes.is_isolated(), inhibited, said) {
         (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
-        (Mode::Isolated, true, None) => Err(texts.contradiction(INHIBIT[0], mode_key(texts))),
-        (Mode::Isolated, false, Some(other)) if other != DefaultRoute::Segment => {
+        (true, true, None) => Err(texts.contradiction(INHIBIT[0], mode_key(texts))),
+        (true, false, Some(other)) if other != DefaultRoute::Segment => {
             Err(texts.contradiction(GATEWAY[0], mode_key(texts)))
         }
-        (Mode::Isolated, false, _) => Ok(Some(DefaultRoute::Segment)),
-        (Mode::Nat | Mode::Routed, true, None) if egress == EgressPolicy::Internal => {
-            Ok(Some(DefaultRoute::Segment))
-        }
-        (Mode::Nat | Mode::Routed, true, None) => Ok(Some(DefaultRoute::Router)),
-        (Mode::Nat | Mode::Routed, false, Some(DefaultRoute::Bridge))
-            if egress == EgressPolicy::Internal =>
-        {
+        (true, false, _) => Ok(Some(DefaultRoute::Segment)),
+        (false, true, None) if egress == EgressPolicy::Internal => Ok(Some(DefaultRoute::Segment)),
+        (false, true, None) => Ok(Some(DefaultRoute::Router)),
+        (false, false, Some(DefaultRoute::Bridge)) if egress == EgressPolicy::Internal => {
             Err(no_way_out())
         }
-        (Mode::Nat | Mode::Routed, false, said) => Ok(said),
+        (false, false, said) => Ok(said),
     }
 }
 
@@ -203,38 +201,6 @@ fn no_way_out() -> Error {
 fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
     let said: Option<Ipv4Addr> = texts.one(BINDING, "an IPv4 address", |text| text.parse().ok())?;
     Ok(said.filter(|address| !address.is_unspecified()).map(IpAddr::V4))
-}
-
-/// One mode for the whole network, both families go the same way here; and whether others reach its
-/// containers by routes.
-fn mode(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<(Mode, bool)> {
-    const NAT: (Mode, bool) = (Mode::Nat, false);
-    let modes = [
-        ("nat", NAT),
-        ("nat-unprotected", (Mode::Nat, true)),
-        ("routed", (Mode::Routed, false)),
-        ("isolated", (Mode::Isolated, false)),
-    ];
-    let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&modes));
-    let (v4, v6) = (of(MODE_V4)?, of(MODE_V6)?);
-    let mode = match (options.ipv4.unwrap_or(true), options.ipv6) {
-        (true, true) if v4.unwrap_or(NAT) != v6.unwrap_or(NAT) => {
-            return Err(Error::unsupported(format!(
-                "-o {} and -o {}: Spoke treats both address families of a network alike; say the \
-                 same for both",
-                MODE_V4[0], MODE_V6[0]
-            )));
-        }
-        (false, true) => v6,
-        (true, _) | (false, false) => v4,
-    };
-    match mode.unwrap_or(NAT) {
-        (Mode::Isolated, _) if !options.internal => Err(Error::invalid(format!(
-            "-o {}=isolated: only an internal network can be isolated; add --internal",
-            mode_key(texts)
-        ))),
-        mode => Ok(mode),
-    }
 }
 
 fn mode_key(texts: &Texts<'_>) -> &'static str {

@@ -1,5 +1,6 @@
 //! ProgramExternalConnectivity and its opposite: published ports.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -7,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use engine::{Engine, OpenPort, Publishing, Siblings};
 use model::{
-    Backend, EgressPolicy, Family, Network, PortMap, Protocol, Publish, Publisher, Result,
+    Backend, EgressPolicy, Family, Network, Passage, PortMap, Protocol, Publish, Publisher, Result,
 };
 
 use super::endpoint::{find, identity};
@@ -36,7 +37,8 @@ pub(super) fn program(
     let publish = Publish { served, ..publish(&network, backend)? };
     match alias.publisher {
         Publisher::Spoke if !is_internal(&network) => {
-            engine.publish(&id, &publishing(call, alias.publish_on, publish, ephemeral))?;
+            let (call, usual) = translated(call, alias.publish_on, network.wiring.passage());
+            engine.publish(&id, &publishing(&call, usual, publish, ephemeral))?;
         }
         // No port of the host leads there.
         Publisher::Nobody if !publish.served.is_empty() => {
@@ -53,8 +55,29 @@ fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol,
     if network.wiring.passage().is_unjudged() || is_internal(network) {
         return Vec::new();
     }
-    let ports = call.ports.bindings.iter().map(|binding| (binding.protocol, binding.port));
+    let is_meant = |binding: &&PortBinding| match (network.wiring.passage(), binding.host) {
+        // What is published at an address of the other family is not published in this one.
+        (Passage::EverybodyOf(routed), Some(host)) => Family::of(&model::host_net(host)) == *routed,
+        (_, _) => true,
+    };
+    let bindings = call.ports.bindings.iter().filter(is_meant);
+    let ports = bindings.map(|binding| (binding.protocol, binding.port));
     ports.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// What of a call has ports of the host, and the host's address where none is named: a family that is
+/// routed has none.
+fn translated<'a>(
+    call: &'a wire::ProgramConnectivity,
+    usual: Option<IpAddr>,
+    passage: &Passage,
+) -> (Cow<'a, wire::ProgramConnectivity>, Option<IpAddr>) {
+    let Passage::EverybodyOf(routed) = passage else { return (Cow::Borrowed(call), usual) };
+    let is_routed = |host: &IpAddr| Family::of(&model::host_net(*host)) == *routed;
+    let mut call = call.clone();
+    call.ports.bindings.retain(|binding| !binding.host.as_ref().is_some_and(is_routed));
+    let usual = usual.filter(|host| !is_routed(host));
+    (Cow::Owned(call), Some(usual.unwrap_or(routed.other().unspecified())))
 }
 
 /// What of a call is to be published; `usual` is the host's address where none is named.

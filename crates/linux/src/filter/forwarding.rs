@@ -53,8 +53,8 @@ pub struct Forwarding {
 /// Who reaches what is behind a bridge by routes, at its own address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open<'a> {
-    /// Everybody.
-    pub direct: bool,
+    /// Everybody, by packets of these families.
+    pub direct: &'a [Family],
     /// Who comes by one of these interfaces; `inet spoke` judges what he reaches.
     pub trusted: &'a [IfName],
 }
@@ -74,8 +74,10 @@ pub fn allow_forwarding(
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            let edited =
-                edit(socket, table, |socket, change| allow(socket, table, change, (bridge, open)));
+            let edited = edit(socket, table, |socket, change| {
+                let direct = open.direct.contains(&family);
+                allow(socket, table, change, &rules(bridge, direct, open.trusted), bridge)
+            });
             found.changed |= edited?;
             found.accepted.push(family);
         }
@@ -192,7 +194,8 @@ fn allow(
     socket: &mut Socket,
     table: Table<'_>,
     change: &mut Transaction,
-    (bridge, open): (&IfName, Open<'_>),
+    wanted: &[Vec<Expression<'_>>],
+    bridge: &IfName,
 ) -> Result<()> {
     let forward = nft::rules(socket, table, FORWARD)?;
     remove_former(socket, table, &forward, change, bridge)?;
@@ -208,7 +211,7 @@ fn allow(
     replace(change, (table, SENT), &Vec::from_iter(&there), &sent);
     let there = nft::rules(socket, table, OURS)?;
     let about = there.iter().filter(|rule| is_about(rule, bridge)).collect::<Vec<_>>();
-    replace(change, (table, OURS), &about, &rules(bridge, open));
+    replace(change, (table, OURS), &about, wanted);
     let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule, bridge)).collect();
     lead_to_ours(change, table, &others);
     Ok(())
@@ -332,12 +335,12 @@ fn is_about(rule: &nft::Rule, bridge: &IfName) -> bool {
 /// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
 /// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`; to what is direct without a state,
 /// and so from each trusted interface.
-fn rules(bridge: &IfName, open: Open<'_>) -> Vec<Vec<Expression<'static>>> {
+fn rules(bridge: &IfName, direct: bool, trusted: &[IfName]) -> Vec<Vec<Expression<'static>>> {
     let own = terminated(bridge);
-    let states = (!open.direct).then(known_or_published);
+    let states = (!direct).then(known_or_published);
     let to = interface(Meta::OutputName, &own).into_iter().chain(states).collect();
     let from = interface(Meta::InputName, &own);
-    let trusted = open.trusted.iter().map(|name| {
+    let trusted = trusted.iter().map(|name| {
         let from = interface(Meta::InputName, &terminated(name));
         rule([interface(Meta::OutputName, &own), from].concat(), Verdict::Accept)
     });

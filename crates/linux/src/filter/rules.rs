@@ -10,7 +10,7 @@ use crate::identity::{GROUP, VLAN_GATEWAY};
 use super::ruleset::{
     CLOSED, DNAT_ANY, DNAT_HOST, GUARDED, HAIRPIN, HOME, INSIDE, INTERNAL, ISOLATED, LAN, LAN_ONLY,
     LOCAL_ONLY, MASQUERADE, MASQUERADE_ALL, POLICED, ROUTED, SERVED, SERVING, SOURCE, SWITCHED,
-    TRUSTED,
+    TRUSTED, UNJUDGED,
 };
 
 /// A rule.
@@ -240,6 +240,7 @@ fn direct() -> Vec<Steps> {
     };
     let jump = Expression::Verdict(Verdict::Jump("served"));
     vec![
+        ending(to_in_family(&UNJUDGED), RETURN),
         ending(between(&INSIDE), RETURN),
         of_group(GROUP),
         of_group(VLAN_GATEWAY),
@@ -276,6 +277,15 @@ pub(super) fn between(pairs: &Set<'static>) -> Steps {
         Expression::Meta(Meta::InputName, R),
         Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
         Expression::In(pairs.name, R),
+    ]
+}
+
+/// Matches what leaves by an interface, in a family, that are in the set.
+pub(super) fn to_in_family(set: &Set<'static>) -> Steps {
+    vec![
+        Expression::Meta(Meta::OutputName, R),
+        Expression::Meta(Meta::Family, R.behind(NAME_WORDS)),
+        Expression::In(set.name, R),
     ]
 }
 

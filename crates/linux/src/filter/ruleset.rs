@@ -70,6 +70,7 @@ pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
 pub(super) const SERVING: Set<'static> = set("serving", &[Field::Interface]);
 pub(super) const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
+pub(super) const UNJUDGED: Set<'static> = set("unjudged", &[Field::Interface, Field::Family]);
 pub(super) const INSIDE: Set<'static> = set("inside", &[Field::Interface, Field::Interface]);
 pub(super) const LAN: [Set<'static>; 2] =
     [subnets("lan4", ADDRESSES[0]), subnets("lan6", ADDRESSES[1])];
@@ -94,8 +95,8 @@ pub(super) const OWNED: [&[Set<'static>]; 15] = [
 ];
 
 /// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
-const SHARED: [Set<'static>; 8] =
-    [POLICED, INTERNAL, CLOSED, TRUSTED, SERVING, INSIDE, LAN[0], LAN[1]];
+const SHARED: [Set<'static>; 9] =
+    [POLICED, INTERNAL, CLOSED, TRUSTED, SERVING, UNJUDGED, INSIDE, LAN[0], LAN[1]];
 
 const fn filter(hook: Hook, priority: i32) -> Base {
     Base { kind: ChainKind::Filter, hook, priority, policy: Policy::Accept }

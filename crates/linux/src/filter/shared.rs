@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use model::{Error, IfName, Passage, Result};
+use model::{Error, Family, IfName, Passage, Result};
 use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
-use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED};
+use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED};
 
 /// Where Docker publishes ports of our containers (`ports=docker`), they have this way around their
 /// network's isolation. It is policed as our bridges are, whether it is there yet or not, and no
@@ -53,11 +53,21 @@ impl Shared {
         match passage {
             Passage::Unjudged => return Vec::new(),
             Passage::Everybody => all.push(Self::new(SERVING.name, one(), bridge)),
+            Passage::EverybodyOf(family) => {
+                all.push(Self::new(SERVING.name, one(), bridge));
+                all.push(Self::unjudged(bridge, family.other()));
+            }
             Passage::Trusted(names) => all.extend(names.iter().map(|name| {
                 Self::new(TRUSTED.name, Tuple::new().interface(name).interface(bridge), bridge)
             })),
         }
         all
+    }
+
+    /// Of packets of this family nothing is decided.
+    fn unjudged(bridge: &IfName, family: Family) -> Self {
+        let key = Tuple::new().interface(bridge).of_family(family_of(family));
+        Self::new(UNJUDGED.name, key, bridge)
     }
 
     fn new(set: &'static str, key: Tuple, bridge: &IfName) -> Self {
@@ -123,12 +133,21 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// What may be known of who reaches the network of a bridge by routes.
 fn trusting(socket: &mut Socket, bridge: &IfName) -> Result<Vec<Shared>> {
     let mut trusting = Shared::judged(bridge, &Passage::Everybody);
+    trusting.extend([Family::V4, Family::V6].map(|family| Shared::unjudged(bridge, family)));
     for element in nft::elements(socket, TABLE, TRUSTED.name)? {
         if leads_to(&element, bridge) {
             trusting.push(Shared { set: TRUSTED.name, element, bridge: bridge.clone() });
         }
     }
     Ok(trusting)
+}
+
+/// As nftables has it.
+pub(super) fn family_of(family: Family) -> nft::Family {
+    match family {
+        Family::V4 => nft::Family::Ipv4,
+        Family::V6 => nft::Family::Ipv6,
+    }
 }
 
 /// Whether an element that is a pair of interfaces ends with this one.

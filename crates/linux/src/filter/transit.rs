@@ -10,21 +10,22 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
-use super::rules::{ACCEPT, DROP, R, Steps, between, ending, known, translated};
+use super::rules::{ACCEPT, DROP, R, Steps, between, ending, known, to_in_family, translated};
 use super::ruleset::{Ruleset, set, settled};
-use super::shared::leads_to;
+use super::shared::{family_of, leads_to};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: nft::Family::Inet, name: "spoke_transit" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "transit_2";
+const STAMP: &str = "transit_3";
 const CHAIN: &str = "forward";
 const FAMILIES: Set<'static> = set("families", &[Field::Family]);
 const BEFORE: Set<'static> = set("before", &[Field::Interface]);
 const SWITCHED: Set<'static> = set("switched", &[Field::Interface, Field::Interface]);
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface]);
 const DIRECT: Set<'static> = set("direct", &[Field::Interface]);
+const DIRECT_OF: Set<'static> = set("direct_of", &[Field::Interface, Field::Family]);
 const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
 const ATTEMPTS: usize = 16;
 
@@ -41,6 +42,8 @@ pub(crate) enum Entry {
     Bridge(IfName),
     /// What is behind the interface is reached by routes.
     Direct(IfName),
+    /// The same by packets of this family only.
+    DirectOf(IfName, Family),
     /// What is behind the second interface is reached by routes from the first one.
     Trusted(IfName, IfName),
 }
@@ -49,12 +52,14 @@ impl Entry {
     fn element(&self) -> (&'static str, Element) {
         let interface = |name| Tuple::new().interface(name);
         let (set, key) = match self {
-            Entry::Family(Family::V4) => (FAMILIES, Tuple::family(nft::Family::Ipv4)),
-            Entry::Family(Family::V6) => (FAMILIES, Tuple::family(nft::Family::Ipv6)),
+            Entry::Family(family) => (FAMILIES, Tuple::family(family_of(*family))),
             Entry::Before(name) => (BEFORE, interface(name)),
             Entry::Switched(name) => (SWITCHED, interface(name).interface(name)),
             Entry::Bridge(name) => (BRIDGES, interface(name)),
             Entry::Direct(name) => (DIRECT, interface(name)),
+            Entry::DirectOf(name, family) => {
+                (DIRECT_OF, interface(name).of_family(family_of(*family)))
+            }
             Entry::Trusted(from, to) => (TRUSTED, interface(from).interface(to)),
         };
         (set.name, Element::of(key))
@@ -106,7 +111,10 @@ pub(crate) fn forget_family(socket: &mut Socket, family: Family) -> Result<()> {
 
 /// Forgets what it knows of an interface that leads to containers.
 pub(crate) fn forget(socket: &mut Socket, name: &IfName) -> Result<()> {
-    for entry in [Entry::Bridge(name.clone()), Entry::Direct(name.clone())] {
+    let of = |family| Entry::DirectOf(name.clone(), family);
+    for entry in
+        [Entry::Bridge(name.clone()), Entry::Direct(name.clone()), of(Family::V4), of(Family::V6)]
+    {
         if has(socket, &entry)? {
             let (set, element) = entry.element();
             delete(socket, set, &element, entry.about("removing"))?;
@@ -144,7 +152,7 @@ fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: vec![FAMILIES, BEFORE, SWITCHED, BRIDGES, DIRECT, TRUSTED],
+        sets: vec![FAMILIES, BEFORE, SWITCHED, BRIDGES, DIRECT, DIRECT_OF, TRUSTED],
         chains: vec![(STAMP, None), (CHAIN, Some(base))],
         rules: rules().into_iter().map(|rule| (CHAIN, rule)).collect(),
     }
@@ -174,6 +182,7 @@ fn rules() -> Vec<Steps> {
         ending(group(Meta::InputGroup, VLAN_GATEWAY), ACCEPT),
         ending(of(Meta::InputName, BRIDGES), ACCEPT),
         ending(of(Meta::OutputName, DIRECT), ACCEPT),
+        ending(to_in_family(&DIRECT_OF), ACCEPT),
         ending(between(&TRUSTED), ACCEPT),
         ending(between(&SWITCHED), ACCEPT),
         ending(multicast, ACCEPT),

@@ -70,7 +70,7 @@ impl Wanted {
         let mut wanted = Self::default();
         let wiring = &attachment.wiring;
         let addresses = of_family(&attachment.addresses, family);
-        let masquerade = wiring.masquerade.as_ref();
+        let masquerade = wiring.masquerade.as_ref().filter(|part| part.is_of(family));
         if let Some(part) = masquerade.filter(|part| part.backend == Backend::Iptables) {
             wanted.masquerade(&attachment.id, &addresses, part.sources);
         }
@@ -231,10 +231,15 @@ impl Wanted {
     }
 
     /// Lets pass what comes by a route; our table judges which ports that reaches.
-    pub(super) fn let_routed(&mut self, passage: &Passage, addresses: &[IpNet]) -> Result<()> {
+    pub(super) fn let_routed(
+        &mut self,
+        passage: &Passage,
+        family: Family,
+        addresses: &[IpNet],
+    ) -> Result<()> {
         for net in addresses {
             let host = IpNet::from(net.addr());
-            if *passage == Passage::Everybody {
+            if passage.is_everybodys(family) {
                 self.last(FILTER, FORWARD, routed_rule(&host));
             }
             for from in passage.trusted() {

@@ -29,9 +29,8 @@ impl Policy {
             return Ok(false);
         };
         let wiring = &attachment.wiring;
-        let passage = wiring.passage();
-        let direct = wiring.is_direct() || *passage == Passage::Everybody;
-        let open = Open { direct, trusted: passage.trusted() };
+        let let_by_route = wiring.let_by_route();
+        let open = Open { direct: &let_by_route, trusted: wiring.passage().trusted() };
         let (others, forwarding) = self.with(|socket| {
             let switched = match switching(attachment) {
                 Some(bridge) => filter::allow_forwarding(socket, bridge, open)?.changed,
@@ -57,9 +56,10 @@ impl Policy {
 /// it do.
 pub(super) fn in_iptables(attachment: &Attachment) -> Attachment {
     let bridge = attachment.wiring.link.as_ref().and_then(bridge_of);
-    let passage = match attachment.wiring.is_direct() {
-        true => Passage::Everybody,
-        false => attachment.wiring.passage().clone(),
+    let passage = match attachment.wiring.let_by_route()[..] {
+        [] => attachment.wiring.passage().clone(),
+        [only] => Passage::EverybodyOf(only),
+        _ => Passage::Everybody,
     };
     let firewall = attachment.wiring.firewall.clone().map(|part| Firewall {
         backend: Backend::Iptables,

@@ -1,6 +1,6 @@
 //! What the guard of a host that forwards because of us must know of an attachment.
 
-use model::{Attachment, Gateway, LinkKind, Passage, Result};
+use model::{Attachment, Gateway, LinkKind, Result};
 use netlink::{At, Socket};
 
 use super::wanted::behind;
@@ -38,11 +38,12 @@ fn is_concerned(attachment: &Attachment) -> bool {
 fn entries(attachment: &Attachment) -> Result<Vec<Entry>> {
     let Some(behind) = behind(attachment)? else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
-    let passage = attachment.wiring.passage();
-    if attachment.wiring.is_direct() || *passage == Passage::Everybody {
-        entries.push(Entry::Direct(behind.clone()));
+    match attachment.wiring.let_by_route()[..] {
+        [] => {}
+        [only] => entries.push(Entry::DirectOf(behind.clone(), only)),
+        _ => entries.push(Entry::Direct(behind.clone())),
     }
-    let trusted = passage.trusted().iter().cloned();
+    let trusted = attachment.wiring.passage().trusted().iter().cloned();
     entries.extend(trusted.map(|from| Entry::Trusted(from, behind.clone())));
     let link = Socket::route()?.link(At::Name(&behind))?;
     if link.is_some_and(|link| link.kind.as_deref() == Some("bridge") && link.group != GROUP) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Attachment, Backend, EgressPolicy, Family, Gateway, GatewayRole, IfName, InterfaceAddress,
-    Layer, LinkKind, Publish, Result,
+    Layer, LinkKind, Passage, Publish, Result,
 };
 use netlink::{At, Socket};
 
@@ -42,7 +42,11 @@ impl Wanted {
         };
         let bridged = attachment.wiring.link.as_ref().is_some_and(is_bridged);
         for container in attachment.addresses.iter().map(|held| held.address.addr()) {
-            match masquerade.sources.of(Family::of(&model::host_net(container))) {
+            let family = Family::of(&model::host_net(container));
+            if !masquerade.is_of(family) {
+                continue;
+            }
+            match masquerade.sources.of(family) {
                 Some(host) => self.elements.masquerade_as(container, host),
                 None => self.elements.masquerade(container),
             };
@@ -68,7 +72,11 @@ impl Wanted {
         if publish.backend != Backend::Nftables || publish.is_empty() {
             return;
         }
-        let is_judged = !attachment.wiring.passage().is_unjudged();
+        // Ports of the host are those of a family that is not routed; `served` has the others.
+        let is_judged = match attachment.wiring.passage() {
+            Passage::Unjudged | Passage::EverybodyOf(_) => false,
+            Passage::Trusted(_) | Passage::Everybody => true,
+        };
         let led = |it: &IpAddr| is_gateway(attachment, Family::of(&model::host_net(*it)));
         for container in published(attachment).filter(led) {
             for port in &publish.ports {

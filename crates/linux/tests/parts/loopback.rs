@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use engine::port::{Driver, Stray};
+use engine::port::{Driver, HostDataplane, Stray};
 use linux::identity::Identity;
 use linux::{Life, Linux};
 use model::*;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, IfName, Result};
+use crate::{Error, Family, IfName, Result};
 
 /// A bridge in the host's namespace, made when its first container comes and removed with its
 /// network.
@@ -44,6 +44,9 @@ pub struct BridgePort {
     /// published port.
     #[serde(default)]
     pub direct: bool,
+    /// The only family in which that is so; both where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_only: Option<Family>,
     /// Leave the container's interface down.
     #[serde(default)]
     pub left_down: bool,

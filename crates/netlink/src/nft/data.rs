@@ -163,6 +163,12 @@ impl Tuple {
         Self(vec![family.number()])
     }
 
+    /// Appends a family of packets: [`Field::Family`] among other fields.
+    #[must_use]
+    pub fn of_family(self, family: Family) -> Self {
+        self.push(&[family.number()])
+    }
+
     /// Appends the number of a transport protocol: [`Field::Protocol`].
     #[must_use]
     pub fn protocol(self, number: u8) -> Self {

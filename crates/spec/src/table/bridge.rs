@@ -111,7 +111,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cli: &["direct"],
         of: PAIRS,
         value: Value::Flag(|spec| &mut spec.direct),
-        default: "`false`; `true` with `gateway_mode_ipv4` `nat-unprotected`",
+        default: "`false`; `true` in families whose gateway mode is `nat-unprotected`",
         meaning: "others reach containers by a route through this host, without a published port, \
                   though it forwards because of Spoke; see below",
         differs: &[

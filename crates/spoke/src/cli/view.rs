@@ -148,7 +148,7 @@ impl NetworkView {
             state: remote::stage(network.stage),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
-            direct: wiring.is_direct(),
+            direct: [Family::V4, Family::V6].into_iter().any(|family| wiring.is_direct(family)),
             trusted_interfaces: wiring
                 .passage()
                 .trusted()

@@ -1,9 +1,10 @@
 //! With which addresses packets leave a bridge's network, and who comes to it by routes.
 
-use model::{Passage, Publisher, Result};
+use model::{Error, Family, Passage, Publisher, Result, Sources};
 use spec::Texts;
 
-use super::{Mode, PORTS, mode_key};
+use super::mode::{Mode, Modes, Which};
+use super::{PORTS, mode_key};
 
 const DIRECT: &str = "direct";
 const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
@@ -12,49 +13,78 @@ const HOST_V6: &[&str] = &["host_ipv6", "com.docker.network.host_ipv6"];
 const TRUSTED: &[&str] =
     &["trusted_host_interfaces", "com.docker.network.bridge.trusted_host_interfaces"];
 
-/// Whether others reach containers by routes. In an open mode they do.
-pub(super) fn direct(texts: &Texts<'_>, is_open: bool, said: Option<bool>) -> Result<Option<bool>> {
-    match (is_open, said) {
-        (true, None | Some(true)) => Ok(Some(true)),
-        (true, Some(false)) => Err(texts.contradiction(DIRECT, mode_key(texts))),
-        (false, said) => Ok(said),
+/// Whether others reach containers by routes, and the only family in which they do. In an open mode
+/// they do.
+pub(super) fn direct(
+    texts: &Texts<'_>,
+    open: Which,
+    said: Option<bool>,
+) -> Result<(Option<bool>, Option<Family>)> {
+    match (open, said) {
+        (Which::Only(family), None) => Ok((Some(true), Some(family))),
+        (Which::All, None) | (Which::Only(_) | Which::All, Some(true)) => Ok((Some(true), None)),
+        (Which::Only(_) | Which::All, Some(false)) => {
+            Err(texts.contradiction(DIRECT, mode_key(texts)))
+        }
+        (Which::Neither, said) => Ok((said, None)),
     }
 }
 
 /// Who reaches published ports at the containers' own addresses, and nothing else of them.
 pub(super) fn passage(
     texts: &Texts<'_>,
-    mode: Mode,
+    modes: Modes,
     publisher: Option<Publisher>,
     said: Option<Passage>,
 ) -> Result<Option<Passage>> {
-    match (said, publisher) {
+    if said.is_some() && publisher == Some(Publisher::Runtime) {
         // What Docker publishes it publishes elsewhere, and we do not know which ports these are.
-        (Some(_), Some(Publisher::Runtime)) => {
-            Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]))
-        }
-        // Who reaches them all the same need not be trusted.
-        _ if mode == Mode::Routed => Ok(Some(Passage::Everybody)),
-        (said, _) => Ok(said),
+        return Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]));
     }
+    let differs = [Mode::Routed, Mode::Unprotected].map(|mode| modes.of(mode));
+    if said.is_some() && differs.iter().any(|which| matches!(which, Which::Only(_))) {
+        return Err(Error::unsupported(format!(
+            "-o {}: Spoke trusts interfaces in both families or in none, and {} says another mode \
+             than that of the other family",
+            texts.first(TRUSTED),
+            mode_key(texts)
+        )));
+    }
+    Ok(match modes.of(Mode::Routed) {
+        // Who reaches them all the same need not be trusted.
+        Which::All => Some(Passage::Everybody),
+        Which::Only(family) => Some(Passage::EverybodyOf(family)),
+        Which::Neither => said,
+    })
 }
 
 pub(super) fn masquerade(
     texts: &Texts<'_>,
-    mode: Mode,
+    modes: Modes,
     said: Option<bool>,
 ) -> Result<Option<bool>> {
-    match (mode, said) {
-        (Mode::Routed, None | Some(false)) => Ok(Some(false)),
-        (Mode::Routed, Some(true)) => {
+    match (modes.of(Mode::Routed), said) {
+        (Which::All, None | Some(false)) => Ok(Some(false)),
+        (Which::All, Some(true)) => {
             Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
         }
-        (Mode::Nat | Mode::Isolated, said) => Ok(said),
+        (Which::Neither | Which::Only(_), said) => Ok(said),
     }
 }
 
 /// Only masqueraded packets leave with other addresses than their own.
-pub(super) fn check_sources(texts: &Texts<'_>, masquerade: Option<bool>) -> Result<()> {
+pub(super) fn check_sources(
+    texts: &Texts<'_>,
+    masquerade: Option<bool>,
+    modes: Modes,
+    sources: &Sources,
+) -> Result<()> {
+    if let Which::Only(family) = modes.of(Mode::Routed)
+        && sources.of(family).is_some()
+    {
+        let key = if family == Family::V4 { HOST_V4 } else { HOST_V6 };
+        return Err(texts.contradiction(texts.first(key), mode_key(texts)));
+    }
     match texts.there(&[HOST_V4, HOST_V6]) {
         Some(key) if masquerade == Some(false) => {
             let said = texts.there(&[MASQUERADE]);

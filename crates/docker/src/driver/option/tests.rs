@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use model::{Gateway, IfName, Mtu, NetworkName, Passage, Reach};
+use model::{Family, Gateway, IfName, Mtu, NetworkName, Passage, Reach};
 
 use super::*;
 
@@ -132,7 +132,7 @@ fn an_isolated_network_has_no_gateway() {
 }
 
 #[test]
-fn both_families_go_one_way() {
+fn each_family_has_its_mode() {
     let (v4, v6) =
         (format!("{BRIDGE_KEY}.gateway_mode_ipv4"), format!("{BRIDGE_KEY}.gateway_mode_ipv6"));
     let of = |ipv4, ipv6, texts: &[(&str, &str)]| {
@@ -142,9 +142,21 @@ fn both_families_go_one_way() {
     assert!(!of(Some(true), true, &both).unwrap().masquerades());
     assert!(!of(Some(false), true, &both[1..]).unwrap().masquerades());
     assert!(of(Some(true), false, &both[1..]).unwrap().masquerades());
-    let error = of(None, true, &both[1..]).unwrap_err();
-    assert_eq!(error.kind(), model::Kind::Unsupported);
-    assert!(error.to_string().contains(&v4) && error.to_string().contains(&v6), "{error}");
+    let routed = of(None, true, &both[1..]).unwrap();
+    assert!(routed.masquerades() && routed.masquerade_only == Some(Family::V4));
+    assert_eq!((routed.publisher, routed.passage), (None, Some(Passage::EverybodyOf(Family::V6))));
+    let open = [(v4.as_str(), "nat-unprotected"), (v6.as_str(), "routed")];
+    let open = of(None, true, &open).unwrap();
+    assert_eq!((open.direct, open.direct_only), (Some(true), Some(Family::V4)));
+    for (more, words) in [
+        (("ports", "docker"), "ports=docker"),
+        (("host_ipv6", "2001:db8::9"), "host_ipv6=2001:db8::9"),
+        (("trusted_host_interfaces", "eth1"), "trusted_host_interfaces"),
+        ((v4.as_str(), "isolated"), v4.as_str()),
+    ] {
+        let error = of(None, true, &[both[1], more]).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(&v6), "{error}");
+    }
 }
 
 /// Each refusal, and what its sentence names.

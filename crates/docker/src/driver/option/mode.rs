@@ -1,0 +1,78 @@
+//! How packets get through a bridge of Docker's own (`gateway_mode_ipv4`, `_ipv6`).
+
+use model::text::choice;
+use model::{Error, Family, Result};
+use spec::Texts;
+
+use super::{MODE_V4, MODE_V6, mode_key};
+use crate::wire;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Nat,
+    /// `nat-unprotected`: others reach containers by routes.
+    Unprotected,
+    Routed,
+    Isolated,
+}
+
+/// Those of the families that the network has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Modes {
+    v4: Option<Mode>,
+    v6: Option<Mode>,
+}
+
+/// In which of its families something is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Neither,
+    /// Of two.
+    Only(Family),
+    All,
+}
+
+impl Modes {
+    pub(super) fn read(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Self> {
+        let words = [
+            ("nat", Mode::Nat),
+            ("nat-unprotected", Mode::Unprotected),
+            ("routed", Mode::Routed),
+            ("isolated", Mode::Isolated),
+        ];
+        let of = |keys| texts.one(keys, "nat, nat-unprotected, routed or isolated", choice(&words));
+        let (v4, v6) = (of(MODE_V4)?.unwrap_or(Mode::Nat), of(MODE_V6)?.unwrap_or(Mode::Nat));
+        let modes = match (options.ipv4.unwrap_or(true), options.ipv6) {
+            (true, true) => Self { v4: Some(v4), v6: Some(v6) },
+            (false, true) => Self { v4: None, v6: Some(v6) },
+            (true, false) | (false, false) => Self { v4: Some(v4), v6: None },
+        };
+        match modes.of(Mode::Isolated) {
+            Which::Only(_) => Err(Error::unsupported(format!(
+                "-o {} and -o {}: a network of Spoke's is isolated in both families or in none; \
+                 say isolated for both",
+                MODE_V4[0], MODE_V6[0]
+            ))),
+            Which::All if !options.internal => Err(Error::invalid(format!(
+                "-o {}=isolated: only an internal network can be isolated; add --internal",
+                mode_key(texts)
+            ))),
+            Which::All | Which::Neither => Ok(modes),
+        }
+    }
+
+    /// In which families it is this one.
+    pub(super) fn of(self, mode: Mode) -> Which {
+        let is = |there: Option<Mode>| there.map(|there| there == mode);
+        match (is(self.v4), is(self.v6)) {
+            (Some(true), Some(false)) => Which::Only(Family::V4),
+            (Some(false), Some(true)) => Which::Only(Family::V6),
+            (Some(true), _) | (_, Some(true)) => Which::All,
+            (Some(false) | None, Some(false) | None) => Which::Neither,
+        }
+    }
+
+    pub(super) fn is_isolated(self) -> bool {
+        self.of(Mode::Isolated) == Which::All
+    }
+}
