@@ -6,6 +6,7 @@ mod elements;
 mod entry;
 mod forwarding;
 mod lan;
+mod names;
 mod owner;
 mod rules;
 mod ruleset;
@@ -20,6 +21,7 @@ pub use forwarding::{
     Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
 };
 pub use lan::set_lan;
+pub use names::{NameServer, keep as keep_names, unload as unload_names};
 pub use owner::Owner;
 pub(crate) use ruleset::TABLE;
 pub use ruleset::{

@@ -52,6 +52,8 @@ pub struct NetworkSpec {
     pub sources: Sources,
     /// Whether the bridge's ports get back what they sent.
     pub hairpin: Option<bool>,
+    /// Whether Spoke answers queries for names at the gateway.
+    pub names: Option<bool>,
     /// Whether the bridge takes every packet.
     pub promiscuous: Option<bool>,
     /// The address that ports are published on.
@@ -165,6 +167,7 @@ impl NetworkSpec {
             link: Some(Link { kind, name: None, mac: None, mtu: self.mtu }),
             masquerade: masquerades.then_some(Masquerade { backend, sources: self.sources }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
+            names: self.names.unwrap_or(false),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()
         }
