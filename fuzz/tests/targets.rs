@@ -33,6 +33,11 @@ fn docker() {
 }
 
 #[test]
+fn names() {
+    run("names", fuzz::names);
+}
+
+#[test]
 fn engine_api() {
     run("engine_api", fuzz::engine_api);
 }

@@ -175,6 +175,7 @@ fn request(network: &Network, container: &str, sandbox: Option<Sandbox>) -> Requ
         layer: Layer::Link,
         container: container.parse().unwrap(),
         ifname: "eth".parse().unwrap(),
+        names: Vec::new(),
         owner: None,
         sandbox,
         wiring: network.wiring.clone(),

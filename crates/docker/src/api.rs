@@ -1,7 +1,7 @@
 //! The API of a Docker Engine, as far as the reconciler asks it (Docker Engine API 1.41 and later;
 //! the paths carry no version, so that each engine speaks its own).
 //!
-//! Only lists are asked for. While an engine calls its network driver it holds the container's
+//! Mostly lists are asked for. While an engine calls its network driver it holds the container's
 //! lock: whoever inspects that container then waits for the one who waits for us.
 
 mod decode;
@@ -13,10 +13,12 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use model::{AliasId, ContainerId, Error, IpNet, NetworkName, OwnerName, PortMap, Result};
+use model::{
+    AliasId, ContainerId, Error, HostName, IpNet, NetworkName, OwnerName, PortMap, Result,
+};
 use serde::de::DeserializeOwned;
 
-pub use events::{Events, News};
+pub use events::{Events, Named, News};
 
 /// An engine, by the socket on which it serves its API.
 #[derive(Clone, Debug)]
@@ -83,6 +85,20 @@ pub struct Container {
     pub ports: Vec<PortMap>,
 }
 
+/// What a container is called at one of its endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The engine's id of the endpoint.
+    pub endpoint: ContainerId,
+    /// The container's name.
+    pub owner: Option<OwnerName>,
+    /// What else it is called there.
+    pub names: Vec<HostName>,
+}
+
+/// How long a container that may be starting is waited for.
+const STARTING: Duration = Duration::from_millis(500);
+
 impl Api {
     /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
     /// connecting to the answer's last byte.
@@ -123,6 +139,30 @@ impl Api {
     /// The endpoints of every running container, in all networks.
     pub fn running(&self) -> Result<Vec<(Option<AliasId>, Endpoint)>> {
         Ok(self.containers()?.into_iter().flat_map(|container| container.endpoints).collect())
+    }
+
+    /// What a container is called, by endpoint (`GET /containers/{id}/json`). None if it is gone. One that is
+    /// being started is not waited for: the engine reports when it runs.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub fn names(&self, of: &Named) -> Result<Option<Vec<Names>>> {
+        let timeout = if of.runs { self.timeout } else { self.timeout.min(STARTING) };
+        let asked = Self { timeout, ..self.clone() };
+        let path = format!("/containers/{}/json", of.container);
+        let found: Option<decode::Inspected> = asked.find(&path)?;
+        found.map(|container| self.understood(container.names())).transpose()
+    }
+
+    /// Whether a container runs by now (`GET /containers/json`), which nobody has to wait for.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub fn is_running(&self, container: &ContainerId) -> Result<bool> {
+        let filters = format!("%7B%22id%22%3A%5B%22{container}%22%5D%7D");
+        let listed: Vec<decode::Container> =
+            self.get(&format!("/containers/json?filters={filters}"))?;
+        Ok(!listed.is_empty())
     }
 
     /// What happens to networks and containers from now on (`GET /events`). An engine that is not

@@ -102,11 +102,13 @@ fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop:
                 due = due.min(pass.rested(Instant::now() + QUIET));
                 let is_there = peers.iter_mut().all(Peer::listen);
                 pass.forget_removed(&mut peers);
+                pass.learn_names(&mut peers);
                 if is_there && Instant::now() < due {
                     continue;
                 }
             }
         }
         due = pass.make(&mut peers);
+        pass.learn_names(&mut peers);
     }
 }

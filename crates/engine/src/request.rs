@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, IfName, InterfaceAddress, Ipam, Labels, Layer, Network,
-    OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
+    Attachment, AttachmentId, ContainerId, HostName, IfName, InterfaceAddress, Ipam, Labels, Layer,
+    Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
 /// One layer of an attachment, as a front end wants it made, compared or removed.
@@ -21,6 +21,8 @@ pub struct Request {
     pub ifname: IfName,
     /// The container's lasting name, where the runtime tells one.
     pub owner: Option<OwnerName>,
+    /// What it is called on the network besides the container's name.
+    pub names: Vec<HostName>,
     /// The container's namespace; none when it is already gone.
     pub sandbox: Option<Sandbox>,
     /// The network's wiring with what this container asked for: its ports, its hardware address.
@@ -49,6 +51,7 @@ impl Request {
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
             owner: self.owner.clone(),
+            names: self.names.clone(),
             sandbox: self.sandbox.clone(),
             wiring: self.wiring.clone(),
             ipam: self.ipam.clone(),

@@ -398,7 +398,7 @@ fn unlinked(attachment: &Attachment) -> Attached {
         interfaces: Vec::new(),
         addresses: attachment.addresses.clone(),
         routes: attachment.routes.clone(),
-        dns: attachment.dns.clone(),
+        dns: attachment.resolves_with(),
         ..Attached::default()
     }
 }

@@ -7,6 +7,7 @@ mod entry;
 mod forwarding;
 mod lan;
 pub(crate) mod loopback;
+mod names;
 mod owner;
 mod rules;
 mod ruleset;
@@ -21,6 +22,7 @@ pub use forwarding::{
     Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
 };
 pub use lan::set_lan;
+pub use names::{NameServer, keep as keep_names, unload as unload_names};
 pub use owner::Owner;
 pub(crate) use ruleset::TABLE;
 pub use ruleset::{

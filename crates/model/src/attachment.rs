@@ -107,6 +107,9 @@ pub struct Wiring {
     /// Routing by its addresses.
     #[serde(default)]
     pub source_routing: Option<SourceRouting>,
+    /// Whether Spoke answers queries for names at the network's gateways.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub names: bool,
 }
 
 impl Wiring {

@@ -15,6 +15,7 @@ mod family;
 mod label;
 mod link;
 mod name;
+mod name_service;
 mod naming;
 mod network;
 mod policy;
@@ -48,6 +49,7 @@ pub use link::{
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
 };
+pub use name_service::{NAME_DOMAIN, name_domain};
 pub use naming::{HostName, LinkLocal, ResolverOption, SearchDomain};
 pub use network::{Alias, Network, Publisher, Stage};
 pub use policy::{

@@ -86,6 +86,7 @@ fn bare(exec: &Exec, network: Network, sandbox: Option<Sandbox>) -> Request {
         layer: Layer::Link,
         container: exec.container_id.clone(),
         ifname: exec.ifname().clone(),
+        names: exec.aliases(),
         owner: exec.owner(),
         sandbox,
         wiring: network.wiring.clone(),
@@ -209,8 +210,9 @@ fn sandbox(netns: &Path) -> Result<Sandbox> {
 
 fn status(exec: &Exec, network: &Network, attached: Attached) -> StatusBlock {
     let of_network = attached.dns.nameservers.iter().filter_map(|server| server.parse().ok());
+    // Where Spoke answers, it asks those that were given.
     let dns_servers = match exec.network.dns_servers() {
-        [] => of_network.collect(),
+        given if given.is_empty() || network.wiring.names => of_network.collect(),
         given => given.to_vec(),
     };
     StatusBlock { has_gateway: !is_internal(network), dns_servers, attached }

@@ -6,14 +6,17 @@ use std::num::NonZeroU16;
 
 use ipnet::IpNet;
 use model::{
-    Attached, ContainerId, Error, IfName, Mac, NetworkName, OwnerName, Place, PortMap, Protocol,
-    Result,
+    Attached, ContainerId, Error, HostName, IfName, Mac, NetworkName, OwnerName, Place, PortMap,
+    Protocol, Result,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// A few ranges of all ports.
 const MOST_PORTS: usize = 4 << 16;
+
+/// More names than this nobody can remember.
+const MOST_ALIASES: usize = 64;
 
 /// Podman's file of a network.
 #[derive(Clone, Debug, Deserialize)]
@@ -71,6 +74,7 @@ struct PerNetworkOptions {
     interface_name: IfName,
     static_ips: Option<Vec<IpAddr>>,
     static_mac: Option<String>,
+    aliases: Option<Vec<String>>,
     options: Option<BTreeMap<String, String>>,
 }
 
@@ -114,6 +118,15 @@ impl Exec {
     /// The container's lasting name; a name that is none of ours to keep is no error.
     pub(crate) fn owner(&self) -> Option<OwnerName> {
         self.container_name.parse().ok()
+    }
+
+    /// What it is called on the network besides (`--network-alias`); what cannot be a name is none.
+    pub(crate) fn aliases(&self) -> Vec<HostName> {
+        let said = self.network_options.aliases.iter().flatten().take(MOST_ALIASES);
+        let mut aliases: Vec<HostName> = said.filter_map(|alias| alias.parse().ok()).collect();
+        aliases.sort();
+        aliases.dedup();
+        aliases
     }
 
     pub(crate) fn ifname(&self) -> &IfName {

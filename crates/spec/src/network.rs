@@ -56,6 +56,8 @@ pub struct NetworkSpec {
     pub sources: Sources,
     /// Whether the bridge's ports get back what they sent.
     pub hairpin: Option<bool>,
+    /// Whether Spoke answers queries for names at the gateway.
+    pub names: Option<bool>,
     /// Whether the bridge takes every packet.
     pub promiscuous: Option<bool>,
     /// The address that ports are published on.
@@ -173,6 +175,7 @@ impl NetworkSpec {
                 only: self.masquerade_only,
             }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
+            names: self.names.unwrap_or(false),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()
         }

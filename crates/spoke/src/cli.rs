@@ -5,6 +5,7 @@ mod args;
 mod claims;
 mod cni;
 mod dhcp;
+mod dns;
 mod docker;
 mod doctor;
 mod draft;
@@ -183,6 +184,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
     match &cli.command {
         Command::Serve => (host_context.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),
+        Command::Dns(command) => dns::run(command, cli.output, host_context),
         Command::Docker(command) => docker::run(command, cli.output, host_context),
         Command::Kurma(command) => kurma::run(command, cli.output, host_context),
         Command::Kuryr(command) => kuryr::run(command, cli.output, host_context),

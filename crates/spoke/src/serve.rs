@@ -15,6 +15,7 @@ mod kurma;
 mod kuryr;
 mod log;
 pub(crate) mod metrics;
+mod names;
 pub(crate) mod neutron;
 mod notify;
 mod observe;
@@ -72,6 +73,8 @@ pub(crate) struct Daemon {
     journal: Arc<Journal>,
     stop: netlink::Stop,
     stopped: (Mutex<bool>, Condvar),
+    /// The thread that answers queries for names, which takes back what leads them here.
+    names: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Why the daemon ends.
@@ -199,6 +202,7 @@ impl Daemon {
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
+            names: Mutex::new(None),
         })
     }
 
@@ -228,6 +232,8 @@ impl Daemon {
         self.spawn("network", |daemon| guard::network(daemon, network))?;
         let (watch, reported) = self.open_book()?;
         self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
+        let names = self.spawn("names", names::answer)?;
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
         self.spawn("reconcile", reconcile::book)?;
         if neutron::is_needed(self) {
             self.report_passed_over();
@@ -330,11 +336,13 @@ impl Daemon {
     }
 
     /// Lets every thread end. What they were about is resumed by whoever comes next, so nobody
-    /// waits for them.
+    /// waits for them, but for the one that leads queries for names here.
     fn end(&self) {
         *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.1.notify_all();
         self.stop.stop();
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+        names.into_iter().for_each(|names| drop(names.join()));
         self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));
     }
 

@@ -6,10 +6,13 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use model::{AliasId, Error, IpNet, PortMap, Result};
+use model::{AliasId, Error, HostName, IpNet, OwnerName, PortMap, Result};
 use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
+
+/// More names than this nobody can remember.
+const MOST_NAMES: usize = 64;
 
 /// `GET /version`
 #[derive(Debug, Default, Deserialize)]
@@ -116,9 +119,79 @@ pub(super) struct Event {
 struct Actor {
     #[serde(rename = "ID")]
     id: Option<String>,
+    #[serde(rename = "Attributes")]
+    attributes: Option<BTreeMap<String, String>>,
+}
+
+/// All of `GET /containers/{id}/json` that is about names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Inspected {
+    name: Option<String>,
+    config: Option<Config>,
+    network_settings: Option<CalledSettings>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Config {
+    hostname: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct CalledSettings {
+    networks: Option<BTreeMap<String, Option<Called>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Called {
+    #[serde(rename = "EndpointID")]
+    endpoint: Option<String>,
+    aliases: Option<Vec<String>>,
+    #[serde(rename = "DNSNames")]
+    names: Option<Vec<String>>,
+}
+
+impl Inspected {
+    /// By endpoint. The engine answers for the same names, and since version 26 lists them itself.
+    pub(super) fn names(self) -> Result<Vec<super::Names>> {
+        let name = self.name.as_deref().and_then(|name| name.strip_prefix('/'));
+        let owner: Option<OwnerName> = name.and_then(|name| name.parse().ok());
+        let hostname = self.config.and_then(|config| config.hostname);
+        let networks = self.network_settings.and_then(|settings| settings.networks);
+        let mut all = Vec::new();
+        for called in networks.into_iter().flatten().filter_map(|(_, called)| called) {
+            let Some(id) = given(called.endpoint) else { continue };
+            let texts = called.names.into_iter().chain(called.aliases).flatten();
+            let texts = texts.take(MOST_NAMES).chain(hostname.clone());
+            let mut names: Vec<HostName> = texts.filter_map(|text| text.parse().ok()).collect();
+            names.retain(|it| owner.as_ref().is_none_or(|owner| owner.as_str() != it.as_str()));
+            names.sort();
+            names.dedup();
+            all.push(super::Names {
+                endpoint: parsed("endpoint", &id)?,
+                owner: owner.clone(),
+                names,
+            });
+        }
+        Ok(all)
+    }
 }
 
 impl Event {
+    /// The container that has other names after it.
+    pub(super) fn named(&self) -> Option<super::events::Named> {
+        let actor = self.actor.as_ref()?;
+        let (id, runs) = match (self.kind.as_deref()?, self.action.as_deref()?) {
+            ("container", "start" | "rename") => (actor.id.as_ref()?, true),
+            ("network", "connect") => (actor.attributes.as_ref()?.get("container")?, false),
+            _ => return None,
+        };
+        Some(super::events::Named { container: id.parse().ok()?, runs })
+    }
+
     pub(super) fn removed_network(self) -> Option<AliasId> {
         let is_it = self.kind.as_deref() == Some("network")
             && matches!(self.action.as_deref(), Some("destroy" | "remove"));

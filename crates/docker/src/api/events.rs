@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use model::AliasId;
+use model::{AliasId, ContainerId};
 
 use super::{decode, http};
 
@@ -15,7 +15,8 @@ use super::{decode, http};
 /// networks and endpoints, and the names of containers.
 const TARGET: &str = "/events?filters=%7B%22type%22%3A%7B%22network%22%3Atrue%2C\
     %22container%22%3Atrue%7D%2C%22event%22%3A%7B%22create%22%3Atrue%2C%22connect%22%3Atrue%2C\
-    %22disconnect%22%3Atrue%2C%22destroy%22%3Atrue%2C%22die%22%3Atrue%2C%22rename%22%3Atrue%7D%7D";
+    %22disconnect%22%3Atrue%2C%22destroy%22%3Atrue%2C%22die%22%3Atrue%2C%22rename%22%3Atrue%2C\
+    %22start%22%3Atrue%7D%7D";
 
 /// A longer line is none that matters, in bytes.
 const LONGEST_LINE: usize = 16 << 10;
@@ -26,6 +27,16 @@ pub struct Events {
     stream: UnixStream,
     line: Vec<u8>,
     removed: Vec<AliasId>,
+    named: Vec<Named>,
+}
+
+/// A container whose names may be others now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// Its id.
+    pub container: ContainerId,
+    /// Whether it runs for sure: one that is being started keeps whoever looks waiting.
+    pub runs: bool,
 }
 
 /// What a stream of events told.
@@ -46,7 +57,7 @@ impl Events {
             return Err(io::Error::other(format!("status {status}")));
         }
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, line: Vec::new(), removed: Vec::new() })
+        Ok(Self { stream, line: Vec::new(), removed: Vec::new(), named: Vec::new() })
     }
 
     /// Reads what has come, without waiting for more.
@@ -72,12 +83,18 @@ impl Events {
         std::mem::take(&mut self.removed)
     }
 
+    /// The containers that have other names by now, as far as it was read, each told once.
+    pub fn named(&mut self) -> Vec<Named> {
+        std::mem::take(&mut self.named)
+    }
+
     /// Each event is a line; those between are of the stream's chunks.
     fn hear(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match byte {
                 b'\n' => {
                     let event = serde_json::from_slice::<decode::Event>(&self.line).ok();
+                    self.named.extend(event.as_ref().and_then(decode::Event::named));
                     self.removed.extend(event.and_then(decode::Event::removed_network));
                     self.line.clear();
                 }

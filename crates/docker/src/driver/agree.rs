@@ -166,6 +166,9 @@ fn first_difference(
         let there = sources.of(family).map_or("no source".to_owned(), |it| format!("source {it}"));
         return Some(("-o host_ipv4 or host_ipv6", there));
     }
+    if spec.names.is_some_and(|wanted| wanted != known.wiring.names) {
+        return Some(("-o names", format!("names {}", known.wiring.names)));
+    }
     if spec.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
     }

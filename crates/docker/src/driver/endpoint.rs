@@ -32,6 +32,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,
+        names: Vec::new(),
         owner: addresses.owner,
         sandbox: None,
         wiring: wiring(&network, mac, &call.options)?,

@@ -86,6 +86,7 @@ pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
         || spec.masquerade.is_some()
         || spec.promiscuous.is_some()
         || spec.hairpin.is_some()
+        || spec.names.is_some()
 }
 
 fn prefix(texts: &Texts<'_>) -> Result<Option<IfName>> {

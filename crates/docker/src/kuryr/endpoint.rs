@@ -23,6 +23,7 @@ pub(super) fn create<B: Backstage>(
         layer: Layer::Link,
         container: call.at.endpoint.as_str().parse()?,
         ifname: INTERFACE.parse()?,
+        names: Vec::new(),
         owner: None,
         sandbox: None,
         wiring: wiring(&network, call)?,

@@ -10,7 +10,7 @@ use model::{
     SubnetId, Tenant,
 };
 
-use crate::api::Network;
+use crate::api::{Names, Network};
 use crate::driver::Backstage;
 
 /// No engine takes so long from a subnet's request to the next thing that depends on it.
@@ -78,6 +78,9 @@ pub(super) trait Book {
     /// What people call an endpoint's container.
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
 
+    /// What a container is called on a network whose names are answered for.
+    fn call(&self, names: &Names) -> Result<()>;
+
     /// [`Backstage::see`].
     fn see(&self, networks: &[Network]);
 }
@@ -109,6 +112,16 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
         self.backstage.with_engine(|engine| engine.set_owner(endpoint, owner))
+    }
+
+    fn call(&self, names: &Names) -> Result<()> {
+        self.backstage.with_engine(|engine| {
+            let records = engine.attachments_of(&names.endpoint)?;
+            let of_docker = records.iter().filter(|record| record.runtime == Runtime::Docker);
+            of_docker
+                .map(|record| &record.id)
+                .try_for_each(|id| engine.set_names(id, names.owner.as_ref(), &names.names))
+        })
     }
 
     fn see(&self, networks: &[Network]) {

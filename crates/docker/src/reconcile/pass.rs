@@ -88,6 +88,13 @@ impl<'a> Pass<'a> {
         self.neighbours.forget(&removed, self.book);
     }
 
+    /// Names of containers are known as soon as they run.
+    pub(super) fn learn_names(&mut self, peers: &mut [Peer]) {
+        for names in peers.iter_mut().flat_map(Peer::named) {
+            self.reported(self.book.call(&names));
+        }
+    }
+
     fn attempt(&mut self, peers: &mut [Peer]) -> Result<Outcome> {
         let states: Vec<State> = peers.iter_mut().map(|peer| peer.reach(self.report)).collect();
         if states.contains(&State::Silent) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use model::{AliasId, Error, Result};
 
 use super::Notice;
-use crate::api::{Api, Events, News};
+use crate::api::{Api, Events, Named, Names, News};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -19,6 +19,7 @@ pub(super) struct Peer {
     retry: Instant,
     is_reported: bool,
     removed: Vec<AliasId>,
+    named: Vec<Named>,
 }
 
 /// How an engine was found.
@@ -36,7 +37,8 @@ impl Peer {
     /// One that is asked again after at most `longest` when it is silent.
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
-        Self { api, events: None, longest, pause, retry, is_reported: false, removed: Vec::new() }
+        let (removed, named) = (Vec::new(), Vec::new());
+        Self { api, events: None, longest, pause, retry, is_reported: false, removed, named }
     }
 
     /// Hears what happens there. `false`: the engine is gone.
@@ -44,6 +46,7 @@ impl Peer {
         let Some(events) = &mut self.events else { return true };
         let news = events.drain();
         self.removed.append(&mut events.removed());
+        self.named.append(&mut events.named());
         match news {
             News::None | News::Some => true,
             News::End => {
@@ -57,6 +60,18 @@ impl Peer {
     /// The networks that were removed there, each told once.
     pub(super) fn removed(&mut self) -> Vec<AliasId> {
         std::mem::take(&mut self.removed)
+    }
+
+    /// What the containers there are called that have other names since it was asked last. One that is being
+    /// started is heard of again when it runs; an engine that does not answer is found out at the next look.
+    pub(super) fn named(&mut self) -> Vec<Names> {
+        let mut named = std::mem::take(&mut self.named);
+        named.sort();
+        named.dedup();
+        let api = &self.api;
+        named.retain(|one| one.runs || api.is_running(&one.container).unwrap_or(false));
+        let names = named.iter().filter_map(|one| api.names(one).ok().flatten());
+        names.flatten().collect()
     }
 
     /// Finds out whether the engine is there.

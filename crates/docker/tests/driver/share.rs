@@ -244,6 +244,7 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
         layer: Layer::Address,
         container: "pod-of-cni".parse().unwrap(),
         ifname: "eth0".parse().unwrap(),
+        names: Vec::new(),
         owner: None,
         sandbox: None,
         wiring: Wiring::default(),

@@ -149,6 +149,7 @@ fn again(kept: &Attachment, network: Network) -> Request {
         layer: Layer::Link,
         container: kept.id.container.clone(),
         ifname: kept.id.ifname.clone(),
+        names: Vec::new(),
         owner: kept.owner.clone(),
         sandbox: None,
         wiring: kept.wiring.clone(),

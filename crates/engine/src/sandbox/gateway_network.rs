@@ -32,6 +32,7 @@ impl Engine<'_> {
             layer: Layer::Link,
             container: one.sandbox_name().clone(),
             ifname: next_name(members, place)?,
+            names: Vec::new(),
             owner: one.owner.clone(),
             sandbox: one.sandbox.clone(),
             wiring: network.wiring.clone(),

@@ -229,6 +229,7 @@ pub(crate) fn request(network: &Network, container: &str) -> Request {
         layer: Layer::Link,
         container: container.parse().unwrap(),
         ifname: "eth0".parse().unwrap(),
+        names: Vec::new(),
         owner: None,
         sandbox: None,
         wiring: network.wiring.clone(),

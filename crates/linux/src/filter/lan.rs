@@ -32,7 +32,7 @@ pub fn set_lan(socket: &mut Socket, subnets: &[IpNet]) -> Result<()> {
     transaction.apply(socket)
 }
 
-fn interval(net: &IpNet) -> Interval {
+pub(super) fn interval(net: &IpNet) -> Interval {
     let last = match net {
         IpNet::V4(v4) => IpAddr::V4(v4.broadcast()),
         IpNet::V6(v6) => IpAddr::V6(v6.broadcast()),

@@ -320,7 +320,7 @@ pub(super) const R: Register = Register::FIRST;
 pub(super) const NAME_WORDS: u8 = 4;
 pub(super) const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
 pub(super) const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
-const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);
+pub(super) const RETURN: Expression<'static> = Expression::Verdict(Verdict::Return);
 
 pub(super) fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
     steps.push(last);
@@ -329,13 +329,13 @@ pub(super) fn ending(mut steps: Steps, last: Expression<'static>) -> Steps {
 
 /// The two kinds of packets, where their headers differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ip {
+pub(super) enum Ip {
     V4,
     V6,
 }
 
 impl Ip {
-    fn family(self) -> Family {
+    pub(super) fn family(self) -> Family {
         match self {
             Ip::V4 => Family::Ipv4,
             Ip::V6 => Family::Ipv6,
@@ -343,14 +343,14 @@ impl Ip {
     }
 
     /// Of an address.
-    fn words(self) -> u8 {
+    pub(super) fn words(self) -> u8 {
         match self {
             Ip::V4 => 1,
             Ip::V6 => 4,
         }
     }
 
-    fn of(self, sets: &[Set<'static>; 2]) -> &'static str {
+    pub(super) fn of(self, sets: &[Set<'static>; 2]) -> &'static str {
         let [v4, v6] = sets;
         match self {
             Ip::V4 => v4.name,
@@ -359,7 +359,7 @@ impl Ip {
     }
 
     /// Matches its packets (`NFPROTO_*`).
-    fn only(self) -> [Expression<'static>; 2] {
+    pub(super) fn only(self) -> [Expression<'static>; 2] {
         let number: &'static [u8] = match self {
             Ip::V4 => &[2],
             Ip::V6 => &[10],
@@ -371,7 +371,7 @@ impl Ip {
         self.address(12, 8)
     }
 
-    fn destination(self) -> Expression<'static> {
+    pub(super) fn destination(self) -> Expression<'static> {
         self.address(16, 24)
     }
 
@@ -383,7 +383,7 @@ impl Ip {
     }
 
     /// Matches if one of `sets` has the `address`.
-    fn alone(self, address: Expression<'static>, sets: &[Set<'static>; 2]) -> Steps {
+    pub(super) fn alone(self, address: Expression<'static>, sets: &[Set<'static>; 2]) -> Steps {
         let mut steps = self.only().to_vec();
         steps.extend([address, Expression::In(self.of(sets), R)]);
         steps

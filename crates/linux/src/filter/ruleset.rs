@@ -19,9 +19,10 @@ const STAMP: &str = "ruleset_6";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
-const ADDRESSES: [&[Field]; 2] = [&[Field::Ipv4], &[Field::Ipv6]];
+pub(super) const ADDRESSES: [&[Field]; 2] = [&[Field::Ipv4], &[Field::Ipv6]];
 const BEHIND: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
-const TARGETS: [&[Field]; 2] = [&[Field::Ipv4, Field::Service], &[Field::Ipv6, Field::Service]];
+pub(super) const TARGETS: [&[Field]; 2] =
+    [&[Field::Ipv4, Field::Service], &[Field::Ipv6, Field::Service]];
 const HOST_PORTS: [&[Field]; 2] = [
     &[Field::Ipv4, Field::Protocol, Field::Service],
     &[Field::Ipv6, Field::Protocol, Field::Service],
@@ -32,11 +33,15 @@ pub(super) const fn set(name: &'static str, key: &'static [Field]) -> Set<'stati
     Set { name, key, data: &[], counters: false, lookup: Lookup::Exact }
 }
 
-const fn map(name: &'static str, key: &'static [Field], data: &'static [Field]) -> Set<'static> {
+pub(super) const fn map(
+    name: &'static str,
+    key: &'static [Field],
+    data: &'static [Field],
+) -> Set<'static> {
     Set { name, key, data, counters: false, lookup: Lookup::Exact }
 }
 
-const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
+pub(super) const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
     Set { name, key, data: &[], counters: false, lookup: Lookup::Interval }
 }
 

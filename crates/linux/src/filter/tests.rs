@@ -4,6 +4,7 @@ mod crowd;
 mod fence;
 mod foreign;
 mod life;
+mod names;
 mod space;
 mod table;
 mod traffic;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use model::{Attachment, ResolverOption, SearchDomain};
+use model::{Attachment, ResolverOption, SearchDomain, name_domain};
 
 const HOST: &str = "etc/resolv.conf";
 
@@ -29,16 +29,25 @@ impl Resolver {
     /// said it: foreign plugins do.
     pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
         let mut said = Self::default();
-        for dns in members.iter().map(|member| &member.dns) {
-            add(&mut said.servers, dns.nameservers.iter().map(String::as_str));
+        let mut own: Vec<SearchDomain> = Vec::new();
+        for member in members {
+            let (dns, resolved) = (&member.dns, member.resolves_with());
+            add(&mut said.servers, resolved.nameservers.iter().map(String::as_str));
+            if !member.wiring.name_servers(&member.ipam).is_empty() {
+                add(&mut own, [name_domain(&member.id.network).as_str()]);
+            }
             let domains = dns.domain.iter().chain(&dns.search);
             add(&mut said.search, domains.map(String::as_str));
             add(&mut said.options, dns.options.iter().map(String::as_str));
         }
         let host = Self::of_host(root);
+        // The domains of networks take nobody else's place.
+        let elsewhere = or(said.search, host.search);
+        let others = elsewhere.into_iter().filter(|domain| !own.contains(domain));
+        let search = own.iter().cloned().chain(others).collect();
         Self {
             servers: or(said.servers, host.servers),
-            search: or(said.search, host.search),
+            search,
             options: or(said.options, host.options),
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn plan(
         interfaces,
         addresses,
         routes,
-        dns: attachment.dns.clone(),
+        dns: attachment.resolves_with(),
         ..Attached::default()
     };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })

@@ -64,7 +64,7 @@ fn result(attachment: &Attachment, name: IfName, mac: Option<Mac>, place: Place)
         interfaces: vec![Interface { name, mac, mtu, place }],
         addresses: attachment.addresses.iter().map(here).collect(),
         routes: attachment.routes.clone(),
-        dns: attachment.dns.clone(),
+        dns: attachment.resolves_with(),
         ..Attached::default()
     };
     Plan { attached, ..Plan::default() }

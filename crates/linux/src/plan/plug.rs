@@ -48,7 +48,7 @@ pub(super) fn plan(
             ));
         }
     }
-    let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
+    let (routes, dns) = (attachment.routes.clone(), attachment.resolves_with());
     let attached = Attached { interfaces, addresses, routes, dns, ..Attached::default() };
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }

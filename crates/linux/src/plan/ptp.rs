@@ -56,7 +56,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         interfaces,
         addresses,
         routes: attachment.routes.clone(),
-        dns: attachment.dns.clone(),
+        dns: attachment.resolves_with(),
         ..Attached::default()
     };
     Ok(Plan { host, sandbox, after, attached })

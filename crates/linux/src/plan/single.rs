@@ -78,7 +78,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         place: peer_placement.place,
     };
     let interfaces = if birth.is_hidden { Vec::new() } else { vec![interface] };
-    let (routes, dns) = (attachment.routes.clone(), attachment.dns.clone());
+    let (routes, dns) = (attachment.routes.clone(), attachment.resolves_with());
     plan.attached = Attached { interfaces, addresses, routes, dns, ..Attached::default() };
     Ok(plan)
 }

@@ -32,7 +32,7 @@ fn each_option_is_understood() {
         "mtu": "1400", "isolate": "true", "bridge": "br7", "vlan": "7", "hairpin": "false",
         "no_default_route": "1", "metric": "300", "masquerade": "false", "publish": "lan",
         "trusted_host_interfaces": "eth1:eth2",
-        "sticky": "false",
+        "sticky": "false", "names": "true",
     }))
     .unwrap();
     assert_eq!(
@@ -42,6 +42,7 @@ fn each_option_is_understood() {
             bridge: Some("br7".parse().unwrap()),
             vlan: VlanId::new(7),
             hairpin: Some(false),
+            names: Some(true),
             mtu: Mtu::new(1400),
             ingress: Some(IngressPolicy::SameBridge),
             route: Some(DefaultRoute::Nowhere),

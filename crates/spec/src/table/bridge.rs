@@ -217,6 +217,26 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         ..NONE
     },
     NetworkOption {
+        docker: &["names"],
+        podman: &["names"],
+        cni: &["names"],
+        cli: &["names"],
+        of: &[Bridge],
+        value: Value::Flag(|spec| &mut spec.names),
+        default: "`false`",
+        meaning: "`spoke serve` answers queries for the names of its containers, of every runtime, at \
+                  the gateway ([names.md](names.md))",
+        differs: &[(
+            Cni,
+            "`spoke serve` answers queries for names at the gateway, and the result says so \
+             ([names.md](names.md)); capability `aliases`",
+            "false",
+        )],
+        help: "Answer queries for the names of its containers, of every runtime, at the network's gateway; \
+               `spoke serve` does that",
+        ..NONE
+    },
+    NetworkOption {
         docker: &["promiscuous"],
         cni: &["promiscMode"],
         of: &[Bridge],

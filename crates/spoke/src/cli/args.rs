@@ -19,6 +19,7 @@ pub(super) use endpoint::{
 };
 pub(super) use ipam::IpamCommand;
 
+use super::dns::DnsCommand;
 use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
@@ -90,6 +91,9 @@ Examples:
   spoke ports front --format '{{.HostPort}} {{.Name}}'
   spoke ports -o json")]
     Ports(PortsArgs),
+    /// Show by which names containers find each other
+    #[command(subcommand)]
+    Dns(DnsCommand),
     /// Show what happened on this host, and follow what happens
     #[command(
         after_help = "`spoke serve` writes the events, also those of containers that it did \

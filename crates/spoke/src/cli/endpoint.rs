@@ -108,6 +108,7 @@ fn create(
         layer: Layer::Link,
         container: name.clone(),
         ifname: engine::APART.parse()?,
+        names: Vec::new(),
         owner: None,
         sandbox: None,
         wiring: connect::wiring(&wanted.made, &network, host_context.backend)?,

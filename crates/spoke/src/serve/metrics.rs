@@ -1,7 +1,10 @@
 //! Figures for Prometheus. What only the daemon sees is counted when it happens; what stands in the
 //! book is counted when somebody asks, so that it cannot be wrong.
 
+mod names;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Attachment, Error, Network, ResourceId, Result};
@@ -45,6 +48,7 @@ pub(crate) struct Metrics {
     pending: Gauge,
     settled: Counter,
     plugins: Family<Labels, Gauge>,
+    names: Arc<::names::Counters>,
 }
 
 /// What is counted of a cloud.
@@ -122,6 +126,8 @@ impl Metrics {
             "Whether its plugin runs, by network",
             plugins.clone(),
         );
+        let names = Arc::<::names::Counters>::default();
+        registry.register_collector(Box::new(names::Queries(Arc::clone(&names))));
         Self {
             registry,
             operations,
@@ -134,7 +140,13 @@ impl Metrics {
             pending,
             settled,
             plugins,
+            names,
         }
+    }
+
+    /// What becomes of queries for names.
+    pub(super) fn names(&self) -> Arc<::names::Counters> {
+        Arc::clone(&self.names)
     }
 
     /// Neutron answered a request, or did not.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,6 +69,13 @@ impl Embedded {
         let scans = prefixes.iter().map(scan).collect();
         let (directories, known) = (BTreeMap::new(), BTreeMap::new());
         Ok(Watch { inotify, scans, directories, known, stale: true })
+    }
+}
+
+impl AsFd for Watch {
+    /// Readable when [`Watch::wait`] would not wait.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
     }
 }
 

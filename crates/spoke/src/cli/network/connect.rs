@@ -64,6 +64,7 @@ pub(super) fn connect(
             layer: Layer::Link,
             container: container.clone(),
             ifname: ifname.clone(),
+            names: Vec::new(),
             owner: None,
             sandbox: Some(Sandbox { path: path.clone(), inode: within.inode }),
             wiring: wiring.clone(),

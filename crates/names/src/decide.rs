@@ -1,0 +1,202 @@
+//! What becomes of a query.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use domain::base::iana::{Class, Opcode, Rcode, Rtype};
+use domain::base::{Message, ToName};
+use model::{NAME_DOMAIN, NetworkName, name_domain};
+
+use crate::table::{Asker, Entry, Table};
+use crate::write;
+
+/// How a query came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// In a datagram: an answer has to fit into one.
+    Udp,
+    /// Over a connection.
+    Tcp,
+}
+
+/// What becomes of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// This is the answer.
+    Answer(Vec<u8>),
+    /// It is not allowed or not understood; this says so.
+    Refuse(Vec<u8>),
+    /// Others know: these servers, or where there are none this host's.
+    Forward(Vec<IpAddr>),
+    /// It is no query. Who answers answers starts a loop.
+    Drop,
+}
+
+/// A question, as far as it decides something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Question {
+    /// The name in small letters, without the dot at its end.
+    name: String,
+    /// Which records are asked for.
+    kind: Rtype,
+}
+
+/// Decides on a message of an asker.
+pub fn decide(table: &Table, asker: &Asker<'_>, message: &[u8], by: Transport) -> Decision {
+    let Ok(query) = Message::from_octets(message) else { return Decision::Drop };
+    let header = query.header();
+    if header.qr() {
+        return Decision::Drop;
+    }
+    if header.opcode() != Opcode::QUERY {
+        return Decision::Refuse(write::header_only(&query, Rcode::NOTIMP));
+    }
+    match question(&query) {
+        Err(rcode) => Decision::Refuse(write::header_only(&query, rcode)),
+        Ok(question) => match question.kind {
+            Rtype::AXFR | Rtype::IXFR => refused(&query, Rcode::REFUSED),
+            _ => answered(table, asker, &query, &question, by),
+        },
+    }
+}
+
+/// Who on these networks is found by a name as it is written, or has an address.
+pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Vec<&'a Entry> {
+    let lower = name.to_ascii_lowercase();
+    let lower = lower.strip_suffix('.').unwrap_or(&lower);
+    let address = lower.parse().ok().or_else(|| reversed(lower));
+    if let Some(address) = address {
+        return networks.iter().filter_map(|it| table.holder(&[*it], address)).collect();
+    }
+    let of_network =
+        networks.iter().find_map(|network| Some((*network, below(lower, &name_domain(network))?)));
+    match of_network {
+        Some((network, name)) => table.find(&[network], name),
+        None => table.find(networks, lower),
+    }
+}
+
+fn question(query: &Message<&[u8]>) -> Result<Question, Rcode> {
+    let asked = query.sole_question().map_err(|_| Rcode::FORMERR)?;
+    let counts = query.header_counts();
+    if counts.ancount() > 0 || counts.nscount() > 0 || counts.arcount() > 2 {
+        return Err(Rcode::FORMERR);
+    }
+    if asked.qclass() != Class::IN {
+        return Err(Rcode::REFUSED);
+    }
+    let name = asked.qname().to_vec().to_string().to_ascii_lowercase();
+    let name = name.strip_suffix('.').map(str::to_owned).unwrap_or(name);
+    Ok(Question { name, kind: asked.qtype() })
+}
+
+fn answered(
+    table: &Table,
+    asker: &Asker<'_>,
+    query: &Message<&[u8]>,
+    question: &Question,
+    by: Transport,
+) -> Decision {
+    let networks = table.networks_of(asker);
+    let room = match by {
+        Transport::Udp => write::room(query),
+        Transport::Tcp => usize::from(u16::MAX),
+    };
+    let found = |entries: &[&Entry]| {
+        let addresses = wanted(entries, question.kind, query.header().id());
+        write::addresses(query, &addresses, room).map_or(Decision::Drop, Decision::Answer)
+    };
+    if let Some(below) = below(&question.name, NAME_DOMAIN) {
+        let of_network = networks.iter().find_map(|network| {
+            let domain = name_domain(network);
+            Some((*network, self::below(&question.name, &domain)?))
+        });
+        return match of_network {
+            Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
+                entries if entries.is_empty() => failed(query, Rcode::NXDOMAIN),
+                entries => found(&entries),
+            },
+            // The domains themselves are there, and have no records.
+            Some(_) => found(&[]),
+            None if below.is_empty() => found(&[]),
+            None => failed(query, Rcode::NXDOMAIN),
+        };
+    }
+    if let Some(address) = reversed(&question.name)
+        && let Some(entry) = table.holder(&networks, address)
+    {
+        let name = entry.full_name();
+        return match question.kind {
+            Rtype::PTR | Rtype::ANY if !entry.name.is_empty() => {
+                write::pointer(query, &name, room).map_or(Decision::Drop, Decision::Answer)
+            }
+            _ => found(&[]),
+        };
+    }
+    let entries = table.find(&networks, &question.name);
+    if !entries.is_empty() {
+        return found(&entries);
+    }
+    match table.servers_of(asker) {
+        Some(servers) => Decision::Forward(servers),
+        None => refused(query, Rcode::REFUSED),
+    }
+}
+
+/// The addresses of the wanted kind, each once. Several take turns at being the first.
+fn wanted(entries: &[&Entry], kind: Rtype, turn: u16) -> Vec<IpAddr> {
+    let mut all: Vec<IpAddr> = Vec::new();
+    for address in entries.iter().flat_map(|entry| &entry.addresses) {
+        let is_wanted = match kind {
+            Rtype::A => address.is_ipv4(),
+            Rtype::AAAA => address.is_ipv6(),
+            Rtype::ANY => true,
+            _ => false,
+        };
+        if is_wanted && !all.contains(address) {
+            all.push(*address);
+        }
+    }
+    all.sort();
+    if !all.is_empty() {
+        let first = usize::from(turn) % all.len();
+        all.rotate_left(first);
+    }
+    all
+}
+
+/// What stands before a domain in a name; empty for the domain itself.
+fn below<'a>(name: &'a str, domain: &str) -> Option<&'a str> {
+    let rest = name.strip_suffix(domain)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_suffix('.') }
+}
+
+/// The address that a name of `in-addr.arpa` or `ip6.arpa` means (RFC 1035 §3.5, RFC 3596 §2.5).
+fn reversed(name: &str) -> Option<IpAddr> {
+    if let Some(digits) = name.strip_suffix(".in-addr.arpa") {
+        let mut octets = digits.split('.').rev().map(|part| part.parse::<u8>().ok());
+        let mut next = || octets.next().flatten();
+        let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+        return octets.next().is_none().then_some(address.into());
+    }
+    let digits: Vec<&str> = name.strip_suffix(".ip6.arpa")?.split('.').collect();
+    if digits.len() != 32 {
+        return None;
+    }
+    let mut value: u128 = 0;
+    for digit in digits.iter().rev() {
+        let digit = Some(*digit).filter(|digit| digit.len() == 1)?;
+        value = (value << 4) | u128::from(u8::from_str_radix(digit, 16).ok()?);
+    }
+    Some(Ipv6Addr::from(value).into())
+}
+
+fn refused(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
+    write::failure(query, rcode).map_or(Decision::Drop, Decision::Refuse)
+}
+
+fn failed(query: &Message<&[u8]>, rcode: Rcode) -> Decision {
+    write::failure(query, rcode).map_or(Decision::Drop, Decision::Answer)
+}
+
+#[cfg(test)]
+mod tests;

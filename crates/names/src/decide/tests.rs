@@ -1,0 +1,285 @@
+use domain::base::iana::{Class, Rcode, Rtype};
+use domain::base::{Message, MessageBuilder, Name};
+use domain::rdata::AllRecordData;
+use model::{
+    Attached, Attachment, AttachmentId, Bridge, BridgePort, EgressPolicy, Firewall, Gateway,
+    InterfaceAddress, Ipam, Layer, Link, LinkKind, NetworkName, Order, Phase, Pool, PoolId, Range,
+    Runtime, Sandbox, Space, Timestamp,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+struct Made {
+    record: Attachment,
+}
+
+impl Made {
+    fn on(network: &str, container: &str, address: &str) -> Self {
+        let network: NetworkName = network.parse().unwrap();
+        let id = AttachmentId {
+            network: network.clone(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        };
+        let (since, runtime) = (Timestamp(0), Runtime::Podman);
+        let mut record = Attachment::new(id, Layer::Link, runtime, since, Phase::Reserved);
+        let kind = LinkKind::Bridge(Bridge {
+            name: "br0".parse().unwrap(),
+            gateway: Gateway::Default,
+            force_address: false,
+            hairpin: false,
+            promiscuous: false,
+            port: BridgePort::default(),
+        });
+        record.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        record.wiring.names = true;
+        let net: model::IpNet = address.parse().unwrap();
+        let ranges = vec![Range::of_hosts(net.trunc(), None, None).unwrap()];
+        let id = PoolId { network, index: 0 };
+        let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
+        record.ipam = Ipam::Book { pools };
+        record.sandbox = Some(Sandbox { path: format!("/run/netns/{container}").into(), inode: 7 });
+        let held = InterfaceAddress { address: net, gateway: None, interface: None };
+        record.addresses = vec![held];
+        record.phase = Phase::Attached(Attached::default());
+        Self { record }
+    }
+
+    fn named(mut self, names: &[&str]) -> Self {
+        self.record.names = names.iter().map(|name| name.parse().unwrap()).collect();
+        self
+    }
+
+    fn changed(mut self, change: impl Fn(&mut Attachment)) -> Self {
+        change(&mut self.record);
+        self
+    }
+}
+
+fn table(all: &[Made]) -> Table {
+    let mut table = Table::default();
+    for made in all {
+        table.put_attachment(&made.record.id, Layer::Link, Some(&made.record));
+    }
+    table
+}
+
+fn query(name: &str, kind: Rtype) -> Vec<u8> {
+    let mut question = MessageBuilder::new_vec().question();
+    let name: Name<Vec<u8>> = name.parse().unwrap();
+    question.push((name, kind, Class::IN)).unwrap();
+    question.finish()
+}
+
+/// What is answered: addresses, names, or why there are none.
+fn asks(table: &Table, (network, address): (&str, &str), name: &str, kind: Rtype) -> String {
+    let network = network.parse().unwrap();
+    let asker = Asker { network: &network, address: address.parse().unwrap() };
+    let decision = decide(table, &asker, &query(name, kind), Transport::Udp);
+    let message = match decision {
+        Decision::Forward(servers) => return format!("forward {servers:?}"),
+        Decision::Drop => return "drop".into(),
+        Decision::Answer(message) | Decision::Refuse(message) => message,
+    };
+    let message = Message::from_octets(message).unwrap();
+    let answer = message.answer().unwrap().limit_to::<AllRecordData<_, _>>();
+    let mut all: Vec<String> = answer.map(|one| one.unwrap().data().to_string()).collect();
+    all.sort();
+    match message.header().rcode() {
+        Rcode::NOERROR => all.join(" "),
+        other => other.to_string(),
+    }
+}
+
+fn two_networks() -> Table {
+    table(&[
+        Made::on("front", "web", "10.1.0.2/24").named(&["www", "all"]),
+        Made::on("front", "api", "10.1.0.3/24").named(&["all", "v1.api"]),
+        Made::on("back", "api", "10.2.0.3/24"),
+        Made::on("back", "db", "10.2.0.4/24"),
+    ])
+}
+
+#[test]
+fn only_names_of_the_askers_networks_are_answered() {
+    let table = two_networks();
+    let (web, api, db) = (("front", "10.1.0.2"), ("front", "10.1.0.3"), ("back", "10.2.0.4"));
+    for (asker, name, expected) in [
+        (web, "api", "10.1.0.3"),
+        (web, "API", "10.1.0.3"),
+        (web, "v1.api", "10.1.0.3"),
+        (web, "all", "10.1.0.2 10.1.0.3"),
+        (web, "api.front.spoke", "10.1.0.3"),
+        (web, "Www.Front.Spoke", "10.1.0.2"),
+        (web, "db", "forward []"),
+        (web, "db.back.spoke", "NXDOMAIN"),
+        (web, "no.front.spoke", "NXDOMAIN"),
+        (web, "front.spoke", ""),
+        (web, "spoke", ""),
+        (web, "example.com", "forward []"),
+        (web, "xspoke", "forward []"),
+        (api, "db", "10.2.0.4"),
+        (api, "api", "10.1.0.3 10.2.0.3"),
+        (api, "api.back.spoke", "10.2.0.3"),
+        (db, "web", "forward []"),
+        (db, "web.front.spoke", "NXDOMAIN"),
+        // Nobody has this address: what is on the bridge is on this network, and on no other.
+        (("front", "10.1.0.99"), "web", "10.1.0.2"),
+        (("front", "10.2.0.4"), "db", "forward []"),
+    ] {
+        assert_eq!(asks(&table, asker, name, Rtype::A), expected, "{asker:?} {name}");
+    }
+}
+
+#[test]
+fn other_records_of_known_names_are_none() {
+    let table = two_networks();
+    for kind in [Rtype::AAAA, Rtype::MX, Rtype::HTTPS, Rtype::TXT] {
+        assert_eq!(asks(&table, ("front", "10.1.0.2"), "api", kind), "", "{kind}");
+    }
+    assert_eq!(asks(&table, ("front", "10.1.0.2"), "api", Rtype::ANY), "10.1.0.3");
+    assert_eq!(asks(&table, ("front", "10.1.0.2"), "api", Rtype::AXFR), "REFUSED");
+}
+
+#[test]
+fn addresses_have_names() {
+    let table = two_networks();
+    let asks = |name| asks(&table, ("front", "10.1.0.2"), name, Rtype::PTR);
+    assert_eq!(asks("3.0.1.10.in-addr.arpa"), "api.front.spoke.");
+    assert_eq!(asks("4.0.2.10.in-addr.arpa"), "forward []");
+    assert_eq!(asks("0.3.0.1.10.in-addr.arpa"), "forward []");
+    assert_eq!(asks("1.10.in-addr.arpa"), "forward []");
+    let nibbles = format!("1.{}d.f.ip6.arpa", "0.".repeat(29));
+    assert_eq!(reversed(&nibbles), Some("fd00::1".parse().unwrap()));
+}
+
+#[test]
+fn what_is_gone_is_not_answered() {
+    let mut table = two_networks();
+    let gone = Made::on("front", "api", "10.1.0.3/24").record.id;
+    table.put_attachment(&gone, Layer::Link, None);
+    assert_eq!(asks(&table, ("front", "10.1.0.2"), "api", Rtype::A), "forward []");
+    assert_eq!(asks(&table, ("front", "10.1.0.2"), "all", Rtype::A), "10.1.0.2");
+    // What is being made or undone is not there either.
+    let web = Made::on("front", "web", "10.1.0.2/24").changed(|it| it.phase = Phase::Reserved);
+    table.put_attachment(&web.record.id, Layer::Link, Some(&web.record));
+    assert_eq!(asks(&table, ("front", "10.1.0.9"), "web", Rtype::A), "forward []");
+}
+
+#[test]
+fn internal_networks_ask_nobody() {
+    let internal = |record: &mut Attachment| {
+        record.wiring.firewall = Some(Firewall {
+            backend: model::Backend::Nftables,
+            ingress: model::IngressPolicy::Open,
+            egress: EgressPolicy::Internal,
+            bridge: None,
+            admin_chain: None,
+            zone: None,
+            passage: model::Passage::default(),
+        });
+    };
+    let table = table(&[
+        Made::on("vault", "safe", "10.3.0.2/24").changed(internal),
+        Made::on("vault", "both", "10.3.0.3/24").changed(internal),
+        Made::on("front", "both", "10.1.0.3/24").changed(|it| {
+            it.dns.nameservers = vec!["192.0.2.1".into(), "10.1.0.1".into()];
+        }),
+    ]);
+    assert_eq!(asks(&table, ("vault", "10.3.0.2"), "both", Rtype::A), "10.3.0.3");
+    assert_eq!(asks(&table, ("vault", "10.3.0.2"), "a.secret.example", Rtype::A), "REFUSED");
+    // Who leaves by another network may ask; nobody is sent back to where it asked.
+    let expected = "forward [192.0.2.1]";
+    assert_eq!(asks(&table, ("vault", "10.3.0.3"), "example.com", Rtype::A), expected);
+}
+
+#[test]
+fn dockers_containers_have_the_names_that_it_lists() {
+    let docker = |owner: Option<&str>| {
+        Made::on("front", "abcdef", "10.1.0.2/24").changed(|it| {
+            it.runtime = Runtime::Docker;
+            it.owner = owner.map(|name| name.parse().unwrap());
+        })
+    };
+    let asker = ("front", "10.1.0.9");
+    let of = |made, name| asks(&table(&[made]), asker, name, Rtype::A);
+    assert_eq!(of(docker(None), "abcdef"), "forward []");
+    assert_eq!(of(docker(None), "."), "forward []");
+    assert_eq!(of(docker(Some("Web")), "web"), "10.1.0.2");
+}
+
+#[test]
+fn a_pod_is_called_without_its_namespace() {
+    let pod = Made::on("front", &"ab".repeat(32), "10.1.0.2/24").changed(|it| {
+        it.owner = Some("podman/web".parse().unwrap());
+    });
+    let table = table(&[pod]);
+    for name in ["web", "web.front.spoke", "abababababab"] {
+        assert_eq!(asks(&table, ("front", "10.1.0.9"), name, Rtype::A), "10.1.0.2", "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_comes_by_tcp() {
+    let many: Vec<Made> = (1..=200u8)
+        .map(|it| Made::on("front", &format!("c{it}"), &format!("10.1.0.{it}/24")).named(&["all"]))
+        .collect();
+    let table = table(&many);
+    let network = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: "10.1.0.2".parse().unwrap() };
+    let message = query("all", Rtype::A);
+    for (by, is_whole) in [(Transport::Udp, false), (Transport::Tcp, true)] {
+        let Decision::Answer(answer) = decide(&table, &asker, &message, by) else { panic!() };
+        assert!(is_whole || answer.len() <= 512, "{}", answer.len());
+        let answer = Message::from_octets(answer).unwrap();
+        assert_eq!(answer.header().tc(), !is_whole);
+        assert_eq!(usize::from(answer.header_counts().ancount()), if is_whole { 200 } else { 0 });
+    }
+}
+
+#[test]
+fn what_is_no_query_is_not_answered() {
+    let table = two_networks();
+    let network = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: "10.1.0.2".parse().unwrap() };
+    let decide = |message: &[u8]| super::decide(&table, &asker, message, Transport::Udp);
+    let rcode = |decision| match decision {
+        Decision::Refuse(message) => Message::from_octets(message).unwrap().header().rcode(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(decide(&[]), Decision::Drop);
+    assert_eq!(decide(&[0; 11]), Decision::Drop);
+    let mut message = query("api", Rtype::A);
+    message[2] |= 0x80;
+    assert_eq!(decide(&message), Decision::Drop, "an answer");
+    message[2] = 0x28;
+    assert_eq!(rcode(decide(&message)), Rcode::NOTIMP, "an update");
+    let mut two = query("api", Rtype::A);
+    two[5] = 2;
+    assert_eq!(rcode(decide(&two)), Rcode::FORMERR);
+    let mut cut = query("api", Rtype::A);
+    cut.truncate(15);
+    assert_eq!(rcode(decide(&cut)), Rcode::FORMERR);
+    let mut chaos = query("api", Rtype::A);
+    *chaos.last_mut().unwrap() = 3;
+    assert_eq!(rcode(decide(&chaos)), Rcode::REFUSED);
+}
+
+proptest! {
+    #[test]
+    fn any_message_has_an_end(mut message in prop::collection::vec(any::<u8>(), 0..600), real: bool) {
+        let table = two_networks();
+        let network = "front".parse().unwrap();
+        let asker = Asker { network: &network, address: "10.1.0.2".parse().unwrap() };
+        if real {
+            message.splice(..message.len().min(12), query("api", Rtype::A));
+        }
+        for by in [Transport::Udp, Transport::Tcp] {
+            if let Decision::Answer(answer) = decide(&table, &asker, &message, by) {
+                prop_assert_eq!(&answer[..2], &message[..2]);
+                prop_assert!(answer[2] & 0x80 != 0);
+            }
+        }
+    }
+}

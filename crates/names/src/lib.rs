@@ -1,0 +1,19 @@
+//! Names of containers over DNS (RFC 1034, RFC 1035), whichever runtime they belong to.
+//!
+//! [`Table`] is what the records say, [`decide`] what becomes of a query, and neither does I/O: they are
+//! what is fuzzed. [`Server`] listens at the gateways of networks, and asks other servers for the rest.
+//! Messages are read and written by `domain`.
+
+mod decide;
+mod listening;
+mod pending;
+mod server;
+mod table;
+mod tcp;
+mod upstream;
+mod write;
+
+pub use decide::{Decision, Transport, decide, lookup};
+pub use server::{Book, Counters, Server};
+pub use table::{Asker, Entry, Place, Table};
+pub use upstream::host_servers;

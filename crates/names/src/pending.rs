@@ -1,0 +1,224 @@
+//! A query that another server is asked.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use domain::base::Message;
+use domain::base::iana::Rcode;
+
+use crate::write;
+
+/// Where servers listen.
+const PORT: u16 = 53;
+/// How long one has for an answer.
+const TIMEOUT: Duration = Duration::from_millis(2000);
+/// How often each is asked.
+const ROUNDS: usize = 2;
+/// More are not pending at once, of everybody and of one asker.
+const MOST: usize = 512;
+const MOST_OF_ONE: usize = 64;
+/// No message is longer, in bytes.
+const LARGEST: usize = 65535;
+
+/// The query that is asked, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    socket: UdpSocket,
+    asker: SocketAddr,
+    listener: u64,
+    /// As it came.
+    query: Vec<u8>,
+    /// With the number under which it is asked.
+    asked: Vec<u8>,
+    servers: Vec<IpAddr>,
+    tries: usize,
+    deadline: Instant,
+}
+
+/// An answer, or the news that there is none, and where it goes to.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) asker: SocketAddr,
+    /// By which of our sockets.
+    pub(crate) listener: u64,
+    pub(crate) message: Vec<u8>,
+    pub(crate) has_failed: bool,
+}
+
+/// Everything that is asked at once.
+#[derive(Debug, Default)]
+pub(crate) struct All {
+    pending: HashMap<u64, Pending>,
+    of_one: HashMap<IpAddr, usize>,
+    next: u64,
+}
+
+impl Pending {
+    fn new(
+        query: &[u8],
+        servers: Vec<IpAddr>,
+        asker: SocketAddr,
+        listener: u64,
+    ) -> io::Result<Self> {
+        let mut asked = query.to_vec();
+        let mut number = [0; 2];
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
+        for (to, from) in asked.iter_mut().zip(number) {
+            *to = from;
+        }
+        let socket = socket_to(servers.first())?;
+        let (tries, deadline) = (0, Instant::now());
+        let query = query.to_vec();
+        Ok(Self { socket, asker, listener, query, asked, servers, tries, deadline })
+    }
+
+    /// Asks the next server; `false` where all were asked often enough.
+    fn ask(&mut self, now: Instant) -> bool {
+        while self.tries < self.servers.len() * ROUNDS {
+            let server = self.servers.get(self.tries % self.servers.len()).copied();
+            self.tries += 1;
+            self.deadline = now + TIMEOUT;
+            let sent = socket_to(server.as_ref()).and_then(|socket| {
+                let server = server.ok_or(ErrorKind::NotFound)?;
+                socket.connect((server, PORT))?;
+                socket.send(&self.asked)?;
+                Ok(socket)
+            });
+            if let Ok(socket) = sent {
+                self.socket = socket;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The answer, if one has come; what is no answer to this query is passed over.
+    fn hear(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut buffer = vec![0; LARGEST];
+        loop {
+            let length = match self.socket.recv(&mut buffer) {
+                Ok(length) => length,
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
+                Err(cause) => return Err(cause),
+            };
+            let said = buffer.get(..length).unwrap_or_default();
+            if let Some(answer) = restored(said, &self.asked, &self.query) {
+                return Ok(Some(answer));
+            }
+        }
+    }
+
+    /// That nobody answered.
+    fn failed(&self) -> Vec<u8> {
+        let query = Message::from_octets(self.query.as_slice()).ok();
+        query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+    }
+}
+
+/// The answer with the number of the query that came; `None` where it is none.
+pub(crate) fn restored(said: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u8>> {
+    let (answer, to) = (Message::from_octets(said).ok()?, Message::from_octets(asked).ok()?);
+    if !answer.is_answer(&to) {
+        return None;
+    }
+    let mut answer = said.to_vec();
+    answer.get_mut(..2)?.copy_from_slice(query.get(..2)?);
+    Some(answer)
+}
+
+/// A socket with a port of its own choice (RFC 5452 §9.2).
+fn socket_to(server: Option<&IpAddr>) -> io::Result<UdpSocket> {
+    let any: IpAddr = match server {
+        Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V4(_)) | None => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+impl All {
+    /// Asks the first server. `Err` with what the asker gets where nobody can be asked. The new socket is
+    /// given with its number.
+    pub(crate) fn begin(
+        &mut self,
+        query: &[u8],
+        servers: Vec<IpAddr>,
+        (asker, listener): (SocketAddr, u64),
+    ) -> Result<u64, Done> {
+        let refusal = || {
+            let query = Message::from_octets(query).ok();
+            let message = query.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
+            let message = message.unwrap_or_default();
+            Done { asker, listener, message, has_failed: true }
+        };
+        let count = self.of_one.get(&asker.ip()).copied().unwrap_or_default();
+        if self.pending.len() >= MOST || count >= MOST_OF_ONE {
+            return Err(refusal());
+        }
+        let made = Pending::new(query, servers, asker, listener);
+        let mut pending = made.map_err(|_| refusal())?;
+        if !pending.ask(Instant::now()) {
+            return Err(refusal());
+        }
+        self.next += 1;
+        self.pending.insert(self.next, pending);
+        *self.of_one.entry(asker.ip()).or_default() += 1;
+        Ok(self.next)
+    }
+
+    /// The socket of one.
+    pub(crate) fn socket(&self, number: u64) -> Option<&UdpSocket> {
+        self.pending.get(&number).map(|pending| &pending.socket)
+    }
+
+    /// What came of one whose socket is readable. `Ok(None)`: nothing yet. `Err`: another server is asked,
+    /// by another socket.
+    pub(crate) fn hear(&mut self, number: u64) -> Result<Option<Done>, u64> {
+        let Some(pending) = self.pending.get_mut(&number) else { return Ok(None) };
+        match pending.hear() {
+            Ok(Some(message)) => Ok(self.end(number, Some(message))),
+            Ok(None) => Ok(None),
+            // It does not listen there, or is out of reach.
+            Err(_) if pending.ask(Instant::now()) => Err(number),
+            Err(_) => Ok(self.end(number, None)),
+        }
+    }
+
+    /// What is overdue: those that failed, and those of which another server is asked.
+    pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Done>, Vec<u64>) {
+        let is_late = |pending: &Pending| pending.deadline <= now;
+        let late = self.pending.iter().filter(|(_, it)| is_late(it)).map(|(number, _)| *number);
+        let (mut done, mut again) = (Vec::new(), Vec::new());
+        for number in late.collect::<Vec<_>>() {
+            let is_asked = self.pending.get_mut(&number).is_some_and(|pending| pending.ask(now));
+            if is_asked {
+                again.push(number);
+            } else {
+                done.extend(self.end(number, None));
+            }
+        }
+        (done, again)
+    }
+
+    /// When the next one is overdue.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.pending.values().map(|pending| pending.deadline).min()
+    }
+
+    fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
+        let pending = self.pending.remove(&number)?;
+        if let Some(count) = self.of_one.get_mut(&pending.asker.ip()) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_one.remove(&pending.asker.ip());
+            }
+        }
+        let has_failed = answer.is_none();
+        let message = answer.unwrap_or_else(|| pending.failed());
+        Some(Done { asker: pending.asker, listener: pending.listener, message, has_failed })
+    }
+}

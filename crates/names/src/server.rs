@@ -1,0 +1,335 @@
+//! Listening at the gateways of networks.
+//!
+//! Each gateway has sockets of its own, so that the socket by which a query comes says on which network
+//! the asker is: the packet filter leads to it what comes in by the bridge of that network, and nothing
+//! else (`linux/src/filter/names.rs`).
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use model::{Error, Result};
+use rustix::event::{Timespec, epoll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::decide::{Decision, Transport, decide};
+use crate::listening::Listening;
+use crate::pending::{All, Done};
+use crate::table::{Asker, Place, Table};
+use crate::tcp::Shared;
+use crate::upstream::Host;
+
+/// How often it is looked after what nobody reports: the packet filter, and the end of the daemon.
+const GLANCE: Duration = Duration::from_millis(250);
+/// So many datagrams are read from one socket before it is another one's turn.
+const AT_ONCE: usize = 64;
+/// A longer query is none, in bytes.
+const LONGEST: usize = 4096;
+/// What the sockets of servers that are asked have before their number.
+const ASKED: u64 = 1 << 63;
+/// The descriptor that says that the book has changed, and the one that says that it is over.
+const BOOK: u64 = 0;
+const STOP: u64 = 1;
+const FIRST: u64 = 2;
+
+/// The records, and the host.
+pub trait Book {
+    /// Puts what has changed into the table.
+    ///
+    /// # Errors
+    /// Where the records cannot be watched.
+    fn refresh(&mut self, table: &mut Table) -> Result<()>;
+
+    /// Becomes readable when something has changed.
+    fn wakes(&self) -> BorrowedFd<'_>;
+
+    /// Leads the queries of these networks to these sockets' port. It is called when they change, and
+    /// otherwise now and then.
+    ///
+    /// # Errors
+    /// Where the packet filter cannot be changed.
+    fn keep(&mut self, places: &[Place], port: u16) -> Result<()>;
+
+    /// Reports what failed, and what is tried again.
+    fn failed(&mut self, doing: &str, error: &Error);
+}
+
+/// How many queries came to which end.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Answered from the records.
+    pub answered: AtomicU64,
+    /// Sent to another server.
+    pub forwarded: AtomicU64,
+    /// Neither.
+    pub refused: AtomicU64,
+    /// Sent to another server, which did not answer.
+    pub failed: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count(&self, decision: &Decision) {
+        let counter = match decision {
+            Decision::Answer(_) => &self.answered,
+            Decision::Forward(_) => &self.forwarded,
+            Decision::Refuse(_) | Decision::Drop => &self.refused,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fail(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers queries.
+pub struct Server<'a> {
+    book: &'a mut dyn Book,
+    port: u16,
+    epoll: OwnedFd,
+    shared: Shared,
+    host: Host,
+    counters: Arc<Counters>,
+    listening: HashMap<u64, Listening>,
+    next: u64,
+    generation: Option<u64>,
+    places: Vec<Place>,
+    kept: Option<Instant>,
+    asked: All,
+}
+
+impl<'a> Server<'a> {
+    /// On `port` of each gateway. `host` is where this host's servers are named.
+    ///
+    /// # Errors
+    /// Where the process may not open more files.
+    pub fn new(
+        book: &'a mut dyn Book,
+        port: u16,
+        host: &Path,
+        counters: Arc<Counters>,
+    ) -> Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let epoll = epoll.map_err(|cause| Error::os("making an epoll descriptor", cause.into()))?;
+        let table = Arc::new(RwLock::new(Table::default()));
+        let shared = Shared::new(table, Arc::clone(&counters), host.to_owned());
+        let (host, asked, listening) = (Host::new(host), All::default(), HashMap::new());
+        let (next, generation, places, kept) = (FIRST, None, Vec::new(), None);
+        Ok(Self {
+            book,
+            port,
+            epoll,
+            shared,
+            host,
+            counters,
+            listening,
+            next,
+            generation,
+            places,
+            kept,
+            asked,
+        })
+    }
+
+    /// Answers until `stop` becomes readable.
+    ///
+    /// # Errors
+    /// Where the records or the sockets cannot be watched any more.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
+        self.watch(stop, STOP)?;
+        let book = self.book.wakes().try_clone_to_owned();
+        let book = book.map_err(|cause| Error::os("watching the records", cause))?;
+        self.watch(book.as_fd(), BOOK)?;
+        loop {
+            self.refresh()?;
+            let ready = self.wait()?;
+            if ready.contains(&STOP) {
+                return Ok(());
+            }
+            // What has changed before a query came is known when it is answered.
+            self.refresh()?;
+            for number in ready {
+                self.serve(number);
+            }
+            self.expire();
+        }
+    }
+
+    fn watch(&self, what: BorrowedFd<'_>, number: u64) -> Result<()> {
+        let data = epoll::EventData::new_u64(number);
+        epoll::add(&self.epoll, what, data, epoll::EventFlags::IN)
+            .map_err(|cause| Error::os("watching a socket", cause.into()))
+    }
+
+    fn wait(&self) -> Result<Vec<u64>> {
+        let now = Instant::now();
+        let due = self.asked.deadline().map(|due| due.saturating_duration_since(now));
+        let limit = due.map_or(GLANCE, |due| due.min(GLANCE));
+        let limit = Timespec::try_from(limit).ok();
+        let mut events = Vec::with_capacity(AT_ONCE);
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), limit.as_ref())
+        {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(Error::os("waiting for queries", cause.into())),
+        }
+        Ok(events.iter().map(|event: &epoll::Event| event.data.u64()).collect())
+    }
+
+    /// Learns what has changed, and listens where it has to be.
+    fn refresh(&mut self) -> Result<()> {
+        let table = Arc::clone(&self.shared.table);
+        {
+            let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+            self.book.refresh(&mut table)?;
+            if self.generation != Some(table.generation()) {
+                self.generation = Some(table.generation());
+                self.places = table.places();
+                self.kept = None;
+            }
+        }
+        let now = Instant::now();
+        if self.kept.is_some_and(|at| now.saturating_duration_since(at) < GLANCE) {
+            return Ok(());
+        }
+        self.kept = Some(now);
+        self.listen();
+        let kept = self.book.keep(&self.places, self.port);
+        kept.unwrap_or_else(|error| self.book.failed("leading queries for names here", &error));
+        Ok(())
+    }
+
+    fn listen(&mut self) {
+        let places = &self.places;
+        self.listening.retain(|_, socket| places.contains(socket.place()));
+        for place in self.places.clone() {
+            if self.listening.values().any(|socket| *socket.place() == place) {
+                continue;
+            }
+            let opened = self.open(&place);
+            opened.unwrap_or_else(|error| self.book.failed("answering queries for names", &error));
+        }
+    }
+
+    fn open(&mut self, place: &Place) -> Result<()> {
+        let doing = || format!("listening at {}, port {}", place.address(), self.port);
+        let failed = |cause: io::Error| Error::os(doing(), cause);
+        let udp = bind(place.address(), self.port, SocketType::DGRAM).map_err(failed)?;
+        let tcp = bind(place.address(), self.port, SocketType::STREAM).map_err(failed)?;
+        rustix::net::listen(&tcp, 64).map_err(|cause| failed(cause.into()))?;
+        for socket in [
+            Listening::Udp(place.clone(), UdpSocket::from(udp)),
+            Listening::Tcp(place.clone(), TcpListener::from(tcp)),
+        ] {
+            self.watch(socket.as_fd(), self.next)?;
+            self.listening.insert(self.next, socket);
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, number: u64) {
+        if number & ASKED != 0 {
+            return self.hear(number & !ASKED);
+        }
+        match self.listening.get(&number) {
+            Some(Listening::Udp(..)) => self.receive(number),
+            Some(Listening::Tcp(place, listener)) => {
+                while let Ok((stream, peer)) = listener.accept() {
+                    self.shared.accept(stream, peer, &place.network);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn receive(&mut self, number: u64) {
+        let mut buffer = [0; LONGEST];
+        for _ in 0..AT_ONCE {
+            let Some(Listening::Udp(place, socket)) = self.listening.get(&number) else { return };
+            let (length, peer) = match socket.recv_from(&mut buffer) {
+                Ok(received) => received,
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
+                // What an earlier answer met is reported here, too.
+                Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => continue,
+                Err(_) => return,
+            };
+            let message = buffer.get(..length).unwrap_or_default();
+            let asker = Asker { network: &place.network, address: peer.ip() };
+            let decision = {
+                let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+                decide(&table, &asker, message, Transport::Udp)
+            };
+            self.counters.count(&decision);
+            match decision {
+                Decision::Answer(answer) | Decision::Refuse(answer) => {
+                    let _ = socket.send_to(&answer, peer);
+                }
+                Decision::Forward(said) => {
+                    let servers = self.host.or(said, Instant::now());
+                    let begun = self.asked.begin(message, servers, (peer, number));
+                    self.begun(begun);
+                }
+                Decision::Drop => {}
+            }
+        }
+    }
+
+    fn begun(&mut self, begun: std::result::Result<u64, Done>) {
+        match begun {
+            Err(done) => self.answer(&done),
+            Ok(number) => self.follow(number),
+        }
+    }
+
+    /// Hears what the server says that is asked now.
+    fn follow(&mut self, number: u64) {
+        if let Some(socket) = self.asked.socket(number) {
+            // Without it the query is overdue some time.
+            let _ = self.watch(socket.as_fd(), ASKED | number);
+        }
+    }
+
+    fn hear(&mut self, number: u64) {
+        match self.asked.hear(number) {
+            Ok(Some(done)) => self.answer(&done),
+            Ok(None) => {}
+            Err(again) => self.follow(again),
+        }
+    }
+
+    fn expire(&mut self) {
+        let (done, again) = self.asked.expire(Instant::now());
+        done.iter().for_each(|done| self.answer(done));
+        again.into_iter().for_each(|number| self.follow(number));
+    }
+
+    fn answer(&self, done: &Done) {
+        if done.has_failed {
+            self.counters.fail();
+        }
+        if let Some(Listening::Udp(_, socket)) = self.listening.get(&done.listener) {
+            let _ = socket.send_to(&done.message, done.asker);
+        }
+    }
+}
+
+/// A socket at an address that need not be there yet: bridges come with their first container.
+fn bind(address: IpAddr, port: u16, kind: SocketType) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    match address {
+        IpAddr::V4(_) => sockopt::set_ip_freebind(&socket, true)?,
+        IpAddr::V6(_) => sockopt::set_ipv6_freebind(&socket, true)?,
+    }
+    if kind == SocketType::STREAM {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &SocketAddr::from((address, port)))?;
+    Ok(socket)
+}

@@ -1,0 +1,333 @@
+//! What containers are called, and who may ask for it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use model::{
+    Attachment, AttachmentId, EgressPolicy, IfName, IpNet, Ipam, Layer, Network, NetworkName,
+    OwnerName, Phase, Runtime, Wiring, name_domain,
+};
+
+/// Where queries of a network come in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The network.
+    pub network: NetworkName,
+    /// Its bridge.
+    pub bridge: IfName,
+    /// The gateway at which it is asked, with the length of its subnet.
+    pub gateway: IpNet,
+}
+
+impl Place {
+    /// The gateway alone.
+    pub fn address(&self) -> IpAddr {
+        self.gateway.addr()
+    }
+}
+
+/// A container on a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is called first.
+    pub name: String,
+    /// What else it is called there.
+    pub aliases: Vec<String>,
+    /// Its addresses there.
+    pub addresses: Vec<IpAddr>,
+    /// Whose it is.
+    pub runtime: Runtime,
+    network: NetworkName,
+    sandbox: Option<(PathBuf, u64)>,
+    container: String,
+    internal: bool,
+    servers: Vec<IpAddr>,
+}
+
+/// A network whose names are answered for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Served {
+    places: Vec<Place>,
+    internal: bool,
+    servers: Vec<IpAddr>,
+}
+
+/// Who asks, as far as it is known: where the query came in, and from which address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker<'a> {
+    /// The network at whose gateway the query came in.
+    pub network: &'a NetworkName,
+    /// Its source.
+    pub address: IpAddr,
+}
+
+/// Everything that can be asked for.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// By name, and whether a command declared it or a runtime's configuration describes it.
+    networks: BTreeMap<(NetworkName, bool), Served>,
+    /// The same of networks that only attachments tell of.
+    attached: BTreeMap<AttachmentId, (NetworkName, Served)>,
+    entries: HashMap<AttachmentId, Entry>,
+    by_name: HashMap<NetworkName, HashMap<String, BTreeSet<AttachmentId>>>,
+    by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
+    by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
+    generation: u64,
+}
+
+impl Table {
+    /// A network is as it says now, or gone. One that a command declared may have the name of one that a
+    /// runtime's configuration describes.
+    pub fn put_network(&mut self, name: &NetworkName, declared: bool, now: Option<&Network>) {
+        let served = now.and_then(|now| {
+            let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
+            Served::of(name, network)
+        });
+        let key = (name.clone(), declared);
+        if self.networks.get(&key) == served.as_ref() {
+            return;
+        }
+        self.generation += 1;
+        match served {
+            Some(served) => self.networks.insert(key, served),
+            None => self.networks.remove(&key),
+        };
+    }
+
+    /// An attachment is as it says now, or gone.
+    pub fn put_attachment(&mut self, id: &AttachmentId, layer: Layer, now: Option<&Attachment>) {
+        if layer != Layer::Link {
+            return;
+        }
+        let served = now.and_then(|now| {
+            let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
+            Some((id.network.clone(), Served::of(&id.network, network)?))
+        });
+        if self.attached.get(id) != served.as_ref() {
+            self.generation += 1;
+            match served {
+                Some(served) => self.attached.insert(id.clone(), served),
+                None => self.attached.remove(id),
+            };
+        }
+        self.forget(id);
+        if let Some(entry) = now.and_then(Entry::of) {
+            self.remember(id, entry);
+        }
+    }
+
+    /// Changes whenever [`Table::places`] may have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Where queries come in, each address once.
+    pub fn places(&self) -> Vec<Place> {
+        let attached = self.attached.values().map(|(_, served)| served);
+        let all = self.networks.values().chain(attached).flat_map(|served| &served.places);
+        let mut places: BTreeMap<IpAddr, Place> = BTreeMap::new();
+        for place in all {
+            places.entry(place.address()).or_insert_with(|| place.clone());
+        }
+        places.into_values().collect()
+    }
+
+    /// Everybody who has a name, by network and name.
+    pub fn entries(&self) -> Vec<(&NetworkName, &Entry)> {
+        let mut all: Vec<_> = self.entries.values().map(|entry| (&entry.network, entry)).collect();
+        all.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
+        all
+    }
+
+    /// An asker at whom a container of this name is found, on one of its networks.
+    pub fn asker_named(&self, name: &str) -> Option<Asker<'_>> {
+        let wanted = name.to_ascii_lowercase();
+        let mut found = self.entries().into_iter();
+        let (network, entry) =
+            found.find(|(_, entry)| entry.name == wanted || entry.container == name)?;
+        Some(Asker { network, address: *entry.addresses.first()? })
+    }
+
+    /// The networks that an asker is on.
+    pub fn networks_of<'a>(&'a self, asker: &Asker<'a>) -> Vec<&'a NetworkName> {
+        let mut networks = vec![asker.network];
+        networks.extend(self.sandbox_of(asker).into_iter().map(|entry| &entry.network));
+        networks.sort();
+        networks.dedup();
+        networks
+    }
+
+    /// Whom to ask what is not known here: what was said for the asker, or its network. `None` where
+    /// none of its networks leads out; empty where this host's servers are meant.
+    pub fn servers_of(&self, asker: &Asker<'_>) -> Option<Vec<IpAddr>> {
+        let members = self.sandbox_of(asker);
+        let network = self.served(asker.network);
+        let leads_out = network.is_some_and(|served| !served.internal)
+            || members.iter().any(|entry| !entry.internal);
+        if !leads_out {
+            return None;
+        }
+        let own = members.iter().find(|entry| !entry.servers.is_empty());
+        let said = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
+        // Nobody is sent back to where the query came from.
+        let ours: BTreeSet<IpAddr> = self.places().iter().map(Place::address).collect();
+        let said = said.into_iter().flatten().filter(|server| !ours.contains(server));
+        Some(said.copied().collect())
+    }
+
+    /// The addresses of a name, without its domain, on some networks.
+    pub fn find<'a>(&'a self, networks: &[&NetworkName], name: &str) -> Vec<&'a Entry> {
+        let named = |network: &&NetworkName| self.by_name.get(*network)?.get(name);
+        let ids = networks.iter().filter_map(named).flatten();
+        ids.filter_map(|id| self.entries.get(id)).collect()
+    }
+
+    /// Who has an address on one of these networks.
+    pub fn holder(&self, networks: &[&NetworkName], address: IpAddr) -> Option<&Entry> {
+        let held = |network: &&NetworkName| self.by_address.get(*network)?.get(&address);
+        self.entries.get(networks.iter().find_map(held)?)
+    }
+
+    /// The interfaces of the asker's sandbox; none where nobody has its address.
+    fn sandbox_of(&self, asker: &Asker<'_>) -> Vec<&Entry> {
+        let Some(own) = self.holder(&[asker.network], asker.address) else { return Vec::new() };
+        let Some((path, inode)) = &own.sandbox else { return vec![own] };
+        let ids = self.by_sandbox.get(path).into_iter().flatten();
+        let all = ids.filter_map(|id| self.entries.get(id));
+        // Another namespace may have been at the same path before.
+        let is_same = |entry: &&Entry| match &entry.sandbox {
+            Some((_, other)) => other == inode || *other == 0 || *inode == 0,
+            None => false,
+        };
+        all.filter(is_same).collect()
+    }
+
+    fn served(&self, network: &NetworkName) -> Option<&Served> {
+        let attached = || self.attached.values().find(|(name, _)| name == network);
+        let known = [true, false].map(|declared| (network.clone(), declared));
+        let known = known.iter().find_map(|key| self.networks.get(key));
+        known.or_else(|| attached().map(|(_, served)| served))
+    }
+
+    fn remember(&mut self, id: &AttachmentId, entry: Entry) {
+        let names = self.by_name.entry(id.network.clone()).or_default();
+        for name in entry.names() {
+            names.entry(name.clone()).or_default().insert(id.clone());
+        }
+        let addresses = self.by_address.entry(id.network.clone()).or_default();
+        for address in &entry.addresses {
+            addresses.insert(*address, id.clone());
+        }
+        if let Some((path, _)) = &entry.sandbox {
+            self.by_sandbox.entry(path.clone()).or_default().insert(id.clone());
+        }
+        self.entries.insert(id.clone(), entry);
+    }
+
+    fn forget(&mut self, id: &AttachmentId) {
+        let Some(entry) = self.entries.remove(id) else { return };
+        if let Some(names) = self.by_name.get_mut(&id.network) {
+            for name in entry.names() {
+                drop_member(names, name, id);
+            }
+        }
+        if let Some(addresses) = self.by_address.get_mut(&id.network) {
+            addresses.retain(|_, holder| holder != id);
+        }
+        if let Some((path, _)) = &entry.sandbox {
+            drop_member(&mut self.by_sandbox, path, id);
+        }
+    }
+}
+
+fn drop_member<K: std::hash::Hash + Eq>(
+    all: &mut HashMap<K, BTreeSet<AttachmentId>>,
+    key: &K,
+    id: &AttachmentId,
+) {
+    if let Some(members) = all.get_mut(key) {
+        members.remove(id);
+        if members.is_empty() {
+            all.remove(key);
+        }
+    }
+}
+
+impl Served {
+    fn of(name: &NetworkName, network: (&Wiring, &Ipam, &[String])) -> Option<Self> {
+        let (wiring, ipam, servers) = network;
+        let bridge = wiring.link.as_ref()?.kind.bridge()?.name.clone();
+        let place = |gateway| Place { network: name.clone(), bridge: bridge.clone(), gateway };
+        let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
+        let internal = is_internal(wiring);
+        (!places.is_empty()).then(|| Self { places, internal, servers: parsed(servers) })
+    }
+}
+
+impl Entry {
+    /// None of what has no names, or is not complete.
+    fn of(attachment: &Attachment) -> Option<Self> {
+        let Phase::Attached(attached) = &attachment.phase else { return None };
+        if attachment.wiring.name_servers(&attachment.ipam).is_empty() {
+            return None;
+        }
+        let given = match attached.addresses.is_empty() {
+            true => &attachment.addresses,
+            false => &attached.addresses,
+        };
+        let container = attachment.id.container.to_string();
+        let (name, aliases) = names(attachment, &container);
+        Some(Self {
+            name,
+            aliases,
+            addresses: given.iter().map(|held| held.address.addr()).collect(),
+            runtime: attachment.runtime,
+            network: attachment.id.network.clone(),
+            sandbox: attachment.sandbox.as_ref().map(|it| (it.path.clone(), it.inode)),
+            container,
+            internal: is_internal(&attachment.wiring),
+            servers: parsed(&attachment.dns.nameservers),
+        })
+    }
+
+    /// What it is called in the domain of its network.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.name, name_domain(&self.network))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(&self.aliases).filter(|name| !name.is_empty())
+    }
+}
+
+/// Docker's containers have the names that an engine lists, and until then none; the id of an endpoint
+/// is no name. Others are also found by the first twelve digits of a long id, which are what runtimes
+/// call a host.
+fn names(attachment: &Attachment, container: &str) -> (String, Vec<String>) {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    let mut names: Vec<String> = Vec::new();
+    // CNI's runtimes put a namespace in front.
+    let own = |owner: &OwnerName| owner.as_str().rsplit('/').next().map(lower);
+    names.extend(attachment.owner.as_ref().and_then(own));
+    if names.is_empty() && attachment.runtime != Runtime::Docker {
+        names.push(lower(container));
+    }
+    names.extend(attachment.names.iter().map(|name| lower(name.as_str())));
+    let is_long = container.len() == 64 && container.bytes().all(|it| it.is_ascii_hexdigit());
+    if is_long && attachment.runtime != Runtime::Docker {
+        names.extend(container.get(..12).map(lower));
+    }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let mut names = names.into_iter();
+    (names.next().unwrap_or_default(), names.collect())
+}
+
+fn is_internal(wiring: &Wiring) -> bool {
+    wiring.firewall.as_ref().is_some_and(|it| it.egress == EgressPolicy::Internal)
+}
+
+fn parsed(servers: &[String]) -> Vec<IpAddr> {
+    servers.iter().filter_map(|server| server.parse().ok()).collect()
+}

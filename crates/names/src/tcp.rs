@@ -1,0 +1,163 @@
+//! Queries over connections (RFC 7766): few, each with a thread of its own.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use domain::base::Message;
+use domain::base::iana::Rcode;
+use model::NetworkName;
+
+use crate::decide::{Decision, Transport, decide};
+use crate::pending::restored;
+use crate::server::Counters;
+use crate::table::{Asker, Table};
+use crate::upstream::Host;
+use crate::write;
+
+/// Where servers listen.
+const PORT: u16 = 53;
+/// More connections are closed at once, of everybody and of one asker.
+const MOST: usize = 64;
+const MOST_OF_ONE: usize = 8;
+/// How long a connection may say nothing, and how long one lives.
+const IDLE: Duration = Duration::from_secs(5);
+const LIFE: Duration = Duration::from_secs(60);
+/// How long a server has for an answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// What a thread needs, in bytes.
+const STACK: usize = 256 << 10;
+
+/// What every connection needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) table: Arc<RwLock<Table>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) host: PathBuf,
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// One of the connections that are counted.
+struct Counted {
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    asker: IpAddr,
+}
+
+impl Shared {
+    pub(crate) fn new(table: Arc<RwLock<Table>>, counters: Arc<Counters>, host: PathBuf) -> Self {
+        Self { table, counters, host, open: Arc::default() }
+    }
+
+    /// Serves a connection, or closes it where there are too many.
+    pub(crate) fn accept(&self, stream: TcpStream, peer: SocketAddr, network: &NetworkName) {
+        let Some(counted) = Counted::new(&self.open, peer.ip()) else { return };
+        let (shared, network) = (self.clone(), network.clone());
+        let thread = std::thread::Builder::new().name("names-tcp".into()).stack_size(STACK);
+        // Without a thread it is closed, and the asker comes again.
+        let _ = thread.spawn(move || {
+            let _counted = counted;
+            let _ = shared.serve(stream, peer.ip(), &network);
+        });
+    }
+
+    fn serve(&self, mut stream: TcpStream, peer: IpAddr, network: &NetworkName) -> io::Result<()> {
+        let end = Instant::now() + LIFE;
+        let mut host = Host::new(&self.host);
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(IDLE))?;
+        while Instant::now() < end {
+            let query = read(&mut stream, Instant::now() + IDLE)?;
+            let asker = Asker { network, address: peer };
+            let decision = {
+                let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+                decide(&table, &asker, &query, Transport::Tcp)
+            };
+            self.counters.count(&decision);
+            let answer = match decision {
+                Decision::Answer(answer) | Decision::Refuse(answer) => answer,
+                Decision::Forward(said) => self.ask(&query, &host.or(said, Instant::now())),
+                Decision::Drop => return Ok(()),
+            };
+            write(&mut stream, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// The answer of the first server that gives one.
+    fn ask(&self, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
+        let asked = servers.iter().find_map(|server| ask(query, *server).ok());
+        asked.unwrap_or_else(|| {
+            self.counters.fail();
+            let message = Message::from_octets(query).ok();
+            message.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+        })
+    }
+}
+
+fn ask(query: &[u8], server: IpAddr) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    write(&mut stream, query)?;
+    let said = read(&mut stream, deadline)?;
+    restored(&said, query, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// A message behind its length; all of it has to be there in time.
+fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    fill(stream, &mut length, deadline)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    fill(stream, &mut message, deadline)?;
+    Ok(message)
+}
+
+fn fill(stream: &mut TcpStream, mut room: &mut [u8], deadline: Instant) -> io::Result<()> {
+    while !room.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(room) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => room = room.get_mut(read..).unwrap_or_default(),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
+}
+
+fn write(stream: &mut TcpStream, message: &[u8]) -> io::Result<()> {
+    let length = u16::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut whole = length.to_be_bytes().to_vec();
+    whole.extend_from_slice(message);
+    stream.write_all(&whole)
+}
+
+impl Counted {
+    fn new(open: &Arc<Mutex<HashMap<IpAddr, usize>>>, asker: IpAddr) -> Option<Self> {
+        let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counts.get(&asker).copied().unwrap_or_default();
+        if counts.values().sum::<usize>() >= MOST || own >= MOST_OF_ONE {
+            return None;
+        }
+        counts.insert(asker, own + 1);
+        Some(Self { open: Arc::clone(open), asker })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get_mut(&self.asker) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => drop(counts.remove(&self.asker)),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Messages that are sent.
+
+use std::net::IpAddr;
+
+use domain::base::iana::{Opcode, Rcode};
+use domain::base::message_builder::{AnswerBuilder, PushError};
+use domain::base::name::FlattenInto;
+use domain::base::{Message, MessageBuilder, Name, StaticCompressor};
+use domain::rdata::{A, Aaaa, Ptr};
+
+/// How much of an answer is taken in one datagram (RFC 9715).
+const PAYLOAD: u16 = 1232;
+/// What a datagram holds where the query says nothing (RFC 1035 §4.2.1).
+const PLAIN: usize = 512;
+/// Container come and go: nothing is kept (seconds).
+const TTL: u32 = 0;
+
+/// How long an answer may be, in bytes: what the query says, within reason.
+pub(crate) fn room(query: &Message<&[u8]>) -> usize {
+    let said = query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size()));
+    said.clamp(PLAIN, usize::from(PAYLOAD))
+}
+
+/// The addresses of a name; of a name that has none of the wanted kind, nothing.
+pub(crate) fn addresses(query: &Message<&[u8]>, all: &[IpAddr], room: usize) -> Option<Vec<u8>> {
+    let name = owner(query)?;
+    let fill = |answer: &mut Building| {
+        for address in all {
+            match address {
+                IpAddr::V4(v4) => answer.push((&name, TTL, A::new(*v4)))?,
+                IpAddr::V6(v6) => answer.push((&name, TTL, Aaaa::new(*v6)))?,
+            }
+        }
+        Ok(())
+    };
+    finished(query, Rcode::NOERROR, room, fill)
+}
+
+/// The name of an address.
+pub(crate) fn pointer(query: &Message<&[u8]>, name: &str, room: usize) -> Option<Vec<u8>> {
+    let (owner, target) = (owner(query)?, name.parse::<Name<Vec<u8>>>().ok()?);
+    let fill = |answer: &mut Building| answer.push((&owner, TTL, Ptr::new(&target)));
+    finished(query, Rcode::NOERROR, room, fill)
+}
+
+/// An answer without records.
+pub(crate) fn failure(query: &Message<&[u8]>, rcode: Rcode) -> Option<Vec<u8>> {
+    finished(query, rcode, PLAIN, |_| Ok(()))
+}
+
+/// What a message that cannot be understood gets: its header again, and nothing else.
+pub(crate) fn header_only(query: &Message<&[u8]>, rcode: Rcode) -> Vec<u8> {
+    let mut builder = MessageBuilder::new_vec();
+    let header = builder.header_mut();
+    header.set_id(query.header().id());
+    header.set_qr(true);
+    header.set_opcode(match query.header().opcode() {
+        known @ (Opcode::QUERY | Opcode::NOTIFY | Opcode::UPDATE | Opcode::STATUS) => known,
+        _ => Opcode::QUERY,
+    });
+    header.set_rcode(rcode);
+    builder.finish()
+}
+
+type Building = AnswerBuilder<StaticCompressor<Vec<u8>>>;
+
+fn owner(query: &Message<&[u8]>) -> Option<Name<Vec<u8>>> {
+    query.sole_question().ok()?.qname().try_flatten_into().ok()
+}
+
+/// What does not fit is not sent at all, and the asker comes again over TCP (RFC 2181 §9).
+fn finished(
+    query: &Message<&[u8]>,
+    rcode: Rcode,
+    room: usize,
+    fill: impl Fn(&mut Building) -> Result<(), PushError>,
+) -> Option<Vec<u8>> {
+    let whole = built(query, rcode, false, fill)?;
+    if whole.len() <= room { Some(whole) } else { built(query, rcode, true, |_| Ok(())) }
+}
+
+fn built(
+    query: &Message<&[u8]>,
+    rcode: Rcode,
+    truncated: bool,
+    fill: impl Fn(&mut Building) -> Result<(), PushError>,
+) -> Option<Vec<u8>> {
+    let builder = MessageBuilder::from_target(StaticCompressor::new(Vec::new())).ok()?;
+    let mut answer = builder.start_answer(query, rcode).ok()?;
+    fill(&mut answer).ok()?;
+    let header = answer.header_mut();
+    header.set_ra(true);
+    header.set_aa(rcode == Rcode::NOERROR || rcode == Rcode::NXDOMAIN);
+    header.set_tc(truncated);
+    let mut additional = answer.additional();
+    if query.opt().is_some() {
+        let sized = additional.opt(|opt| {
+            opt.set_udp_payload_size(PAYLOAD);
+            Ok(())
+        });
+        sized.ok()?;
+    }
+    Some(additional.finish().into_target())
+}

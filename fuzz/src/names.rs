@@ -1,0 +1,80 @@
+//! What any container sends to port 53, on a host with two networks.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use model::{
+    Attached, Attachment, AttachmentId, Bridge, BridgePort, Gateway, IfName, InterfaceAddress,
+    Ipam, Layer, Link, LinkKind, NetworkName, Order, Phase, Pool, PoolId, Range, Runtime, Space,
+    Timestamp,
+};
+use names::{Asker, Decision, Table, Transport, decide};
+
+/// The address of whom the asker must not find.
+const OTHERS: [u8; 4] = [10, 71, 2, 4];
+
+fn record(network: &str, name: &str, address: &str) -> Attachment {
+    let network: NetworkName = network.parse().expect("a name");
+    let bridge: IfName = "br0".parse().expect("a name");
+    let id = AttachmentId {
+        network: network.clone(),
+        container: name.parse().expect("a name"),
+        ifname: "eth0".parse().expect("a name"),
+    };
+    let phase = Phase::Attached(Attached::default());
+    let mut record = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
+    let kind = LinkKind::Bridge(Bridge {
+        name: bridge,
+        gateway: Gateway::Default,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+        port: BridgePort::default(),
+    });
+    record.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    record.wiring.names = true;
+    let address: model::IpNet = address.parse().expect("an address");
+    let ranges = vec![Range::of_hosts(address.trunc(), None, None).expect("a range")];
+    let id = PoolId { network, index: 0 };
+    let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
+    record.ipam = Ipam::Book { pools };
+    record.addresses = vec![InterfaceAddress { address, gateway: None, interface: None }];
+    record.names = vec!["all".parse().expect("a name")];
+    record
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut table = Table::default();
+        for (network, name, address) in [
+            ("front", "web", "10.71.1.9/24"),
+            ("front", "api", "fd71::9/64"),
+            ("back", "db", "10.71.2.4/24"),
+        ] {
+            let record = record(network, name, address);
+            table.put_attachment(&record.id, record.layer, Some(&record));
+        }
+        table
+    })
+}
+
+/// A query in a datagram, and the same on a connection.
+pub fn names(bytes: &[u8]) {
+    let network: NetworkName = "front".parse().expect("a name");
+    let asker = Asker { network: &network, address: IpAddr::from([10, 71, 1, 9]) };
+    for by in [Transport::Udp, Transport::Tcp] {
+        match decide(table(), &asker, bytes, by) {
+            Decision::Answer(answer) | Decision::Refuse(answer) => {
+                assert!(answer.len() >= 12 && answer[..2] == bytes[..2], "its own number");
+                assert!(by == Transport::Tcp || answer.len() <= 1232, "a datagram's length");
+                let data = [&[0, 4][..], &OTHERS].concat();
+                let has_others = answer.windows(data.len()).any(|part| part == data);
+                assert!(!has_others || bytes.windows(4).any(|part| part == OTHERS), "{answer:?}");
+                // Who answers answers starts a loop.
+                assert_eq!(decide(table(), &asker, &answer, by), Decision::Drop);
+            }
+            Decision::Forward(_) | Decision::Drop => {}
+        }
+    }
+}

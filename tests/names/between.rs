@@ -1,0 +1,125 @@
+//! Who resolves whom, between runtimes.
+
+use serde_json::{Value, json};
+use tests::{Answer, Cni, Engine, Plugins, Podman, Release, Serve};
+
+use crate::bed::{ask, prepare, until_answers};
+
+/// Everybody's name, and address.
+const MEMBERS: [(&str, &str); 5] = [
+    ("docker", "10.74.1.11"),
+    ("second", "10.74.1.12"),
+    ("pod", "10.74.1.13"),
+    ("line", "10.74.1.14"),
+    ("podman", "10.74.1.15"),
+];
+
+/// CNI's runtimes and Podman 4 know the network so.
+fn pods() -> Value {
+    json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "spoke", "network": "front", "capabilities": {"aliases": true, "ips": true}},
+    ]})
+}
+
+/// A table: each row asks for each column, by the way of its own runtime. Podman 4 is there beside the
+/// oldest engine only.
+#[track_caller]
+fn everybody_resolves_everybody(release: Release) {
+    if !release.is_there() {
+        return;
+    }
+    let has_podman = release == Release::V20_10;
+    let members = &MEMBERS[..if has_podman { 5 } else { 4 }];
+    let mut engine = Engine::prepared(release, &Plugins::subject());
+    prepare(engine.world());
+    let serve = Serve::start(engine.world(), &[]);
+    engine.start(&["--dns", "192.0.2.1"]);
+    engine.import();
+    let world = engine.world();
+    world.sh("/opt/cni/bin/spoke network create --names --subnet 10.74.1.0/24 front");
+    let create = "network create -d spoke --ipam-driver spoke --ipam-opt network=front";
+    engine.docker(&format!("{create} --subnet 10.74.1.0/24 front"));
+    until_answers(world, "10.74.1.1");
+    let mut pod = Cni::container(world, "pod");
+    connect(&engine, &mut pod, has_podman);
+    for (from, _) in members {
+        for (to, address) in members {
+            for name in [to.to_string(), format!("{to}-alias"), format!("{to}.front.spoke")] {
+                let said = asked(&engine, from, &name);
+                assert!(said.contains(address), "{from} asks {name}: {said}\n{}", serve.log());
+            }
+        }
+        let said = asked(&engine, from, "outside.example");
+        assert!(said.contains("192.0.2.7"), "{from} asks elsewhere: {said}");
+    }
+    engine.docker("rm -f second");
+    for (from, _) in members.iter().filter(|(from, _)| *from != "second") {
+        let said = asked(&engine, from, "second.front.spoke");
+        assert!(!said.contains("10.74.1.12"), "{from} asks for what is gone: {said}");
+    }
+    assert!(pod.del(&pods()).iter().all(Answer::ok));
+    if has_podman {
+        Podman::run(world, "rm -f -t 0 podman");
+    }
+    engine.docker("rm -f docker");
+}
+
+#[track_caller]
+fn connect(engine: &Engine, pod: &mut Cni<'_>, has_podman: bool) {
+    let world = engine.world();
+    for (name, address) in &MEMBERS[..2] {
+        let own = format!("--name {name} --ip {address} --network-alias {name}-alias");
+        engine.docker(&format!("run -d --network front {own} busybox /bin/sleep 3600"));
+    }
+    let list = pods();
+    pod.runtime = json!({"aliases": ["pod-alias"], "ips": ["10.74.1.13"]});
+    let answers = pod.add(&list);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    world.netns("line");
+    let line = "network connect --ip 10.74.1.14 --alias line-alias front line";
+    world.sh(&format!("/opt/cni/bin/spoke {line}"));
+    if has_podman {
+        Podman::set_up(world);
+        world.sh(&format!("cat >/run/stage/net.d/pods.conflist <<'LIST'\n{list}\nLIST"));
+        let (cgroup, image) = (engine.cgroup(), Podman::IMAGE);
+        let own = "--network pods:ip=10.74.1.15,alias=podman-alias";
+        Podman::run(
+            world,
+            &format!("run -d --name podman --cgroup-parent /{cgroup} {own} {image}"),
+        );
+    }
+    // Docker's names come by its events.
+    for name in ["docker", "docker-alias", "second", "second-alias"] {
+        let is_there = format!("/opt/cni/bin/spoke dns query {name} >/dev/null 2>&1");
+        world.sh(&format!("timeout 60 sh -c 'until {is_there}; do :; done'"));
+    }
+}
+
+#[test]
+fn with_docker_20_10_and_podman_4() {
+    everybody_resolves_everybody(Release::V20_10);
+}
+
+#[test]
+fn with_docker_28_5() {
+    everybody_resolves_everybody(Release::V28_5);
+}
+
+/// What a member is answered, whichever way its own runtime asks.
+#[track_caller]
+fn asked(engine: &Engine, from: &str, name: &str) -> String {
+    let world = engine.world();
+    match from {
+        "docker" | "second" => {
+            // With its dot at the end it is looked for in no domain.
+            let inside = format!("exec {from} nslookup -type=a {name}.");
+            engine.try_docker(&inside).stdout
+        }
+        "podman" => {
+            let netns =
+                Podman::run(world, "inspect --format {{.NetworkSettings.SandboxKey}} podman");
+            ask(world, netns.trim(), "10.74.1.1", name)
+        }
+        _ => ask(world, &format!("/run/netns/{from}"), "10.74.1.1", name),
+    }
+}

@@ -1,0 +1,77 @@
+//! What others do to it, and to the daemon.
+
+use tests::Serve;
+
+use crate::bed::Bed;
+
+#[test]
+fn a_flushed_packet_filter_is_put_back() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network connect --ip 10.71.1.9 front web");
+    for lost in
+        ["flush ruleset", "delete table inet spoke_names", "flush chain inet spoke_names servers"]
+    {
+        bed.world.sh(&format!("nft {lost}"));
+        let leads = "nft list chain inet spoke_names servers 2>/dev/null | grep -q iifname";
+        bed.world.sh(&format!("timeout 60 sh -c 'until {leads}; do :; done'"));
+        bed.until_answers("10.71.1.1");
+        assert_eq!(bed.ask("web", "web"), "10.71.1.9", "{lost}");
+    }
+}
+
+/// Nothing is kept that a restart would lose; and when it ends for good, queries go where they went before.
+#[test]
+fn names_are_there_again_after_a_crash() {
+    let mut bed = Bed::new(&["web"]);
+    bed.spoke("network connect --ip 10.71.1.9 front web");
+    assert_eq!(bed.ask("web", "web"), "10.71.1.9");
+    bed.serve.take().expect("it runs").kill();
+    bed.world.netns("late");
+    bed.spoke("network connect --ip 10.71.1.8 front late");
+    bed.spoke("network disconnect front web");
+    bed.serve = Some(Serve::start(&bed.world, &[]));
+    bed.world
+        .sh("timeout 60 sh -c 'until ss -Hlun sport = :10053 | grep -q 10.71.1.1; do :; done'");
+    assert_eq!(bed.ask("late", "late"), "10.71.1.8");
+    assert_eq!(bed.ask("late", "web.front.spoke"), "NXDOMAIN");
+    bed.serve.take().expect("it runs").stop();
+    let tables = bed.world.sh("nft list tables");
+    assert!(!tables.contains("spoke_names"), "{tables}");
+}
+
+/// With the last network the table goes, too.
+#[test]
+fn networks_come_and_go() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network create --names --subnet 10.71.9.0/24 late");
+    bed.until_answers("10.71.9.1");
+    bed.spoke("network connect --ip 10.71.9.9 late web");
+    assert_eq!(bed.ask("web", "web"), "10.71.9.9");
+    bed.spoke("network disconnect late web");
+    bed.spoke("network rm front back late");
+    let gone = "! nft list table inet spoke_names >/dev/null 2>&1";
+    bed.world.sh(&format!("timeout 60 sh -c 'until {gone}; do :; done'"));
+}
+
+/// Hundreds come and go while one of them asks: each is known as soon as it is there, with its own address,
+/// and unknown as soon as it is gone, although the next one has its address.
+#[test]
+fn churn_gives_no_wrong_answer() {
+    let bed = Bed::new(&["asker"]);
+    bed.spoke("network connect --ip 10.71.1.250 front asker");
+    bed.world.sh("for i in $(seq 8); do ip netns add box$i; done");
+    let churn = r#"
+        spoke=/opt/cni/bin/spoke
+        ask() { ip netns exec asker python3 /world/ask.py 10.71.1.1 $1.front.spoke; }
+        turn() { for round in $(seq 25); do
+            name=c$1-$round
+            $spoke network connect --container $name front box$1 >/dev/null
+            held=$(ip -n box$1 -4 -o address show dev eth0 | awk '{ sub("/.*", "", $4); print $4 }')
+            said=$(ask $name); [ "$said" = "$held" ] || echo "$name: $said and not $held"
+            $spoke network disconnect front $name >/dev/null
+            said=$(ask $name); [ "$said" = NXDOMAIN ] || echo "$name is gone: $said"
+        done; }
+        for i in $(seq 8); do turn $i & done; wait
+    "#;
+    assert_eq!(bed.world.sh(churn), "");
+}

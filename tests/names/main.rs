@@ -1,0 +1,9 @@
+//! Names over DNS: who resolves whom, and what becomes of the rest.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bed;
+mod between;
+mod cni;
+mod life;
+mod podman;
+mod sandbox;
