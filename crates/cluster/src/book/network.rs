@@ -93,7 +93,7 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
 
 /// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20.
 fn block_of(subnet: u8) -> u8 {
-    subnet.saturating_add(4).max(24).min(29)
+    subnet.saturating_add(4).clamp(24, 29)
 }
 
 fn overlapping<'a>(view: &'a View, subnet: &Ipv4Net) -> Option<(&'a NetworkName, Ipv4Net)> {
