@@ -25,6 +25,8 @@ fn a_full_block_is_told_and_others_go_on() {
         let last = block.trim_start_matches("10.99.0.").trim_end_matches("/29");
         last.parse::<u32>().expect("a number") + 2
     };
+    let said = c.refused("network create --hosts all --sticky back");
+    assert!(said.contains("does not have --sticky yet"), "{said}");
     for number in first("a")..first("a") + 6 {
         let address = a.attach("front", &format!("box{number}"));
         assert_eq!(address, format!("10.99.0.{number}"));

@@ -269,6 +269,11 @@ pub(super) fn create_network(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    if let Some(flag) = wanted.flags.besides("mtu") {
+        return Err(Error::unsupported(format!(
+            "a network of many hosts does not have --{flag} yet"
+        )));
+    }
     let subnet = match wanted.subnets.as_slice() {
         [] => None,
         [IpNet::V4(subnet)] => Some(*subnet),
@@ -279,8 +284,13 @@ pub(super) fn create_network(
         }
     };
     let name = wanted.name.clone();
-    let ask =
-        Wanted { name, subnet, block: wanted.many.block, mtu: wanted.mtu, hosts: hosts.0.clone() };
+    let ask = Wanted {
+        name,
+        subnet,
+        block: wanted.many.block,
+        mtu: wanted.flags.spec.mtu,
+        hosts: hosts.0.clone(),
+    };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
     if let Some(failure) = failure {

@@ -65,8 +65,8 @@ pub(in crate::cli) struct CreateArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManyArgs {
     /// Make it on all hosts of the cluster, or on these (`spoke host`)
-    #[arg(long, value_name = "all|HOST,…", conflicts_with_all = ["driver", "gateways", "ranges", "bridge", "internal",
-        "direct", "trusted", "host_ipv4", "host_ipv6", "no_masquerade", "ingress", "publish", "labels", "sticky", "options"])]
+    #[arg(long, value_name = "all|HOST,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
+        "options"])]
     pub(in crate::cli) hosts: Option<super::super::host::Hosts>,
     /// The prefix length of the part of the subnet that each host has for itself; 24 unless given, or less in
     /// a small subnet

@@ -216,7 +216,7 @@ impl Keeper<'_> {
         let backend = self.daemon.context_pool.config().firewall.backend;
         let local = Local { network, block };
         let ensured = self.daemon.context_pool.with(|host_context| {
-            local.ensure(name, &self.hosts.place, host_context, backend, host::now())
+            local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
         });
         if ensured.is_ok() {
             self.hosts.set(|state| drop(state.failures.remove(name)));

@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use model::{
-    Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet, Ipam,
-    Ipv4Net, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool, PoolId,
-    Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Wiring,
+    Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
+    Ipam, Ipv4Net, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool,
+    PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Wiring,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,7 @@ impl Local {
         name: &NetworkName,
         place: &Path,
         host_context: &HostContext,
-        backend: model::Backend,
-        now: Timestamp,
+        (backend, now): (Backend, Timestamp),
     ) -> Result<()> {
         let directory = place.join(NETWORKS);
         let known: Option<Self> = member::read(&directory.join(name.as_str()))?;
@@ -66,7 +65,7 @@ impl Local {
         name: &NetworkName,
         place: &Path,
         host_context: &HostContext,
-        (backend, now): (model::Backend, Timestamp),
+        (backend, now): (Backend, Timestamp),
     ) -> Result<Network> {
         // The intent, before the first side effect.
         member::write(&place.join(NETWORKS), name.as_str(), self)?;
@@ -75,12 +74,7 @@ impl Local {
         Ok(network)
     }
 
-    fn described(
-        &self,
-        name: &NetworkName,
-        backend: model::Backend,
-        since: Timestamp,
-    ) -> Result<Network> {
+    fn described(&self, name: &NetworkName, backend: Backend, since: Timestamp) -> Result<Network> {
         let bridge = model::bridge_name(name)?;
         let kind = LinkKind::Bridge(Bridge {
             name: bridge.clone(),
