@@ -109,11 +109,16 @@ impl Segment {
     /// The block of a network that a host has. Which one that is, is decided by who was first.
     #[track_caller]
     pub(crate) fn block(&self, network: &str, host: &str) -> String {
-        let said = self.etcdctl(&format!("get --prefix /spoke/v1/block/{network}/"));
-        let lines: Vec<&str> = said.lines().collect();
-        let mine = format!("\"{host}\"");
-        let at = lines.iter().position(|line| *line == mine).expect("a block");
-        lines[at - 1].trim_start_matches(&format!("/spoke/v1/block/{network}/")).to_owned()
+        let (deadline, mine) = (Instant::now() + TIMEOUT, format!("\"{host}\""));
+        loop {
+            let said = self.etcdctl(&format!("get --prefix /spoke/v1/block/{network}/"));
+            let lines: Vec<&str> = said.lines().collect();
+            if let Some(at) = lines.iter().position(|line| *line == mine) {
+                let begin = format!("/spoke/v1/block/{network}/");
+                return lines[at - 1].trim_start_matches(&begin).to_owned();
+            }
+            assert!(Instant::now() < deadline, "{host} has no block of {network}: {said}");
+        }
     }
 
     /// What the addresses of a block of 256 begin with.

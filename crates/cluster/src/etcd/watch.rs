@@ -93,7 +93,9 @@ fn hear(line: &[u8], listener: &mut Listener<'_>) -> Result<Option<WatchEnd>> {
 mod tests {
     use super::*;
 
-    fn heard(line: &str) -> (Result<Option<WatchEnd>>, Vec<(Revision, Vec<Change>)>) {
+    type Heard = Vec<(Revision, Vec<Change>)>;
+
+    fn heard(line: &str) -> (Result<Option<WatchEnd>>, Heard) {
         let mut all = Vec::new();
         let end = hear(line.as_bytes(), &mut |revision, changes| {
             all.push((revision, changes));

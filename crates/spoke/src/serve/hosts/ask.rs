@@ -1,10 +1,11 @@
 //! What the command line asks.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use cluster::{Etcd, JoinToken, book};
-use model::{ClusterHost, Error, HostName, NetworkName, Placement, Result, SharedNetwork};
+use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -134,12 +135,16 @@ impl Hosts {
         let since = host::now();
         let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
         let network = book::declare(&etcd, &declared)?;
+        // Who is there is asked of etcd: what this host has heard may be older.
+        let mut there = cluster::Cluster::read(&etcd)?.alive;
+        there.insert(member.name);
+        there.retain(|host| network.hosts.has(host));
         self.wait(EVERYWHERE, |state| {
-            state.failures.contains_key(&name) || missing(state, &name, &network.hosts).is_empty()
+            state.failures.contains_key(&name) || missing(state, &name, &there).is_empty()
         });
         let state = self.lock();
         let (missing, failure) =
-            (missing(&state, &name, &network.hosts), state.failures.get(&name).cloned());
+            (missing(&state, &name, &there), state.failures.get(&name).cloned());
         Ok(Reply::Network { network, missing, failure })
     }
 
@@ -205,17 +210,16 @@ fn notes(state: &State) -> Vec<String> {
     failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged).collect()
 }
 
-/// The hosts that are there, should have the network, and have not said so yet.
-fn missing(state: &State, name: &NetworkName, hosts: &Placement) -> Vec<HostName> {
-    let Some(view) = &state.view else { return Vec::new() };
-    let wanted = view.alive.iter().filter(|host| hosts.has(host));
+/// Those of the hosts that have not said yet that they have the network.
+fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec<HostName> {
+    let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
     let has = |host: &HostName| {
         view.block(name, host).is_some_and(|block| {
             let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
             view.endpoints.contains_key(&gateway)
         })
     };
-    wanted.filter(|host| !has(host)).cloned().collect()
+    hosts.iter().filter(|host| !has(host)).cloned().collect()
 }
 
 fn no_member() -> Error {
