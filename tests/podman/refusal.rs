@@ -12,7 +12,7 @@ fn the_reason_is_told(podman: &Podman5) {
     podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
     for (arguments, sentence) in [
         ("-o colour=red x", "-o colour: no such option; Spoke has bridge, mtu"),
-        ("-o mtu=12 x", "-o mtu=12: 12 is not a number of bytes from 68 to 65535"),
+        ("-o mtu=12 x", "-o mtu=12: an MTU is a number from 68 to 65535"),
         ("--subnet 10.89.7.128/25 x", "overlaps 10.89.7.0/24 (Podman network front)"),
         ("--subnet 10.1.0.0/24 --subnet 10.1.0.0/25 x", "overlap"),
         ("-o network=nowhere x", "no network nowhere; `spoke network ls` lists them"),

@@ -7,6 +7,7 @@
 mod address;
 mod attached;
 mod attachment;
+mod cluster;
 mod cursor;
 mod dhcp;
 mod error;
@@ -32,6 +33,7 @@ pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
     Timestamp, Wiring,
 };
+pub use cluster::{ClusterHost, Placement, SharedEndpoint, SharedNetwork, Vni};
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use error::{Error, Kind, Result};

@@ -6,6 +6,7 @@ pub mod bridge_vlan;
 pub mod conntrack;
 mod decode;
 mod ethtool;
+pub mod fdb;
 pub mod hold;
 pub mod link;
 pub mod monitor;
@@ -33,8 +34,8 @@ pub use address::{Address, NewAddress};
 pub use announce::Announcement;
 pub use decode::decode_anything;
 pub use link::{
-    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, Peer, Sharing,
-    Tap, Veth,
+    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan, Peer,
+    Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use neighbour::Neighbour;

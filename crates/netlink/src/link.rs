@@ -15,12 +15,14 @@ mod device;
 mod function;
 mod make;
 mod tap;
+mod vxlan;
 
 pub use change::Change;
 pub use device::{DeviceKind, NewDevice};
 pub use function::Function;
 pub use make::{NewBridge, Peer, Veth};
 pub use tap::{NewTap, Tap};
+pub use vxlan::NewVxlan;
 
 pub(crate) const NEW: u16 = 16;
 pub(crate) const DELETE: u16 = 17;

@@ -13,6 +13,7 @@ mod endpoint;
 mod events;
 mod facts;
 mod findings;
+mod host;
 mod install;
 mod ipam;
 mod kurma;
@@ -70,6 +71,8 @@ pub(crate) struct HostContext<'a> {
     pub(crate) root: PathBuf,
     /// The running executable, which `cni install` copies.
     pub(crate) executable: PathBuf,
+    /// Where the daemon's sockets are.
+    pub(crate) runtime: PathBuf,
     /// The directories that the book is kept in.
     pub(crate) store: Vec<PathBuf>,
     /// The packet filter that new networks use.
@@ -197,6 +200,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Events(wanted) => events::show(wanted, cli.output, host_context),
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
         Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
+        Command::Host(command) => host::run(command, cli.output, host_context),
         Command::Network(command) => network::run(command, cli.output, host_context),
         Command::Ps(wanted) => ps::run(wanted, cli.output, host_context),
         Command::Ipam(command) => ipam::run(command, cli.output, host_context),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use engine::port::Driver;
 use engine::{AtOnce, Engine};
 use linux::{Life, OwnTable};
-use model::Result;
+use model::{Network, Result};
 use store::{Embedded, Roots};
 
 use crate::config::Config;
@@ -71,6 +72,11 @@ impl HostContext {
         });
         let restored = self.engine().restore(rivals)?;
         Ok(mended? || restored)
+    }
+
+    /// Makes what the attachments of a network share.
+    pub(crate) fn raise(&self, network: &Network) -> Result<()> {
+        self.driver.up(network)
     }
 
     /// Learns anew which subnets this host is connected to.

@@ -10,6 +10,7 @@ mod event;
 mod facts;
 mod host;
 mod host_context;
+mod hosts;
 mod kit;
 mod kurma;
 mod lease;
@@ -97,6 +98,7 @@ fn command(args: Vec<OsString>) -> u8 {
         taken: &|map| listening.taken(map),
         root: "/".into(),
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
+        runtime: config.store.runtime.clone(),
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
         backend: config.firewall.backend,
         now: host::now(),

@@ -9,6 +9,7 @@ mod book;
 mod dhcp;
 mod event_log;
 mod guard;
+mod hosts;
 mod http;
 mod journal;
 mod kurma;
@@ -243,6 +244,7 @@ impl Daemon {
         if self.has_networking_pod() {
             self.spawn("kurma", kurma::keep)?;
         }
+        let _hosts = self.serve_hosts();
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {

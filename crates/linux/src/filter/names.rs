@@ -124,7 +124,7 @@ fn within(servers: &[NameServer], is_v4: bool) -> Vec<Interval> {
 
 /// The elements of all sets but [`WITHIN`]. Of several gateways behind one bridge the first is asked.
 fn elements(servers: &[NameServer], port: u16) -> Vec<(&'static str, Element)> {
-    let element = |key, data| Element { key, data, comment: None };
+    let element = |key, data| Element { key, data, comment: None, counter: None };
     let mut all = Vec::new();
     for protocol in PROTOCOLS {
         let of = |port| Tuple::new().protocol(protocol).service(port);

@@ -20,6 +20,7 @@ pub(super) use endpoint::{
 pub(super) use ipam::IpamCommand;
 
 use super::dns::DnsCommand;
+use super::host::HostCommand;
 use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
@@ -69,6 +70,9 @@ pub(super) enum Command {
     /// Make, list and remove networks
     #[command(subcommand)]
     Network(NetworkCommand),
+    /// Be one of many hosts, whose containers reach each other
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Make endpoints on networks apart from sandboxes, join them, and take them out again
     #[command(subcommand)]
     Endpoint(EndpointCommand),

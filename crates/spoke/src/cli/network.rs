@@ -12,7 +12,7 @@ use super::args::{
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
-use super::{Answer, HostContext, claims, draft, exit_code};
+use super::{Answer, HostContext, claims, draft, exit_code, host};
 
 /// How often a subnet that somebody else took meanwhile is chosen anew.
 const RACES: u32 = 100;
@@ -93,6 +93,9 @@ fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> 
 }
 
 fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    if let Some(hosts) = &wanted.many.hosts {
+        return host::create_network(wanted, hosts, output, host_context);
+    }
     let engine = (host_context.engine)()?;
     let facts = (host_context.facts)()?;
     let mut tries = 0;
@@ -197,6 +200,9 @@ fn remove(
     force: bool,
     host_context: &HostContext,
 ) -> Result<()> {
+    if host::remove_network(name, host_context)? {
+        return Ok(());
+    }
     match cloud::remove(engine, name, force, host_context)? {
         true => Ok(()),
         false => engine.remove_network(name, force),

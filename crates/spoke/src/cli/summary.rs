@@ -52,6 +52,7 @@ fn host_context<'a>(
         taken: &linux::taken,
         root: "/".into(),
         executable: std::path::PathBuf::new(),
+        runtime: std::path::PathBuf::new(),
         store: Vec::new(),
         backend: config.firewall.backend,
         now: crate::host::now(),

@@ -135,6 +135,7 @@ impl Fixture {
             taken: &|_| linux::Taken::Kept,
             root: self.root.path().to_owned(),
             executable: self.path("spoke-binary"),
+            runtime: self.path("run/spoke"),
             store: vec![self.path("run/spoke")],
             backend: Backend::Nftables,
             now: Timestamp(NOW),

@@ -25,6 +25,8 @@ pub(in crate::cli) struct CreateArgs {
     pub(in crate::cli) remote: RemoteArgs,
     #[command(flatten)]
     pub(in crate::cli) lan: LanArgs,
+    #[command(flatten)]
+    pub(in crate::cli) many: ManyArgs,
     /// Options of driver neutron: network=NETWORK, subnet=SUBNET, security_groups=GROUP,… and more
     /// (docs/neutron.md); or of a Docker plugin, as its author says
     #[arg(long = "opt", value_name = "KEY=VALUE", value_parser = pair)]
@@ -57,6 +59,19 @@ pub(in crate::cli) struct CreateArgs {
     /// What you say of it; `spoke network ls --filter label=KEY` finds it
     #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = super::connect::quoted::<Label>)]
     pub(in crate::cli) labels: Vec<Label>,
+}
+
+// Options of a network of many hosts.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ManyArgs {
+    /// Make it on all hosts of the cluster, or on these (`spoke host`)
+    #[arg(long, value_name = "all|HOST,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
+        "options"])]
+    pub(in crate::cli) hosts: Option<super::super::host::Hosts>,
+    /// The prefix length of the part of the subnet that each host has for itself; 24 unless given, or less in
+    /// a small subnet
+    #[arg(long, value_name = "LENGTH", requires = "hosts")]
+    pub(in crate::cli) block: Option<u8>,
 }
 
 impl CreateArgs {

@@ -25,6 +25,13 @@ impl NetworkFlags {
     }
 }
 
+impl NetworkFlags {
+    /// The first that was given besides this one.
+    pub(in crate::cli) fn besides(&self, one: &str) -> Option<&'static str> {
+        self.said.iter().map(|(name, _)| *name).find(|name| *name != one)
+    }
+}
+
 impl Args for NetworkFlags {
     fn augment_args(command: Command) -> Command {
         named().fold(command, |command, (name, option)| command.arg(arg(name, option)))

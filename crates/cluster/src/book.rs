@@ -1,0 +1,13 @@
+//! What is done with a cluster: hosts join and leave, networks are declared, blocks are taken,
+//! endpoints are published.
+
+mod member;
+mod network;
+mod publish;
+
+pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
+pub use network::{Declared, claim_block, declare, give_up_block, remove_network};
+pub use publish::{be_alive, publish};
+
+/// How often a transaction is tried again that others were faster than.
+const RACES: usize = 50;

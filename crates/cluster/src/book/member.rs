@@ -1,0 +1,186 @@
+//! Who is a member.
+
+use model::{ClusterHost, Error, HostName, Result, Timestamp};
+
+use crate::layout::VERSION;
+use crate::port::{Cluster, Expect, Key, Outcome, Record, TokenId, TokenRecord, Txn, Write};
+use crate::reach::is_host;
+use crate::token::JoinToken;
+use crate::view::View;
+
+/// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
+/// needs no token.
+///
+/// # Errors
+/// `Conflict` where there is a host of that name or address; `Unsupported` where the layout is of another
+/// version.
+pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Result<()> {
+    let view = cluster.read()?;
+    refuse_other_layout(&view)?;
+    refuse_taken(&view, name, host)?;
+    let mut txn = Txn::new_member(name, host);
+    txn = match view.layout {
+        Some(_) => txn.expect(Key::Layout, Expect::Present),
+        None => txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION)),
+    };
+    match cluster.commit(&txn)? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(Error::try_again(format!(
+            "another host wrote to the cluster while host {name} was being added"
+        ))),
+    }
+}
+
+/// Makes `name` a member by a token, which is then worth nothing.
+///
+/// # Errors
+/// `Denied` where the token is unknown, used or expired; `Conflict` as [`form`].
+pub fn join(
+    cluster: &impl Cluster,
+    token: &JoinToken,
+    name: &HostName,
+    host: &ClusterHost,
+) -> Result<()> {
+    let view = cluster.read()?;
+    refuse_other_layout(&view)?;
+    let refused = |why: &str| {
+        Error::new(
+            model::Kind::Denied,
+            format!(
+                "this token {why}; `spoke host token create` on a host of the cluster makes one"
+            ),
+        )
+    };
+    let Some((known, at)) = view.tokens.get(&token.id) else {
+        return Err(refused("was used, was removed or has expired"));
+    };
+    if known.digest != token.secret.digest() {
+        return Err(refused("is none of this cluster's"));
+    }
+    if known.expires < host.since {
+        return Err(refused("has expired"));
+    }
+    refuse_taken(&view, name, host)?;
+    let key = Key::Token(token.id.clone());
+    let txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    match cluster.commit(&txn)? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(refused("was used by another host at the same moment")),
+    }
+}
+
+impl Txn {
+    fn new_member(name: &HostName, host: &ClusterHost) -> Self {
+        let key = Key::Host(name.clone());
+        Self::default().expect(key.clone(), Expect::Absent).put(key, Record::Host(host.clone()))
+    }
+}
+
+fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> {
+    if !is_host(host.address) {
+        return Err(Error::invalid(format!(
+            "{} is no address at which others reach this host",
+            host.address
+        )));
+    }
+    if view.hosts.contains_key(name) {
+        return Err(Error::conflict(format!(
+            "the cluster has a host {name}; choose another name with --name, or remove it with \
+             `spoke host remove {name}`"
+        )));
+    }
+    let other = view.hosts.iter().find(|(_, other)| other.address == host.address);
+    other.map_or(Ok(()), |(other, _)| {
+        Err(Error::conflict(format!(
+            "host {other} has the address {}; choose another with --address",
+            host.address
+        )))
+    })
+}
+
+/// Fails with `Unsupported` where a program of another layout has written.
+///
+/// # Errors
+/// As said.
+pub fn refuse_other_layout(view: &View) -> Result<()> {
+    match view.layout {
+        None | Some(VERSION) => Ok(()),
+        Some(other) => Err(Error::unsupported(format!(
+            "the cluster's records have layout {other}, and this Spoke knows {VERSION}: install the \
+             version of the other hosts"
+        ))),
+    }
+}
+
+/// Makes a token known that is worth something for `seconds` from `now` on.
+///
+/// # Errors
+/// As the cluster's.
+pub fn create_token(
+    cluster: &impl Cluster,
+    token: &JoinToken,
+    now: Timestamp,
+    seconds: u32,
+) -> Result<()> {
+    let expires = Timestamp(now.0.saturating_add(seconds.into()));
+    let lease = cluster.grant(seconds)?;
+    let record = TokenRecord { digest: token.secret.digest(), expires };
+    let key = Key::Token(token.id.clone());
+    let put = Write::Put(key.clone(), Record::Token(record), Some(lease));
+    let txn = Txn { expect: vec![(key, Expect::Absent)], writes: vec![put] };
+    match cluster.commit(&txn)? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(Error::bug("two tokens of one name")),
+    }
+}
+
+/// Makes a token worth nothing.
+///
+/// # Errors
+/// `NotFound` where there is none.
+pub fn remove_token(cluster: &impl Cluster, id: &TokenId) -> Result<()> {
+    let key = Key::Token(id.clone());
+    match cluster.commit(&Txn::default().expect(key.clone(), Expect::Present).delete(key))? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(Error::not_found(format!(
+            "no token {}; `spoke host token ls` lists them",
+            id.as_str()
+        ))),
+    }
+}
+
+/// Takes a host out of the cluster, with its endpoints and its blocks. One whose daemon is there only
+/// with `force`, or where it is `me`: its containers would be cut off.
+///
+/// # Errors
+/// `NotFound` where there is none; `Conflict` where it is there.
+pub fn remove_host(
+    cluster: &impl Cluster,
+    name: &HostName,
+    me: &HostName,
+    force: bool,
+) -> Result<()> {
+    let view = cluster.read()?;
+    if !view.hosts.contains_key(name) {
+        return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+    }
+    if view.alive.contains(name) && name != me && !force {
+        return Err(Error::conflict(format!(
+            "the daemon of host {name} is there; run `spoke host remove {name}` on it, or cut its \
+             containers off with --force"
+        )));
+    }
+    let mut writes = vec![
+        Write::Delete(Key::Host(name.clone())),
+        Write::Delete(Key::Alive(name.clone())),
+        Write::DeleteEndpointsOf(name.clone()),
+    ];
+    let blocks = view.blocks.iter().filter(|(_, holder)| *holder == name);
+    writes
+        .extend(blocks.map(|((network, net), _)| Write::Delete(Key::Block(network.clone(), *net))));
+    // The host goes first: what of it is left then is nobody's.
+    for writes in writes.chunks(Txn::MOST) {
+        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
+    }
+    Ok(())
+}

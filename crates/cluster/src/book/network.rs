@@ -1,0 +1,213 @@
+//! Networks, and the blocks of their addresses.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use model::{
+    Error, HostName, Ipv4Net, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp, Vni,
+};
+
+use super::RACES;
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn, Write};
+use crate::view::View;
+
+/// The first VNI: lower ones are often somebody's already.
+const FIRST_VNI: u32 = 0x1001;
+
+/// Subnets are chosen from here where none is named: `10.64.0.0/16` and those behind it.
+const CHOSEN: (u8, std::ops::RangeInclusive<u8>) = (10, 64..=127);
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The network's name.
+    pub name: NetworkName,
+    /// Its subnet; chosen where none is given.
+    pub subnet: Option<Ipv4Net>,
+    /// The prefix length of a host's block; chosen where none is given.
+    pub block: Option<u8>,
+    /// Of its devices.
+    pub mtu: Mtu,
+    /// Where it is to be.
+    pub hosts: Placement,
+    /// When it was asked for.
+    pub since: Timestamp,
+}
+
+/// Declares a network for many hosts.
+///
+/// # Errors
+/// `Conflict` where there is one of its name, or of some of its addresses; `NotFound` where it names a
+/// host that is no member; `Invalid` as [`SharedNetwork::check`].
+pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwork> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        let network = described(&view, wanted)?;
+        let turn = view.turn.map_or(Expect::Absent, Expect::At);
+        let key = Key::Network(wanted.name.clone());
+        let txn = Txn::default()
+            .expect(Key::Turn, turn)
+            .expect(key.clone(), Expect::Absent)
+            .put(Key::Turn, Record::Mark)
+            .put(key, Record::Network(network.clone()));
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(network);
+        }
+    }
+    Err(Error::try_again("others declare networks of the cluster all the time"))
+}
+
+fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
+    let name = &wanted.name;
+    if view.networks.contains_key(name) {
+        return Err(Error::conflict(format!("the cluster has a network {name} already")));
+    }
+    if let Placement::Hosts(names) = &wanted.hosts
+        && let Some(unknown) = names.iter().find(|host| !view.hosts.contains_key(*host))
+    {
+        return Err(Error::not_found(format!(
+            "the cluster has no host {unknown}; `spoke host ls` lists them"
+        )));
+    }
+    let subnet = match wanted.subnet {
+        Some(subnet) => subnet,
+        None => choose(view)?,
+    };
+    let block = wanted.block.unwrap_or_else(|| block_of(subnet.prefix_len()));
+    let network = SharedNetwork {
+        vni: free_vni(view)?,
+        subnet,
+        block,
+        mtu: wanted.mtu,
+        hosts: wanted.hosts.clone(),
+        since: wanted.since,
+    };
+    network.check(name)?;
+    match overlapping(view, &subnet) {
+        Some((other, net)) => Err(Error::conflict(format!(
+            "subnet {subnet} overlaps {net} of network {other} of the cluster"
+        ))),
+        None => Ok(network),
+    }
+}
+
+/// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20.
+fn block_of(subnet: u8) -> u8 {
+    subnet.saturating_add(4).clamp(24, 29)
+}
+
+fn overlapping<'a>(view: &'a View, subnet: &Ipv4Net) -> Option<(&'a NetworkName, Ipv4Net)> {
+    let overlaps = |net: &Ipv4Net| net.contains(subnet) || subnet.contains(net);
+    view.networks.iter().find(|(_, it)| overlaps(&it.subnet)).map(|(name, it)| (name, it.subnet))
+}
+
+fn choose(view: &View) -> Result<Ipv4Net> {
+    let (first, mut seconds) = CHOSEN;
+    seconds
+        .find_map(|second| {
+            let net = Ipv4Net::new(Ipv4Addr::new(first, second, 0, 0), 16).ok()?;
+            overlapping(view, &net).is_none().then_some(net)
+        })
+        .ok_or_else(|| Error::exhausted("no subnet is left to choose; name one with --subnet"))
+}
+
+fn free_vni(view: &View) -> Result<Vni> {
+    let taken: BTreeSet<u32> = view.networks.values().map(|it| it.vni.number()).collect();
+    let mut free = (FIRST_VNI..=Vni::LAST).filter(|number| !taken.contains(number));
+    free.find_map(Vni::new).ok_or_else(|| Error::exhausted("every VNI is taken"))
+}
+
+/// Removes a network. Refused while a container is on it on any host; the addresses of bridges are no
+/// containers'.
+///
+/// # Errors
+/// `NotFound` where there is none, `Conflict` where it is used.
+pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        if !view.networks.contains_key(name) {
+            return Err(Error::not_found(format!("the cluster has no network {name}")));
+        }
+        if let Some((host, address)) = user_of(&view, name) {
+            return Err(Error::conflict(format!(
+                "network {name} is used on host {host}, by {address} among others; remove its \
+                 containers first"
+            )));
+        }
+        let turn = view.turn.map_or(Expect::Absent, Expect::At);
+        let key = Key::Network(name.clone());
+        let txn = Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again("others declare networks of the cluster all the time"))
+}
+
+fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, Ipv4Addr)> {
+    view.endpoints.keys().find_map(|(host, of, address)| {
+        let block = view.block(name, host)?;
+        let is_container = *address != SharedNetwork::gateway(&block);
+        (of == name && is_container).then_some((host, *address))
+    })
+}
+
+/// A block of the network for the host: the one that it has, or the first that nobody has.
+///
+/// # Errors
+/// `Exhausted` where every block is some host's.
+pub fn claim_block(cluster: &impl Cluster, name: &NetworkName, host: &HostName) -> Result<Ipv4Net> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        if let Some(block) = view.block(name, host) {
+            return Ok(block);
+        }
+        let network = view.networks.get(name);
+        let network = network
+            .ok_or_else(|| Error::not_found(format!("the cluster has no network {name}")))?;
+        let block = free_block(&view, name, network)?;
+        let key = Key::Block(name.clone(), block);
+        let txn = Txn::default()
+            .expect(Key::Host(host.clone()), Expect::Present)
+            .expect(Key::Network(name.clone()), Expect::Present)
+            .expect(key.clone(), Expect::Absent)
+            .put(key, Record::Block(host.clone()));
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(block);
+        }
+    }
+    Err(Error::try_again(format!("others take the blocks of network {name} all the time")))
+}
+
+fn free_block(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<Ipv4Net> {
+    let taken: BTreeSet<Ipv4Net> =
+        view.blocks.keys().filter(|(of, _)| of == name).map(|(_, net)| *net).collect();
+    let blocks = network.subnet.subnets(network.block);
+    let blocks = blocks.map_err(|cause| Error::bug("blocks of a subnet").because(cause))?;
+    let free = blocks.into_iter().find(|net| !taken.contains(net));
+    free.ok_or_else(|| {
+        Error::exhausted(format!(
+            "every block of network {name} ({} in blocks of a /{}) is some host's; `spoke host ls` \
+             lists hosts that may be removed",
+            network.subnet, network.block
+        ))
+    })
+}
+
+/// Gives a block of the host back, if it has it.
+///
+/// # Errors
+/// As the cluster's.
+pub fn give_up_block(
+    cluster: &impl Cluster,
+    name: &NetworkName,
+    host: &HostName,
+    block: Ipv4Net,
+) -> Result<()> {
+    let view = cluster.read()?;
+    if view.blocks.get(&(name.clone(), block)) != Some(host) {
+        return Ok(());
+    }
+    let writes = vec![Write::Delete(Key::Block(name.clone(), block))];
+    cluster.commit(&Txn { expect: Vec::new(), writes }).map(|_| ())
+}

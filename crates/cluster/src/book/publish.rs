@@ -1,0 +1,57 @@
+//! What a daemon says of its own host.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
+
+use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Txn, Write};
+use crate::view::View;
+
+/// Says that the daemon of a member is there, as long as the lease is renewed.
+///
+/// # Errors
+/// `NotFound` where the host is no member any more.
+pub fn be_alive(cluster: &impl Cluster, host: &HostName, lease: LeaseId) -> Result<()> {
+    let put = Write::Put(Key::Alive(host.clone()), Record::Mark, Some(lease));
+    commit(cluster, host, vec![put])
+}
+
+/// Makes the host's endpoints in the cluster those that it has, where they differ in `view`; how many
+/// records were written.
+///
+/// # Errors
+/// `NotFound` where the host is no member any more.
+pub fn publish(
+    cluster: &impl Cluster,
+    view: &View,
+    host: &HostName,
+    wanted: &BTreeMap<(NetworkName, Ipv4Addr), Mac>,
+) -> Result<usize> {
+    let key = |network: &NetworkName, address: Ipv4Addr| {
+        Key::Endpoint(host.clone(), network.clone(), address)
+    };
+    let known = view.endpoints.iter().filter(|((of, _, _), _)| of == host);
+    let known: BTreeMap<(NetworkName, Ipv4Addr), Mac> =
+        known.map(|((_, network, address), mac)| ((network.clone(), *address), *mac)).collect();
+    let gone = known.keys().filter(|name| !wanted.contains_key(*name));
+    let mut writes: Vec<Write> =
+        gone.map(|(network, address)| Write::Delete(key(network, *address))).collect();
+    let changed = wanted.iter().filter(|(name, mac)| known.get(*name) != Some(*mac));
+    writes.extend(changed.map(|((network, address), mac)| {
+        Write::Put(key(network, *address), Record::Endpoint(SharedEndpoint { mac: *mac }), None)
+    }));
+    for writes in writes.chunks(Txn::MOST) {
+        commit(cluster, host, writes.to_vec())?;
+    }
+    Ok(writes.len())
+}
+
+/// A host that was removed must not write any more.
+fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {
+    let expect = vec![(Key::Host(host.clone()), Expect::Present)];
+    match cluster.commit(&Txn { expect, writes })? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
+    }
+}

@@ -1,0 +1,169 @@
+//! etcd by its JSON gateway (`/v3/kv/txn`, `/v3/watch`, `/v3/lease`; etcd 3.4 and later).
+//!
+//! Why not a gRPC client: see `docs/design/hosts.md`.
+
+mod http;
+mod url;
+mod watch;
+mod wire;
+
+use std::time::Duration;
+
+use model::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::layout::{self, ROOT};
+use crate::port::{
+    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Revision, Txn, WatchEnd, Write,
+};
+use crate::view::View;
+use http::Http;
+pub use url::Url;
+use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
+
+/// How many records are asked for at a time.
+const PAGE: usize = 2000;
+/// A cluster of more records than this is refused: it is not one of ours.
+const MOST_RECORDS: usize = 1 << 20;
+
+/// A connection to the servers of etcd. Nothing is sent before it is used.
+#[derive(Debug)]
+pub struct Etcd {
+    http: Http,
+}
+
+impl Etcd {
+    /// With the servers of one etcd.
+    ///
+    /// # Errors
+    /// `Invalid` where none is named.
+    pub fn new(servers: Vec<Url>) -> Result<Self> {
+        Http::new(servers).map(|http| Self { http })
+    }
+
+    fn page(&self, from: &str, at: Option<u64>) -> Result<Ranged> {
+        let body = json!({
+            "key": encoded(from),
+            "range_end": encoded(&end_of(ROOT)),
+            "limit": PAGE.to_string(),
+            "revision": at.unwrap_or(0).to_string(),
+        });
+        self.http.ask("/v3/kv/range", &body)
+    }
+}
+
+impl Cluster for Etcd {
+    fn read(&self) -> Result<View> {
+        let mut view = View::default();
+        let (mut from, mut at, mut count) = (ROOT.to_owned(), None, 0);
+        loop {
+            let page = self.page(&from, at)?;
+            let revision = *at.get_or_insert(page.header.revision);
+            view.revision = Revision(revision);
+            let last = page.kvs.last().map(|last| last.key.clone());
+            count += page.kvs.len();
+            page.kvs.into_iter().for_each(|found| view.apply(change(found, false)));
+            if count > MOST_RECORDS {
+                return Err(Error::invalid(format!(
+                    "etcd holds more than {MOST_RECORDS} records below {ROOT}: they are not Spoke's"
+                )));
+            }
+            match last {
+                // The key behind it.
+                Some(last) if page.more => from = format!("{}\0", String::from_utf8_lossy(&last)),
+                Some(_) | None => return Ok(view),
+            }
+        }
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        if txn.writes.len() > Txn::MOST {
+            return Err(Error::bug("a transaction of too many writes"));
+        }
+        let compare: Vec<Value> = txn.expect.iter().map(|(key, is)| compared(key, *is)).collect();
+        let success: Result<Vec<Value>> = txn.writes.iter().map(written).collect();
+        let done: Txned =
+            self.http.ask("/v3/kv/txn", &json!({"compare": compare, "success": success?}))?;
+        Ok(match done.succeeded {
+            true => Outcome::Done(Revision(done.header.revision)),
+            false => Outcome::Lost,
+        })
+    }
+
+    fn grant(&self, seconds: u32) -> Result<LeaseId> {
+        let granted: Granted =
+            self.http.ask("/v3/lease/grant", &json!({"TTL": seconds.to_string()}))?;
+        Ok(LeaseId(granted.id))
+    }
+
+    fn renew(&self, lease: LeaseId) -> Result<bool> {
+        let body = json!({"ID": lease.0.to_string()});
+        let renewed: Streamed<Renewed> = self.http.ask("/v3/lease/keepalive", &body)?;
+        Ok(renewed.result.is_some_and(|renewed| renewed.seconds > 0))
+    }
+
+    fn watch(
+        &self,
+        after: Revision,
+        quiet: Duration,
+        listener: &mut Listener<'_>,
+    ) -> Result<WatchEnd> {
+        watch::watch(&self.http, after, quiet, listener)
+    }
+}
+
+/// The first key behind all that begin with `prefix`, which ends in `/`.
+fn end_of(prefix: &str) -> String {
+    let mut end = prefix.to_owned();
+    end.pop();
+    end.push('0');
+    end
+}
+
+fn compared(key: &Key, expect: Expect) -> Value {
+    let key = encoded(&layout::path(key));
+    match expect {
+        Expect::Absent => {
+            json!({"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"})
+        }
+        Expect::Present => {
+            json!({"key": key, "target": "CREATE", "result": "GREATER", "create_revision": "0"})
+        }
+        Expect::At(Revision(at)) => {
+            json!({"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": at.to_string()})
+        }
+    }
+}
+
+fn written(write: &Write) -> Result<Value> {
+    Ok(match write {
+        Write::Put(key, record, lease) => json!({"request_put": {
+            "key": encoded(&layout::path(key)),
+            "value": encoded(&layout::value(record)?),
+            "lease": lease.map_or(0, |lease| lease.0).to_string(),
+        }}),
+        Write::Delete(key) => {
+            json!({"request_delete_range": {"key": encoded(&layout::path(key))}})
+        }
+        Write::DeleteEndpointsOf(host) => {
+            let prefix = layout::endpoints_of(host);
+            json!({"request_delete_range": {
+                "key": encoded(&prefix),
+                "range_end": encoded(&end_of(&prefix)),
+            }})
+        }
+    })
+}
+
+/// What a record of etcd's is to us.
+fn change(found: KeyValue, is_deleted: bool) -> Change {
+    let path = String::from_utf8_lossy(&found.key).into_owned();
+    let read = layout::key(&path).and_then(|key| match is_deleted {
+        true => Ok((key, None)),
+        false => {
+            let record = layout::record(&key, &found.value)?;
+            Ok((key, Some((record, Revision(found.mod_revision)))))
+        }
+    });
+    Change { path, read: read.map_err(|error| error.to_string()) }
+}

@@ -1,0 +1,143 @@
+//! Requests to one of several servers.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use model::{Error, Kind, Result};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use super::url::Url;
+use super::wire::Refusal;
+
+/// Longer answers are refused, in bytes.
+const LONGEST: u64 = 64 << 20;
+/// A longer sentence of etcd's is cut, in bytes.
+const LONGEST_REFUSAL: u64 = 16 << 10;
+/// How long a server has to accept a connection.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long one exchange may take. A server without a leader does not answer for longer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The servers, and connections to them that are kept.
+#[derive(Debug)]
+pub(super) struct Http {
+    servers: Vec<Url>,
+    /// The one that answered last.
+    good: AtomicUsize,
+    agent: Agent,
+}
+
+impl Http {
+    pub(super) fn new(servers: Vec<Url>) -> Result<Self> {
+        if servers.is_empty() {
+            return Err(Error::invalid("no server of etcd is named"));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(CONNECT))
+            .timeout_resolve(Some(CONNECT))
+            .build();
+        Ok(Self { servers, good: AtomicUsize::new(0), agent: config.into() })
+    }
+
+    /// Asks the server that answered last, and the others where it cannot be connected to. Fails with
+    /// `TryAgain` where none answers: then nobody knows whether it was done.
+    pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
+        let text = body.to_string();
+        let (url, answer) = self.first(|url| {
+            let request = self.agent.post(format!("{url}{path}"));
+            let request = request.config().timeout_global(Some(TIMEOUT)).build();
+            request.content_type("application/json").send(text.as_str())
+        })?;
+        let mut answer = accepted(url, path, answer)?;
+        let read = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
+        let bytes = read.map_err(|cause| unreachable(url, &cause))?;
+        serde_json::from_slice(&bytes).map_err(|cause| {
+            Error::try_again(format!("{url} does not answer {path} as etcd does")).because(cause)
+        })
+    }
+
+    /// Begins a stream, whose next piece is waited for at most `quiet`.
+    pub(super) fn stream(&self, path: &str, body: &Value, quiet: Duration) -> Result<impl Read> {
+        let text = body.to_string();
+        let (url, answer) = self.first(|url| {
+            let request = self.agent.post(format!("{url}{path}"));
+            let request = request.config().timeout_per_read(Some(quiet)).build();
+            request.content_type("application/json").send(text.as_str())
+        })?;
+        Ok(accepted(url, path, answer)?.into_body().into_reader())
+    }
+
+    fn first(
+        &self,
+        send: impl Fn(&Url) -> std::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<(&Url, Response<Body>)> {
+        let begin = self.good.load(Ordering::Relaxed);
+        let mut failure = None;
+        for at in (0..self.servers.len()).map(|step| (begin + step) % self.servers.len()) {
+            let url = &self.servers[at];
+            match send(url) {
+                Ok(answer) => {
+                    self.good.store(at, Ordering::Relaxed);
+                    return Ok((url, answer));
+                }
+                Err(cause) => {
+                    let is_unsent = is_unsent(&cause);
+                    failure = Some(unreachable(url, &cause));
+                    if !is_unsent {
+                        // The next call asks another one.
+                        self.good.store((at + 1) % self.servers.len(), Ordering::Relaxed);
+                        break;
+                    }
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| Error::bug("etcd without servers")))
+    }
+}
+
+/// Whether the server cannot have done anything.
+fn is_unsent(cause: &ureq::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    match cause {
+        ureq::Error::Io(error) => {
+            [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&error.kind())
+        }
+        ureq::Error::Timeout(timeout) => {
+            matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve)
+        }
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
+        _ => false,
+    }
+}
+
+fn unreachable(url: &Url, cause: &ureq::Error) -> Error {
+    Error::try_again(format!("etcd at {url} does not answer: {cause}"))
+}
+
+fn accepted(url: &Url, path: &str, mut answer: Response<Body>) -> Result<Response<Body>> {
+    let status = answer.status().as_u16();
+    if status == 200 {
+        return Ok(answer);
+    }
+    let said = answer.body_mut().with_config().limit(LONGEST_REFUSAL).read_to_vec();
+    let refusal: Refusal =
+        said.ok().and_then(|said| serde_json::from_slice(&said).ok()).unwrap_or_default();
+    let words = if refusal.message.is_empty() { refusal.error } else { refusal.message };
+    let kind = match status {
+        401 | 403 => Kind::Denied,
+        404 => Kind::Unsupported,
+        // Also a server without a leader, or without room.
+        _ => Kind::TryAgain,
+    };
+    let words = model::text::shown(&words);
+    Err(Error::new(kind, format!("etcd at {url} answers {path} with status {status}: {words}")))
+}

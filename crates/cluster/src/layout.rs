@@ -1,0 +1,212 @@
+//! What records are in etcd: version 1.
+//!
+//! | key below `/spoke/v1/` | value | written by |
+//! |---|---|---|
+//! | `layout` | `1` | `host init` |
+//! | `host/HOST` | `{"address":"192.0.2.1","since":1}` | `host init`, `host join`, `host remove` |
+//! | `alive/HOST` | `{}`, with the host's lease | the host's daemon |
+//! | `turn` | `{}` | whoever declares or removes a network |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}` | `network create --hosts`, `network rm` |
+//! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
+//! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
+//! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
+//!
+//! Values are JSON. A program that meets another version refuses to work with the cluster.
+
+use std::net::Ipv4Addr;
+
+use model::{Error, HostName, Ipv4Net, NetworkName, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::port::{Key, Record, TokenId};
+
+/// The version that this program reads and writes.
+pub const VERSION: u32 = 1;
+/// Where everything is.
+pub const ROOT: &str = "/spoke/v1/";
+/// Longer values are left out, in bytes: a placement may name some hundred hosts.
+pub const LONGEST_VALUE: usize = 64 << 10;
+/// Longer keys are left out, in bytes.
+pub const LONGEST_KEY: usize = 512;
+
+/// The key in etcd.
+pub fn path(key: &Key) -> String {
+    let rest = match key {
+        Key::Layout => "layout".to_owned(),
+        Key::Turn => "turn".to_owned(),
+        Key::Host(host) => format!("host/{host}"),
+        Key::Alive(host) => format!("alive/{host}"),
+        Key::Network(network) => format!("network/{network}"),
+        Key::Block(network, net) => format!("block/{network}/{net}"),
+        Key::Endpoint(host, network, address) => format!("endpoint/{host}/{network}/{address}"),
+        Key::Token(id) => format!("token/{}", id.as_str()),
+    };
+    format!("{ROOT}{rest}")
+}
+
+/// What every [`Key::Endpoint`] of a host begins with.
+pub(crate) fn endpoints_of(host: &HostName) -> String {
+    format!("{ROOT}endpoint/{host}/")
+}
+
+/// The name that a key in etcd is; `Invalid` where it is none.
+pub fn key(path: &str) -> Result<Key> {
+    let none = || Error::invalid("no key of this layout");
+    if path.len() > LONGEST_KEY {
+        return Err(Error::invalid("the key is too long"));
+    }
+    let rest = path.strip_prefix(ROOT).ok_or_else(none)?;
+    let parts: Vec<&str> = rest.split('/').collect();
+    let key = match parts.as_slice() {
+        ["layout"] => Key::Layout,
+        ["turn"] => Key::Turn,
+        ["host", host] => Key::Host(host.parse()?),
+        ["alive", host] => Key::Alive(host.parse()?),
+        ["network", network] => Key::Network(network.parse()?),
+        ["block", network, net, length] => Key::Block(network.parse()?, block(net, length)?),
+        ["endpoint", host, network, address] => {
+            let address: Ipv4Addr = address.parse().map_err(|_| none())?;
+            Key::Endpoint(host.parse()?, network.parse::<NetworkName>()?, address)
+        }
+        ["token", id] => Key::Token(TokenId::try_from((*id).to_owned())?),
+        _ => return Err(none()),
+    };
+    // One name has one key: who writes it otherwise means to be seen twice.
+    match self::path(&key) == path {
+        true => Ok(key),
+        false => Err(none()),
+    }
+}
+
+fn block(net: &str, length: &str) -> Result<Ipv4Net> {
+    let net = format!("{net}/{length}").parse::<Ipv4Net>();
+    net.map_err(|_| Error::invalid("no block of addresses"))
+}
+
+/// The value of a record.
+///
+/// # Errors
+/// `Bug` where it cannot be written as JSON, which no record can cause.
+pub fn value(record: &Record) -> Result<String> {
+    match record {
+        Record::Layout(version) => json(version),
+        Record::Host(host) => json(host),
+        Record::Mark => Ok("{}".to_owned()),
+        Record::Network(network) => json(network),
+        Record::Block(host) => json(host),
+        Record::Endpoint(endpoint) => json(endpoint),
+        Record::Token(token) => json(token),
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|cause| Error::bug("a record as JSON").because(cause))
+}
+
+/// The record that a value of this key is; `Invalid` where it is none.
+pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
+    if value.len() > LONGEST_VALUE {
+        return Err(Error::invalid(format!("the value is longer than {LONGEST_VALUE} bytes")));
+    }
+    Ok(match key {
+        Key::Layout => Record::Layout(read(value)?),
+        Key::Host(_) => Record::Host(read(value)?),
+        Key::Alive(_) | Key::Turn => Record::Mark,
+        Key::Network(name) => {
+            let network: model::SharedNetwork = read(value)?;
+            network.check(name)?;
+            Record::Network(network)
+        }
+        Key::Block(..) => Record::Block(read(value)?),
+        Key::Endpoint(..) => Record::Endpoint(read(value)?),
+        Key::Token(_) => Record::Token(read(value)?),
+    })
+}
+
+fn read<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
+    serde_json::from_slice(value).map_err(|cause| {
+        let cause = cause.to_string();
+        Error::invalid(format!(
+            "the value is not as the layout has it: {}",
+            model::text::shown(&cause)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_path_and_back() {
+        for path in [
+            "layout",
+            "turn",
+            "host/a",
+            "alive/a.example.com",
+            "network/front",
+            "block/front/10.8.3.0/24",
+            "endpoint/a/front/10.8.3.2",
+            "token/0123456789abcdef",
+        ] {
+            let path = format!("{ROOT}{path}");
+            assert_eq!(self::path(&key(&path).unwrap()), path);
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let long = format!("network/{}", "a".repeat(600));
+        for path in [
+            "",
+            "host/",
+            "host/a/b",
+            "host/../a",
+            "network/-x",
+            "block/front/10.8.3.0/024",
+            "block/front/10.8.3.0",
+            "endpoint/a/front/10.8.3.300",
+            "endpoint/a/front/10.08.3.3",
+            "token/0123",
+            "unknown/a",
+            long.as_str(),
+        ] {
+            assert!(key(&format!("{ROOT}{path}")).is_err(), "{path}");
+        }
+        assert!(key("/other/host/a").is_err());
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let network = Key::Network("front".parse().unwrap());
+        let good =
+            r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+        let read = record(&network, good.as_bytes()).unwrap();
+        assert_eq!(value(&read).unwrap(), good);
+        for (from, to) in [
+            ("\"vni\":7", "\"vni\":0"),
+            ("\"block\":24", "\"block\":15"),
+            ("10.8.0.0/16", "10.8.0.1/16"),
+            ("\"mtu\":1450", "\"mtu\":10"),
+            ("\"all\"", "\"some\""),
+        ] {
+            assert!(record(&network, good.replace(from, to).as_bytes()).is_err(), "{to}");
+        }
+        let host = Key::Host("a".parse().unwrap());
+        assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read(path in ".{0,80}", value in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for begin in ["", "host/", "block/n/", "endpoint/h/n/", "network/"] {
+                if let Ok(key) = key(&format!("{ROOT}{begin}{path}")) {
+                    let _ = record(&key, &value);
+                }
+            }
+        }
+    }
+}

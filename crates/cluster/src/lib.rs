@@ -1,0 +1,27 @@
+//! The port [`Cluster`]: what the hosts of a cluster share, and etcd behind it.
+//!
+//! A host's own store stays the truth about that host. What is here is the truth between hosts: who is
+//! a member, which networks many hosts have, which host has which block of addresses, and where each
+//! address is. Only the daemon opens it; no attach and no detach asks it.
+//!
+//! [`Cluster`] is keys, records and transactions, as `engine::port::Store` is; [`layout`] says what they
+//! are in etcd, [`Etcd`] carries them, [`View`] is all of it in memory, and [`book`] has the operations.
+//! Everything that is read was written by somebody else: it is bounded, and what is not valid is left
+//! out and named.
+
+pub mod book;
+mod etcd;
+pub mod layout;
+mod port;
+mod reach;
+mod token;
+mod view;
+
+pub use etcd::{Etcd, Url};
+pub use port::{
+    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, TokenId,
+    TokenRecord, Txn, WatchEnd, Write,
+};
+pub use reach::Reached;
+pub use token::{JoinToken, Secret};
+pub use view::View;

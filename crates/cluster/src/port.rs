@@ -1,0 +1,215 @@
+//! The port.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use model::{
+    ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedEndpoint, SharedNetwork,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+
+use crate::View;
+
+/// The name of a token: 16 hexadecimal digits. It is no secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TokenId(String);
+
+impl TokenId {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for TokenId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        match text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => Ok(Self(text)),
+            false => Err(Error::invalid(format!(
+                "{:?} is no token's name; `spoke host token ls` lists them",
+                model::text::shown(&text)
+            ))),
+        }
+    }
+}
+
+impl From<TokenId> for String {
+    fn from(id: TokenId) -> Self {
+        id.0
+    }
+}
+
+/// What is known of a token besides its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    /// SHA-256 of the secret, in hexadecimal digits.
+    pub digest: String,
+    /// From when on it is worth nothing.
+    pub expires: Timestamp,
+}
+
+/// The name of a record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// The version of the layout.
+    Layout,
+    /// A member.
+    Host(HostName),
+    /// That a member's daemon is there; goes with its lease.
+    Alive(HostName),
+    /// Changes with every network that is declared or removed: who declares one has seen all others.
+    Turn,
+    /// A network of many hosts.
+    Network(NetworkName),
+    /// A block of a network's addresses.
+    Block(NetworkName, Ipv4Net),
+    /// An address of a network that a container, or the bridge, of a host has.
+    Endpoint(HostName, NetworkName, Ipv4Addr),
+    /// A token with which a host can join.
+    Token(TokenId),
+}
+
+/// What is under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Of [`Key::Layout`].
+    Layout(u32),
+    /// Of [`Key::Host`].
+    Host(ClusterHost),
+    /// Of [`Key::Alive`] and [`Key::Turn`].
+    Mark,
+    /// Of [`Key::Network`].
+    Network(SharedNetwork),
+    /// Of [`Key::Block`]: whose it is.
+    Block(HostName),
+    /// Of [`Key::Endpoint`].
+    Endpoint(SharedEndpoint),
+    /// Of [`Key::Token`].
+    Token(TokenRecord),
+}
+
+/// Grows with every transaction of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision(pub u64);
+
+/// What a record can depend on: it goes when nobody has renewed the lease in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseId(pub i64);
+
+/// What must be true of a key for a transaction to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// There is no record.
+    Absent,
+    /// There is one, whatever it is.
+    Present,
+    /// The record is still the one of this transaction.
+    At(Revision),
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Writes the record.
+    Put(Key, Record, Option<LeaseId>),
+    /// Deletes it; no error where there is none.
+    Delete(Key),
+    /// Deletes every [`Key::Endpoint`] of a host.
+    DeleteEndpointsOf(HostName),
+}
+
+/// Changes that happen all or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Txn {
+    /// Checked first.
+    pub expect: Vec<(Key, Expect)>,
+    /// Made then; at most [`Txn::MOST`].
+    pub writes: Vec<Write>,
+}
+
+impl Txn {
+    /// etcd takes 128 operations in one transaction unless it is configured otherwise.
+    pub const MOST: usize = 100;
+
+    /// Only if `key` is as expected.
+    #[must_use]
+    pub fn expect(mut self, key: Key, expect: Expect) -> Self {
+        self.expect.push((key, expect));
+        self
+    }
+
+    /// Writes a record.
+    #[must_use]
+    pub fn put(mut self, key: Key, record: Record) -> Self {
+        self.writes.push(Write::Put(key, record, None));
+        self
+    }
+
+    /// Deletes a record.
+    #[must_use]
+    pub fn delete(mut self, key: Key) -> Self {
+        self.writes.push(Write::Delete(key));
+        self
+    }
+}
+
+/// Whether a transaction happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it.
+    Done(Revision),
+    /// Nothing: something was not as expected.
+    Lost,
+}
+
+/// A record that came, changed or went; a name or a value that cannot be read is told as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it is called in the cluster, for sentences.
+    pub path: String,
+    /// Its name, and what is there now; or what is wrong with one of them.
+    pub read: std::result::Result<(Key, Option<(Record, Revision)>), String>,
+}
+
+/// Why a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Whoever listens wanted no more, or nothing came for as long as was to be waited. It goes on
+    /// behind the last revision that was told.
+    Over,
+    /// What happened since then is not kept any more: everything has to be read again.
+    Compacted,
+}
+
+/// Hears of the changes of one revision.
+pub type Listener<'a> = dyn FnMut(Revision, Vec<Change>) -> ControlFlow<()> + 'a;
+
+/// Where records are kept that hosts share.
+pub trait Cluster {
+    /// All records, of one moment.
+    fn read(&self) -> Result<View>;
+
+    /// Checks and writes in one step. Fails with `TryAgain` where the cluster cannot be reached: then
+    /// nobody knows whether it happened.
+    fn commit(&self, txn: &Txn) -> Result<Outcome>;
+
+    /// A lease of so many seconds.
+    fn grant(&self, seconds: u32) -> Result<LeaseId>;
+
+    /// Renews a lease; `false` where it has ended.
+    fn renew(&self, lease: LeaseId) -> Result<bool>;
+
+    /// Tells what changes behind `after`, in order and each change once, until `listener` breaks or
+    /// nothing has come for `quiet`.
+    fn watch(
+        &self,
+        after: Revision,
+        quiet: Duration,
+        listener: &mut Listener<'_>,
+    ) -> Result<WatchEnd>;
+}

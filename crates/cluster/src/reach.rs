@@ -1,0 +1,155 @@
+//! Where the addresses of a network are, as one of its hosts has to know it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use model::{HostName, Mac, NetworkName, SharedNetwork};
+
+use crate::View;
+
+/// A host has no more addresses of one network than this; the others are not used.
+const MOST: usize = 16 << 10;
+
+/// Where a network's addresses are on other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The hardware address of each, and the address of its host.
+    pub endpoints: BTreeMap<Ipv4Addr, (Mac, Ipv4Addr)>,
+    /// What other hosts say that cannot be so, in sentences.
+    pub refused: Vec<String>,
+}
+
+impl View {
+    /// The addresses of a network on hosts other than `me` that are not in `gone`. A host may have
+    /// addresses in its own block only, and no hardware address that this or another host has.
+    pub fn reached(&self, name: &NetworkName, me: &HostName, gone: &BTreeSet<HostName>) -> Reached {
+        let mut reached = Reached::default();
+        let Some(network) = self.networks.get(name) else { return reached };
+        let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
+        let mut taken: BTreeSet<Mac> = mine.map(|(_, mac)| *mac).collect();
+        for (host, member) in &self.hosts {
+            if host == me || gone.contains(host) || !network.hosts.has(host) {
+                continue;
+            }
+            let own = self.hosts.get(me).map(|me| me.address);
+            if Some(member.address) == own || !is_host(member.address) {
+                let what = format!("host {host} has the address {}", member.address);
+                reached.refused.push(format!("{what}, which no other host can have"));
+                continue;
+            }
+            self.reach_host(network, (name, host, member.address), &mut taken, &mut reached);
+        }
+        reached
+    }
+
+    fn reach_host(
+        &self,
+        network: &SharedNetwork,
+        (name, host, at): (&NetworkName, &HostName, Ipv4Addr),
+        taken: &mut BTreeSet<Mac>,
+        reached: &mut Reached,
+    ) {
+        let Some(block) = self.block(name, host) else { return };
+        let first = (host.clone(), name.clone(), Ipv4Addr::UNSPECIFIED);
+        let last = (host.clone(), name.clone(), Ipv4Addr::BROADCAST);
+        for ((_, _, address), mac) in self.endpoints.range(first..=last).take(MOST) {
+            let why = match () {
+                () if !block.contains(address) => format!("it is not in its block {block}"),
+                () if is_edge(network, *address) => "it is no host's address".to_owned(),
+                () if !is_unicast(*mac) => format!("{mac} is no address of an interface"),
+                () if !taken.insert(*mac) => format!("another one has the address {mac}"),
+                () => {
+                    reached.endpoints.insert(*address, (*mac, at));
+                    continue;
+                }
+            };
+            reached.refused.push(format!("{address} of network {name} on host {host}: {why}"));
+        }
+    }
+}
+
+/// The subnet's own address and its broadcast address.
+fn is_edge(network: &SharedNetwork, address: Ipv4Addr) -> bool {
+    address == network.subnet.network() || address == network.subnet.broadcast()
+}
+
+fn is_unicast(mac: Mac) -> bool {
+    let octets = mac.octets();
+    octets[0] & 1 == 0 && octets != [0; 6]
+}
+
+/// Whether packets can be sent to it as to one host.
+pub(crate) fn is_host(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || address.is_broadcast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout;
+    use crate::port::{Change, Revision};
+
+    fn view(records: &[(&str, &str)]) -> View {
+        let mut view = View::default();
+        for (path, value) in records {
+            let path = format!("{}{path}", layout::ROOT);
+            let key = layout::key(&path).unwrap();
+            let record = layout::record(&key, value.as_bytes()).unwrap();
+            view.apply(Change { path, read: Ok((key, Some((record, Revision(1))))) });
+        }
+        view
+    }
+
+    const BASE: [(&str, &str); 7] = [
+        ("host/a", r#"{"address":"192.0.2.1","since":1}"#),
+        ("host/b", r#"{"address":"192.0.2.2","since":1}"#),
+        (
+            "network/front",
+            r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#,
+        ),
+        ("block/front/10.8.0.0/24", "\"a\""),
+        ("block/front/10.8.1.0/24", "\"b\""),
+        ("endpoint/a/front/10.8.0.2", r#"{"mac":"02:00:00:00:00:01"}"#),
+        ("endpoint/b/front/10.8.1.2", r#"{"mac":"02:00:00:00:00:02"}"#),
+    ];
+
+    fn reached(more: &[(&str, &str)]) -> Reached {
+        let view = view(&[&BASE[..], more].concat());
+        view.reached(&"front".parse().unwrap(), &"a".parse().unwrap(), &BTreeSet::new())
+    }
+
+    #[test]
+    fn what_others_have_is_reached() {
+        let reached = reached(&[]);
+        let mac = "02:00:00:00:00:02".parse().unwrap();
+        let wanted = (Ipv4Addr::new(10, 8, 1, 2), (mac, Ipv4Addr::new(192, 0, 2, 2)));
+        assert_eq!(reached.endpoints, BTreeMap::from([wanted]));
+        assert_eq!(reached.refused, Vec::<String>::new());
+    }
+
+    /// What a hostile member would write to have the traffic of others.
+    #[test]
+    fn what_cannot_be_so_is_refused() {
+        for (path, value, why) in [
+            ("endpoint/b/front/10.8.0.2", r#"{"mac":"02:00:00:00:00:03"}"#, "not in its block"),
+            ("endpoint/b/front/10.8.1.3", r#"{"mac":"02:00:00:00:00:01"}"#, "another one has"),
+            ("endpoint/b/front/10.8.1.3", r#"{"mac":"ff:ff:ff:ff:ff:ff"}"#, "no address of an"),
+            ("endpoint/b/front/10.8.1.3", r#"{"mac":"00:00:00:00:00:00"}"#, "no address of an"),
+            ("host/c", r#"{"address":"192.0.2.1","since":1}"#, "no other host can have"),
+            ("host/c", r#"{"address":"255.255.255.255","since":1}"#, "no other host can have"),
+        ] {
+            let reached = reached(&[(path, value)]);
+            assert_eq!(reached.endpoints.len(), 1, "{path}");
+            assert!(reached.refused[0].contains(why), "{:?}", reached.refused);
+        }
+    }
+
+    #[test]
+    fn a_block_of_nobody_s_network_is_none() {
+        let view = view(&[&BASE[..], &[("block/front/10.9.0.0/24", "\"c\"")]].concat());
+        assert_eq!(view.block(&"front".parse().unwrap(), &"c".parse().unwrap()), None);
+    }
+}

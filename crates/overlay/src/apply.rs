@@ -1,0 +1,174 @@
+//! Makes the kernel's state what it should be.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use model::{Error, IfName, Mtu, Result};
+use netlink::wire::Batch;
+use netlink::{At, Change, Link, Links, NewVxlan, Socket, sysctl};
+
+use crate::{OVERHEAD, Overlay, OverlayNetwork, PORT, entries, guard, identity};
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How many devices, entries and rules were changed.
+    pub changed: usize,
+    /// What could not be done, each on a network of its own.
+    pub failures: Vec<Error>,
+}
+
+impl Overlay {
+    /// Compares this with the kernel and changes what differs. Goes on with the next network after a
+    /// failure.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked, or VXLAN packets cannot be kept out: then no device is made.
+    pub fn apply(&self) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        // Nothing is received before it is decided from whom.
+        if !self.networks.is_empty() {
+            let guarded = guard::ensure(&mut Socket::netfilter()?, &self.members)?;
+            outcome.changed += usize::from(guarded);
+        }
+        let mut socket = Socket::route()?;
+        outcome.changed += self.remove_others(&mut socket)?;
+        for network in &self.networks {
+            match self.apply_network(network, &mut socket) {
+                Ok(changed) => outcome.changed += changed,
+                Err(error) => outcome
+                    .failures
+                    .push(error.context(format!("network {} between hosts", network.name))),
+            }
+        }
+        if self.networks.is_empty() {
+            guard::remove(&mut Socket::netfilter()?)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Devices of networks that this host has no more.
+    fn remove_others(&self, socket: &mut Socket) -> Result<usize> {
+        let wanted: Result<BTreeSet<IfName>> =
+            self.networks.iter().map(|network| identity::device(network.vni)).collect();
+        let wanted = wanted?;
+        let links = socket.links(Links { kind: Some("vxlan"), master: None })?;
+        let others: Vec<&Link> = links
+            .iter()
+            .filter(|link| identity::is_device(link.name.as_str()) && !wanted.contains(&link.name))
+            .collect();
+        others.iter().try_for_each(|link| delete(socket, link))?;
+        Ok(others.len())
+    }
+
+    fn apply_network(&self, network: &OverlayNetwork, socket: &mut Socket) -> Result<usize> {
+        let mut changed = 0;
+        // Made with its first container, or by the daemon.
+        let Some(bridge) = socket.link(At::Name(&network.bridge))? else { return Ok(changed) };
+        if bridge.mac != Some(network.mac) {
+            rename(network, &bridge, socket)?;
+            changed += 1;
+        }
+        let name = identity::device(network.vni)?;
+        let marked = self.mark(network);
+        let there = socket.link(At::Name(&name))?;
+        let device = match there.filter(|it| is_as_wanted(it, &marked, &bridge, network)) {
+            Some(link) => link.index,
+            None => {
+                refuse_narrow(network, self.local, socket)?;
+                changed += 1;
+                self.make(network, (&name, &marked), &bridge, socket)?
+            }
+        };
+        Ok(changed + entries::set(socket, network, (device, bridge.index))?)
+    }
+
+    /// What the device was made with, which the kernel need not be asked for.
+    fn mark(&self, network: &OverlayNetwork) -> String {
+        format!("spoke network {} from {} port {PORT}", network.vni, self.local)
+    }
+
+    fn make(
+        &self,
+        network: &OverlayNetwork,
+        (name, mark): (&IfName, &str),
+        bridge: &Link,
+        socket: &mut Socket,
+    ) -> Result<u32> {
+        if let Some(other) = socket.link(At::Name(name))? {
+            delete(socket, &other)?;
+        }
+        let mut batch = Batch::new();
+        batch.new_vxlan(&NewVxlan {
+            name,
+            vni: network.vni,
+            local: self.local,
+            port: PORT,
+            mtu: network.mtu,
+            master: bridge.index,
+        });
+        batch.quiet_port(At::Name(name));
+        let finished = [Change::NoIpv6Addresses, Change::Alias(mark.to_owned()), Change::Up(true)];
+        batch.change_link(At::Name(name), &finished);
+        socket.send(&mut batch)?.into_result()?;
+        let made = socket.link(At::Name(name))?;
+        made.map(|made| made.index).ok_or_else(|| Error::try_again(format!("{name} went away")))
+    }
+}
+
+fn is_as_wanted(link: &Link, mark: &str, bridge: &Link, network: &OverlayNetwork) -> bool {
+    link.alias.as_deref() == Some(mark)
+        && link.master == Some(bridge.index)
+        && link.mtu == network.mtu.bytes()
+        && link.flags.is_up()
+}
+
+/// Gives the bridge the hardware address that it has on this host only, and tells its containers.
+fn rename(network: &OverlayNetwork, bridge: &Link, socket: &mut Socket) -> Result<()> {
+    sysctl::ensure(format!("net/ipv4/conf/{}/arp_notify", network.bridge), "1")?;
+    let mut batch = Batch::new();
+    batch.change_link(At::Index(bridge.index), &[Change::Mac(network.mac)]);
+    socket.send(&mut batch)?.into_result()
+}
+
+fn refuse_narrow(network: &OverlayNetwork, local: Ipv4Addr, socket: &mut Socket) -> Result<()> {
+    match underlay_mtu(local, socket)? {
+        mtu if mtu < network.mtu.bytes() + OVERHEAD => Err(Error::invalid(format!(
+            "its MTU is {}, and packets of {} bytes do not fit into the {mtu} bytes of the device with \
+             {local}; make the network again with --mtu {}, or raise the device's MTU",
+            network.mtu,
+            network.mtu.bytes() + OVERHEAD,
+            mtu.saturating_sub(OVERHEAD),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The MTU of the device that has this address, in bytes.
+///
+/// # Errors
+/// `NotFound` where no device has it.
+pub fn underlay_mtu(local: Ipv4Addr, socket: &mut Socket) -> Result<u32> {
+    let held = socket.addresses(None)?;
+    let holder = held.iter().find(|held| held.address.addr() == IpAddr::V4(local));
+    let link = match holder {
+        Some(held) => socket.link(At::Index(held.link))?,
+        None => None,
+    };
+    link.map(|link| link.mtu)
+        .ok_or_else(|| Error::not_found(format!("no device of this host has the address {local}")))
+}
+
+/// The largest MTU of a network that fits into packets of so many bytes.
+impl Overlay {
+    /// The MTU of networks on an underlay with this one; none where that is too small.
+    pub fn mtu_within(underlay: u32) -> Option<Mtu> {
+        Mtu::new(underlay.checked_sub(OVERHEAD)?)
+    }
+}
+
+fn delete(socket: &mut Socket, link: &Link) -> Result<()> {
+    let mut batch = Batch::new();
+    batch.delete_link(At::Index(link.index));
+    socket.send(&mut batch)?.except(netlink::Errno::NODEV).into_result()
+}

@@ -1,0 +1,103 @@
+//! Forwarding entries and neighbours of one network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use model::{Mac, Result};
+use netlink::fdb::Entry;
+use netlink::wire::Batch;
+use netlink::{Errno, Neighbour, Socket};
+
+use crate::OverlayNetwork;
+
+/// So many changes are sent at a time.
+const CHUNK: usize = 256;
+
+/// Makes the entries of the network those that it should have; how many were changed.
+pub(crate) fn set(
+    socket: &mut Socket,
+    network: &OverlayNetwork,
+    (device, bridge): (u32, u32),
+) -> Result<usize> {
+    let forwarding = socket.forwarding(device)?;
+    let neighbours = socket.neighbours(bridge)?;
+    let mut changes = Changes::default();
+    // What goes comes first: a hardware address may have moved from one address to another.
+    changes.neighbours(&neighbours, network, bridge);
+    changes.forwarding(&forwarding, network, device);
+    changes.send(socket)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    DeleteTunnel(u32, Mac),
+    DeletePort(u32, Mac),
+    Forward(u32, Mac, Ipv4Addr),
+    DeleteNeighbour(u32, IpAddr),
+    Neighbour(u32, IpAddr, Mac),
+}
+
+#[derive(Debug, Default)]
+struct Changes(Vec<Change>);
+
+impl Changes {
+    fn neighbours(&mut self, there: &[Neighbour], network: &OverlayNetwork, bridge: u32) {
+        let there: BTreeMap<IpAddr, Mac> = there
+            .iter()
+            .filter(|neighbour| neighbour.permanent)
+            .filter_map(|neighbour| Some((neighbour.address, neighbour.mac?)))
+            .filter(|(address, _)| is_of(network, *address))
+            .collect();
+        let wanted: BTreeMap<IpAddr, Mac> =
+            network.endpoints.iter().map(|(address, (mac, _))| ((*address).into(), *mac)).collect();
+        let gone = there.keys().filter(|address| !wanted.contains_key(*address));
+        self.0.extend(gone.map(|address| Change::DeleteNeighbour(bridge, *address)));
+        let new = wanted.iter().filter(|(address, mac)| there.get(*address) != Some(*mac));
+        self.0.extend(new.map(|(address, mac)| Change::Neighbour(bridge, *address, *mac)));
+    }
+
+    fn forwarding(&mut self, there: &[Entry], network: &OverlayNetwork, device: u32) {
+        let wanted: BTreeMap<Mac, Ipv4Addr> = network.endpoints.values().copied().collect();
+        let (mut tunnels, mut ports) = (BTreeMap::new(), BTreeSet::new());
+        for entry in there {
+            match *entry {
+                Entry::Tunnel(mac, to) => drop(tunnels.insert(mac, to)),
+                Entry::Port(mac) => drop(ports.insert(mac)),
+            }
+        }
+        let gone = tunnels.keys().filter(|mac| !wanted.contains_key(*mac));
+        self.0.extend(gone.map(|mac| Change::DeleteTunnel(device, *mac)));
+        let gone = ports.iter().filter(|mac| !wanted.contains_key(*mac));
+        self.0.extend(gone.map(|mac| Change::DeletePort(device, *mac)));
+        let new = wanted
+            .iter()
+            .filter(|(mac, to)| tunnels.get(*mac) != Some(*to) || !ports.contains(*mac));
+        self.0.extend(new.map(|(mac, to)| Change::Forward(device, *mac, *to)));
+    }
+
+    fn send(self, socket: &mut Socket) -> Result<usize> {
+        for changes in self.0.chunks(CHUNK) {
+            let mut batch = Batch::new();
+            changes.iter().for_each(|change| change.add(&mut batch));
+            // What should go may have gone.
+            socket.send(&mut batch)?.except(Errno::NOENT).into_result()?;
+        }
+        Ok(self.0.len())
+    }
+}
+
+impl Change {
+    fn add(&self, batch: &mut Batch) {
+        match *self {
+            Change::DeleteTunnel(device, mac) => batch.delete_tunnel_entry(device, mac),
+            Change::DeletePort(device, mac) => batch.delete_port_entry(device, mac),
+            Change::Forward(device, mac, to) => batch.set_forwarding(device, mac, to),
+            Change::DeleteNeighbour(bridge, address) => batch.delete_neighbour(bridge, address),
+            Change::Neighbour(bridge, address, mac) => batch.set_neighbour(bridge, address, mac),
+        };
+    }
+}
+
+fn is_of(network: &OverlayNetwork, address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(address) if network.subnet.contains(&address))
+}

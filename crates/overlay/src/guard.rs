@@ -1,0 +1,111 @@
+//! The packet filter before the VXLAN port: `table ip spoke_overlay`.
+//!
+//! ```text
+//! set members { type ipv4_addr }
+//! chain input {
+//!     type filter hook input priority -150; policy accept;
+//!     meta l4proto udp udp dport 4789 ip saddr != @members drop
+//! }
+//! ```
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use model::Result;
+use netlink::nft::{
+    self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Place, Policy,
+    Register, Set, Table, Transaction, Tuple, Verdict,
+};
+use netlink::{Errno, Socket};
+
+use crate::PORT;
+
+const TABLE: Table<'static> = Table { family: Family::Ipv4, name: "spoke_overlay" };
+const CHAIN: &str = "input";
+const MEMBERS: Set<'static> =
+    Set { name: "members", key: &[Field::Ipv4], data: &[], counters: false, lookup: Lookup::Exact };
+/// Before connection tracking's users, and before Spoke's own chains.
+const PRIORITY: i32 = -150;
+/// `IPPROTO_UDP`.
+const UDP: u8 = 17;
+/// The rule has this many steps.
+const STEPS: usize = 7;
+
+/// Takes VXLAN packets from `members` only; whether anything had to be changed.
+pub(crate) fn ensure(socket: &mut Socket, members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
+    if !is_whole(socket)? {
+        make(members).apply(socket)?;
+        return Ok(true);
+    }
+    let wanted: Vec<Element> = members.iter().map(|member| element(*member)).collect();
+    let there = nft::elements(socket, TABLE, MEMBERS.name)?;
+    let mut transaction = Transaction::new();
+    for gone in there.iter().filter(|element| !wanted.contains(element)) {
+        transaction.delete_element(TABLE, MEMBERS.name, gone, "forgetting a host".to_owned());
+    }
+    for new in wanted.iter().filter(|element| !there.contains(element)) {
+        transaction.ensure_element(TABLE, MEMBERS.name, new, "adding a host".to_owned());
+    }
+    if transaction.is_empty() {
+        return Ok(false);
+    }
+    transaction.apply(socket).map(|()| true)
+}
+
+/// Removes it.
+pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
+    let mut transaction = Transaction::new();
+    transaction.delete_table(TABLE);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+}
+
+/// Whether the chain is there with its rule. Somebody who removes a table removes all of it.
+fn is_whole(socket: &mut Socket) -> Result<bool> {
+    if !nft::chain_exists(socket, TABLE, CHAIN)? {
+        return Ok(false);
+    }
+    let rules = nft::rules(socket, TABLE, CHAIN)?;
+    Ok(matches!(rules.as_slice(), [rule] if rule.shape.len() == STEPS))
+}
+
+fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
+    let mut transaction = Transaction::new();
+    // To remove it, it has to be there.
+    transaction.add_table(TABLE, None);
+    transaction.delete_table(TABLE);
+    transaction.add_table(TABLE, None);
+    transaction.add_set(TABLE, &MEMBERS);
+    let base = Base {
+        kind: ChainKind::Filter,
+        hook: Hook::Input,
+        priority: PRIORITY,
+        policy: Policy::Accept,
+    };
+    transaction.add_chain(TABLE, CHAIN, Some(&base), false);
+    transaction.add_rule(TABLE, CHAIN, Place::Tail, &rule());
+    for member in members {
+        let about = format!("adding host {member}");
+        transaction.ensure_element(TABLE, MEMBERS.name, &element(*member), about);
+    }
+    transaction
+}
+
+fn rule() -> [Expression<'static>; STEPS] {
+    const VALUE: Register = Register::FIRST;
+    /// Where the source address is in the header of IPv4 (RFC 791 §3.1).
+    const SOURCE: u32 = 12;
+    [
+        Expression::Meta(Meta::Protocol, VALUE),
+        Expression::Equal(VALUE, Cow::Owned(vec![UDP])),
+        Expression::DestinationPort(VALUE),
+        Expression::Equal(VALUE, Cow::Owned(PORT.to_be_bytes().to_vec())),
+        Expression::Network { offset: SOURCE, length: 4, into: VALUE },
+        Expression::NotIn(MEMBERS.name, VALUE),
+        Expression::Verdict(Verdict::Drop),
+    ]
+}
+
+fn element(member: Ipv4Addr) -> Element {
+    Element { key: Tuple::new().address(member.into()), data: None, comment: None, counter: None }
+}

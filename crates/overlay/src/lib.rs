@@ -1,0 +1,57 @@
+//! The links between the hosts of a cluster.
+//!
+//! Each network has a VXLAN device that is a port of its bridge. It learns nothing and nothing is
+//! flooded to it: where an address is, the cluster says. A forwarding entry leads from a hardware address
+//! to a host, and a neighbour from an IP address to the hardware address, for which the bridge answers
+//! ARP. Packets for the VXLAN port are taken from members only.
+//!
+//! [`Overlay`] is what there should be; [`Overlay::apply`] compares it with the kernel and changes what
+//! differs. All of it survives the daemon.
+
+mod apply;
+mod entries;
+mod guard;
+mod identity;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use model::{IfName, Ipv4Net, Mac, Mtu, NetworkName, Vni};
+
+pub use apply::{Outcome, underlay_mtu};
+pub use identity::{device, gateway_mac};
+
+/// The UDP port (RFC 7348 §5).
+pub const PORT: u16 = 4789;
+/// What VXLAN puts around a packet on IPv4, in bytes: Ethernet inside, VXLAN, UDP, IP.
+pub const OVERHEAD: u32 = 14 + 8 + 8 + 20;
+
+/// What there should be on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// Where packets of this host come from.
+    pub local: Ipv4Addr,
+    /// The addresses of the other members.
+    pub members: BTreeSet<Ipv4Addr>,
+    /// The networks of this host.
+    pub networks: Vec<OverlayNetwork>,
+}
+
+/// A network of many hosts, on one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayNetwork {
+    /// Its name.
+    pub name: NetworkName,
+    /// Its number in packets.
+    pub vni: Vni,
+    /// Its bridge, which is there or not.
+    pub bridge: IfName,
+    /// The bridge's own hardware address: it is another one on each host.
+    pub mac: Mac,
+    /// Its addresses.
+    pub subnet: Ipv4Net,
+    /// Of all its devices.
+    pub mtu: Mtu,
+    /// The hardware addresses of others' addresses, and the addresses of their hosts.
+    pub endpoints: BTreeMap<Ipv4Addr, (Mac, Ipv4Addr)>,
+}

@@ -1,0 +1,332 @@
+//! `spoke host`: this host among others.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::Subcommand;
+use cluster::{TokenId, Url};
+use model::{Error, HostName, IpNet, Kind, NetworkName, Placement, Result, Timestamp};
+use serde::Serialize;
+
+use super::args::CreateArgs;
+use super::output::{names, render};
+use super::table::Table;
+use super::time::rfc3339;
+use super::{Answer, HostContext, Output};
+use crate::hosts::{self, Ask, HostsView, Reply, Wanted};
+
+/// What this host is called.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+/// How long a token is worth something unless it is said, in hours.
+const HOURS: u32 = 24;
+/// A token is worth something for no longer than this, in hours.
+const MOST_HOURS: i64 = 24 * 365;
+const SECONDS: u32 = 3600;
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum HostCommand {
+    /// Begin a cluster of hosts on an etcd, or add this host to it, and print a token for the next one
+    #[command(
+        after_help = "All hosts must reach etcd and each other's UDP port 4789. Whoever can write to etcd \
+        decides what the hosts do: let only the hosts reach it.
+
+Examples:
+  spoke host init --etcd http://192.0.2.1:2379
+  spoke host init --etcd http://192.0.2.1:2379 --address 192.0.2.7 --name db1"
+    )]
+    Init {
+        /// A server of etcd (3.4 or later), by an address that all hosts reach; several for one etcd
+        #[arg(long = "etcd", value_name = "URL", required = true)]
+        etcd: Vec<Url>,
+        #[command(flatten)]
+        as_whom: WhomArgs,
+    },
+    /// Join the cluster that the token is of
+    #[command(after_help = "Examples:\n  spoke host join spoke1-eyJl…")]
+    Join {
+        /// What `spoke host init` or `spoke host token create` printed on another host
+        #[arg(value_name = "TOKEN")]
+        token: String,
+        #[command(flatten)]
+        as_whom: WhomArgs,
+    },
+    /// List the hosts
+    #[command(
+        visible_alias = "list",
+        after_help = "STATE is up, or lost where the host's daemon has not been \
+        heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
+
+Examples:\n  spoke host ls\n  spoke host ls -o json"
+    )]
+    Ls,
+    /// Take a host out of the cluster, with its addresses
+    #[command(
+        after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
+        and its containers reach those of other hosts no more.
+
+Examples:\n  spoke host remove db1\n  spoke host remove --force db1"
+    )]
+    Remove {
+        /// The host
+        #[arg(value_name = "HOST")]
+        name: HostName,
+        /// Also another host whose daemon is there
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// Make, list and remove tokens, by which hosts join
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum TokenCommand {
+    /// Print a token, by which one host can join
+    Create {
+        /// For how long it is worth something
+        #[arg(long, value_name = "HOURS", default_value_t = HOURS, value_parser = clap::value_parser!(u32).range(1..=MOST_HOURS))]
+        hours: u32,
+    },
+    /// List the tokens that nobody has used; a token itself is shown only once
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Make tokens worth nothing
+    Rm {
+        /// The tokens, as they are listed
+        #[arg(value_name = "ID", required = true, value_parser = token_id)]
+        ids: Vec<TokenId>,
+    },
+}
+
+// Comments that document this type would be taken for the command's own.
+#[derive(Debug, clap::Args)]
+pub(super) struct WhomArgs {
+    /// What this host is called in the cluster; its own name unless given
+    #[arg(long, value_name = "NAME")]
+    name: Option<HostName>,
+    /// Where the other hosts reach this one; the address from which it reaches etcd unless given
+    #[arg(long, value_name = "IP")]
+    address: Option<Ipv4Addr>,
+}
+
+/// Where a network is to be: `all`, or names between commas.
+#[derive(Clone, Debug)]
+pub(super) struct Hosts(Placement);
+
+impl FromStr for Hosts {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "all" => Ok(Self(Placement::All)),
+            names => names
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<_>>()
+                .map(Placement::Hosts)
+                .map(Self),
+        }
+    }
+}
+
+impl fmt::Display for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A token that was made.
+#[derive(Serialize)]
+struct TokenView {
+    token: String,
+    expires: String,
+}
+
+#[derive(Serialize)]
+struct TokenRow {
+    id: String,
+    expires: String,
+}
+
+pub(super) fn run(
+    command: &HostCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let ask = |ask: Ask| hosts::ask(&host_context.runtime, &ask);
+    match command {
+        HostCommand::Init { etcd, as_whom } => {
+            let name = as_whom.name()?;
+            ask(Ask::Init { etcd: etcd.clone(), name, address: as_whom.address })?;
+            created(ask(Ask::CreateToken { seconds: HOURS * SECONDS })?, output)
+        }
+        HostCommand::Join { token, as_whom } => {
+            let name = as_whom.name()?;
+            let said = name.to_string();
+            ask(Ask::Join { token: token.clone(), name, address: as_whom.address })?;
+            Ok(Answer::text(names(output, &[said])?))
+        }
+        HostCommand::Ls => match ask(Ask::Hosts)? {
+            Reply::Hosts(view) => list(&view, output),
+            other => Err(unexpected(&other)),
+        },
+        HostCommand::Remove { name, force } => {
+            ask(Ask::Remove { name: name.clone(), force: *force })?;
+            Ok(Answer::text(names(output, &[name.to_string()])?))
+        }
+        HostCommand::Token(TokenCommand::Create { hours }) => {
+            created(ask(Ask::CreateToken { seconds: hours * SECONDS })?, output)
+        }
+        HostCommand::Token(TokenCommand::Ls) => match ask(Ask::Tokens)? {
+            Reply::Tokens(tokens) => list_tokens(tokens, output),
+            other => Err(unexpected(&other)),
+        },
+        HostCommand::Token(TokenCommand::Rm { ids }) => {
+            for id in ids {
+                ask(Ask::RemoveToken { id: id.clone() })?;
+            }
+            let ids: Vec<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
+            Ok(Answer::text(names(output, &ids)?))
+        }
+    }
+}
+
+impl WhomArgs {
+    fn name(&self) -> Result<HostName> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let failed = |cause| Error::os(format!("reading {HOSTNAME}"), cause);
+        let text = std::fs::read_to_string(Path::new(HOSTNAME)).map_err(failed)?;
+        text.trim().parse().map_err(|error: Error| {
+            Error::invalid(format!("{error}; say with --name what this host is to be called"))
+        })
+    }
+}
+
+fn created(reply: Reply, output: Output) -> Result<Answer> {
+    let Reply::Token { token, expires } = reply else { return Err(unexpected(&reply)) };
+    let view = TokenView { token, expires: rfc3339(expires) };
+    let text = render(output, &view, || {
+        format!(
+            "On the next host, before {}:\n\n    spoke host join {}\n\n",
+            view.expires, view.token
+        )
+    })?;
+    Ok(Answer::text(text))
+}
+
+fn list(view: &HostsView, output: Output) -> Result<Answer> {
+    let text = render(output, &view.hosts, || {
+        let mut table = Table::new(&["NAME", "ADDRESS", "STATE", "BLOCKS", "CONTAINERS"]);
+        for host in &view.hosts {
+            let blocks: Vec<String> =
+                host.blocks.iter().map(|(network, net)| format!("{network} {net}")).collect();
+            let name = if host.own { format!("{} *", host.name) } else { host.name.clone() };
+            table.row([
+                name,
+                host.address.clone(),
+                host.state.clone(),
+                blocks.join(", "),
+                host.containers.to_string(),
+            ]);
+        }
+        table.text()
+    })?;
+    let mut notes = view.notes.clone();
+    notes.extend(view.lost.iter().map(|(since, why)| {
+        format!("since {} the cluster is not heard of: {why}", rfc3339(*since))
+    }));
+    Ok(Answer { text, notes, code: 0 })
+}
+
+fn list_tokens(
+    tokens: std::collections::BTreeMap<TokenId, Timestamp>,
+    output: Output,
+) -> Result<Answer> {
+    let rows = tokens.into_iter();
+    let rows: Vec<TokenRow> = rows
+        .map(|(id, expires)| TokenRow { id: id.as_str().to_owned(), expires: rfc3339(expires) })
+        .collect();
+    let text = render(output, &rows, || {
+        let mut table = Table::new(&["ID", "EXPIRES"]);
+        for row in &rows {
+            table.row([row.id.clone(), row.expires.clone()]);
+        }
+        table.text()
+    })?;
+    Ok(Answer::text(text))
+}
+
+/// `spoke network create --hosts`.
+pub(super) fn create_network(
+    wanted: &CreateArgs,
+    hosts: &Hosts,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    if let Some(flag) = wanted.flags.besides("mtu") {
+        return Err(Error::unsupported(format!(
+            "a network of many hosts does not have --{flag} yet"
+        )));
+    }
+    let subnet = match wanted.subnets.as_slice() {
+        [] => None,
+        [IpNet::V4(subnet)] => Some(*subnet),
+        _ => {
+            return Err(Error::unsupported(
+                "a network of many hosts has one IPv4 subnet; IPv6 is not supported there yet",
+            ));
+        }
+    };
+    let name = wanted.name.clone();
+    let ask = Wanted {
+        name,
+        subnet,
+        block: wanted.many.block,
+        mtu: wanted.flags.spec.mtu,
+        hosts: hosts.0.clone(),
+    };
+    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
+    let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
+    if let Some(failure) = failure {
+        return Err(Error::conflict(format!(
+            "network {} is declared for the cluster, and this host cannot have it: {failure}",
+            wanted.name
+        )));
+    }
+    let late = missing.iter().map(|host| {
+        format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
+    });
+    let notes = late.collect();
+    Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
+}
+
+/// Removes a network of many hosts; `false` where it is none.
+pub(super) fn remove_network(name: &NetworkName, host_context: &HostContext) -> Result<bool> {
+    let is_made = host_context
+        .store
+        .iter()
+        .any(|state| hosts::place(state).join("networks").join(name.as_str()).exists());
+    if !is_made {
+        return Ok(false);
+    }
+    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
+        Ok(_) => Ok(true),
+        // Of the cluster no more: what is left of it here is this host's.
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn token_id(text: &str) -> Result<TokenId, String> {
+    TokenId::try_from(text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn unexpected(reply: &Reply) -> Error {
+    Error::bug(format!("the daemon answered something else: {reply:?}"))
+}

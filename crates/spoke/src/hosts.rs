@@ -1,0 +1,171 @@
+//! What the command line asks of the daemon about other hosts: one line of JSON each way, on a socket
+//! that only the superuser may connect to. Only the daemon speaks to etcd.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cluster::{TokenId, Url};
+use model::{
+    Error, HostName, Ipv4Net, Kind, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// The socket, below the runtime directory.
+const SOCKET: &str = "hosts.sock";
+/// What is known of the cluster on this host, below the state directory.
+const PLACE: &str = "hosts";
+/// Longer lines are refused, in bytes.
+const LONGEST: u64 = 16 << 20;
+/// How long the daemon may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where the daemon listens.
+pub(crate) fn socket(runtime: &Path) -> PathBuf {
+    runtime.join(SOCKET)
+}
+
+/// Where the daemon keeps what it knows of the cluster.
+pub(crate) fn place(state: &Path) -> PathBuf {
+    state.join(PLACE)
+}
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ask {
+    Init { etcd: Vec<Url>, name: HostName, address: Option<Ipv4Addr> },
+    Join { token: String, name: HostName, address: Option<Ipv4Addr> },
+    Hosts,
+    Remove { name: HostName, force: bool },
+    CreateToken { seconds: u32 },
+    Tokens,
+    RemoveToken { id: TokenId },
+    CreateNetwork(Box<Wanted>),
+    RemoveNetwork { name: NetworkName },
+}
+
+/// A network for many hosts.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) name: NetworkName,
+    pub(crate) subnet: Option<Ipv4Net>,
+    pub(crate) block: Option<u8>,
+    pub(crate) mtu: Option<Mtu>,
+    pub(crate) hosts: Placement,
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    Done,
+    Token { token: String, expires: Timestamp },
+    Hosts(HostsView),
+    Tokens(BTreeMap<TokenId, Timestamp>),
+    Network { network: SharedNetwork, missing: Vec<HostName>, failure: Option<String> },
+}
+
+/// The hosts, as this one sees them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct HostsView {
+    pub(crate) hosts: Vec<HostView>,
+    /// Since when etcd does not answer, and what was said last.
+    pub(crate) lost: Option<(Timestamp, String)>,
+    /// What others wrote that is not used, and what does not work.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HostView {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// `up`, or `lost` where its daemon does not renew its lease.
+    pub(crate) state: String,
+    /// Whether it is the one that is asked.
+    pub(crate) own: bool,
+    /// Its blocks.
+    pub(crate) blocks: BTreeMap<String, String>,
+    /// How many containers it has on networks of the cluster.
+    pub(crate) containers: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    Reply(Reply),
+    Failed { kind: String, what: String },
+}
+
+/// Every kind of error, as it is called on the socket.
+const KINDS: [Kind; 9] = [
+    Kind::Invalid,
+    Kind::Unsupported,
+    Kind::NotFound,
+    Kind::Conflict,
+    Kind::Exhausted,
+    Kind::TryAgain,
+    Kind::Denied,
+    Kind::Kernel,
+    Kind::Bug,
+];
+
+/// Asks the daemon.
+pub(crate) fn ask(runtime: &Path, ask: &Ask) -> Result<Reply> {
+    let path = socket(runtime);
+    let mut stream = UnixStream::connect(&path).map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::try_again(
+            "the daemon is not running, and only it speaks to other hosts: start `spoke serve`",
+        ),
+        _ => Error::os(format!("connecting to {}", path.display()), cause),
+    })?;
+    let broken = |cause| Error::os("asking the daemon", cause);
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
+    stream.write_all(&line(ask)?).map_err(broken)?;
+    match read(&mut stream)? {
+        Line::Reply(reply) => Ok(reply),
+        Line::Failed { kind, what } => {
+            let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind);
+            Err(Error::new(kind.unwrap_or(Kind::Bug), what))
+        }
+    }
+}
+
+/// Answers one question.
+pub(crate) fn answer(
+    stream: &mut UnixStream,
+    limit: Duration,
+    work: impl FnOnce(Ask) -> Result<Reply>,
+) -> Result<()> {
+    let broken = |cause| Error::os("answering a command", cause);
+    stream.set_read_timeout(Some(limit)).map_err(broken)?;
+    stream.set_write_timeout(Some(limit)).map_err(broken)?;
+    let reply = match read(stream).and_then(work) {
+        Ok(reply) => Line::Reply(reply),
+        Err(error) => Line::Failed { kind: format!("{:?}", error.kind()), what: error.to_string() },
+    };
+    stream.write_all(&line(&reply)?).map_err(broken)
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(value);
+    let mut json = json.map_err(|cause| Error::bug("a question as JSON").because(cause))?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+fn read<T: serde::de::DeserializeOwned>(stream: &mut UnixStream) -> Result<T> {
+    let mut line = Vec::new();
+    let read = BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line);
+    read.map_err(|cause| Error::os("waiting for the other end", cause))?;
+    serde_json::from_slice(&line).map_err(|cause| {
+        Error::invalid(
+            "the command and the daemon do not understand each other; restart the daemon",
+        )
+        .because(cause)
+    })
+}

@@ -1,0 +1,230 @@
+//! What the command line asks.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use cluster::{Etcd, JoinToken, book};
+use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
+use netlink::Socket;
+use overlay::Overlay;
+
+use super::member::{self, Member};
+use super::{Hosts, State};
+use crate::host;
+use crate::hosts::{self, Ask, HostView, HostsView, Reply, Wanted};
+use crate::serve::Daemon;
+
+/// How long a command may take to say what it wants.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long to wait after a failure to accept.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait until all hosts have a new network.
+const EVERYWHERE: Duration = Duration::from_secs(10);
+
+pub(super) fn serve(daemon: &Daemon, hosts: &Hosts, listener: &UnixListener) {
+    while !daemon.sleep(Duration::ZERO) {
+        match listener.accept() {
+            // A command that went away needs no answer.
+            Ok((mut stream, _)) => drop(hosts::answer(&mut stream, LIMIT, |ask| hosts.carry(ask))),
+            Err(_) => drop(daemon.sleep(PAUSE)),
+        }
+    }
+}
+
+impl Hosts {
+    fn carry(&self, ask: Ask) -> Result<Reply> {
+        match ask {
+            Ask::Init { etcd, name, address } => {
+                self.refuse_member()?;
+                let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
+                if server.address()?.is_loopback() {
+                    return Err(Error::invalid(format!(
+                        "no other host reaches {server}; name etcd by an address that all hosts reach"
+                    )));
+                }
+                let address = address.map_or_else(|| member::own_address(server), Ok)?;
+                self.enter(Member { name, address, etcd }, book::form).map(|()| Reply::Done)
+            }
+            Ask::Join { token, name, address } => {
+                self.refuse_member()?;
+                let token = JoinToken::read(&token)?;
+                let server =
+                    token.etcd.first().ok_or_else(|| Error::bug("a token without etcd"))?;
+                let address = address.map_or_else(|| member::own_address(server), Ok)?;
+                let member = Member { name, address, etcd: token.etcd.clone() };
+                self.enter(member, |etcd, name, host| book::join(etcd, &token, name, host))
+                    .map(|()| Reply::Done)
+            }
+            Ask::Hosts => self.list().map(Reply::Hosts),
+            Ask::Remove { name, force } => {
+                let (member, etcd) = self.connected()?;
+                book::remove_host(&etcd, &name, &member.name, force).map(|()| Reply::Done)
+            }
+            Ask::CreateToken { seconds } => self.create_token(seconds),
+            Ask::Tokens => {
+                let (_, etcd) = self.connected()?;
+                let tokens = cluster::Cluster::read(&etcd)?.tokens.into_iter();
+                Ok(Reply::Tokens(tokens.map(|(id, (token, _))| (id, token.expires)).collect()))
+            }
+            Ask::RemoveToken { id } => {
+                book::remove_token(&self.connected()?.1, &id).map(|()| Reply::Done)
+            }
+            Ask::CreateNetwork(wanted) => self.create_network(*wanted),
+            Ask::RemoveNetwork { name } => self.remove_network(&name),
+        }
+    }
+
+    fn refuse_member(&self) -> Result<()> {
+        match &self.lock().member {
+            None => Ok(()),
+            Some(member) => Err(Error::conflict(format!(
+                "this host is a member of a cluster already, as {}; `spoke host remove {}` ends that",
+                member.name, member.name
+            ))),
+        }
+    }
+
+    /// Becomes a member. The file comes first: a host that the cluster knows and that does not know it
+    /// would have to be removed by hand.
+    fn enter(
+        &self,
+        member: Member,
+        how: impl FnOnce(&Etcd, &HostName, &ClusterHost) -> Result<()>,
+    ) -> Result<()> {
+        overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
+        let host = ClusterHost { address: member.address, since: host::now() };
+        let etcd = Etcd::new(member.etcd.clone())?;
+        member.write(&self.place)?;
+        if let Err(error) = how(&etcd, &member.name, &host) {
+            Member::forget(&self.place)?;
+            return Err(error);
+        }
+        self.set(|state| state.member = Some(member));
+        self.nudge();
+        match self.wait(LIMIT, |state| state.view.is_some()) {
+            true => Ok(()),
+            false => Err(Error::try_again(
+                "this host is a member now, and does not hear from the cluster yet; see `spoke host ls`",
+            )),
+        }
+    }
+
+    fn connected(&self) -> Result<(Member, Etcd)> {
+        let member = self.lock().member.clone().ok_or_else(no_member)?;
+        let etcd = Etcd::new(member.etcd.clone())?;
+        Ok((member, etcd))
+    }
+
+    fn create_token(&self, seconds: u32) -> Result<Reply> {
+        let (member, etcd) = self.connected()?;
+        let token = JoinToken::new(member.etcd)?;
+        let now = host::now();
+        book::create_token(&etcd, &token, now, seconds)?;
+        let expires = model::Timestamp(now.0.saturating_add(seconds.into()));
+        Ok(Reply::Token { token: token.text()?, expires })
+    }
+
+    fn create_network(&self, wanted: Wanted) -> Result<Reply> {
+        let (member, etcd) = self.connected()?;
+        let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
+        let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
+            Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
+        })?;
+        let Wanted { name, subnet, block, hosts, .. } = wanted;
+        let since = host::now();
+        let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
+        let network = book::declare(&etcd, &declared)?;
+        // Who is there is asked of etcd: what this host has heard may be older.
+        let mut there = cluster::Cluster::read(&etcd)?.alive;
+        there.insert(member.name);
+        there.retain(|host| network.hosts.has(host));
+        self.wait(EVERYWHERE, |state| {
+            state.failures.contains_key(&name) || missing(state, &name, &there).is_empty()
+        });
+        let state = self.lock();
+        let (missing, failure) =
+            (missing(&state, &name, &there), state.failures.get(&name).cloned());
+        Ok(Reply::Network { network, missing, failure })
+    }
+
+    /// Ends it for all hosts, and waits until this one has no more of it.
+    fn remove_network(&self, name: &NetworkName) -> Result<Reply> {
+        let (_, etcd) = self.connected()?;
+        book::remove_network(&etcd, name)?;
+        let is_gone = |state: &State| {
+            state.failures.contains_key(name)
+                || state.view.as_ref().is_some_and(|view| {
+                    !view.networks.contains_key(name)
+                        && !view.blocks.keys().any(|(of, _)| of == name)
+                })
+        };
+        self.wait(EVERYWHERE, is_gone);
+        match self.lock().failures.get(name) {
+            Some(failure) => Err(Error::conflict(failure.clone())),
+            None => Ok(Reply::Done),
+        }
+    }
+
+    fn list(&self) -> Result<HostsView> {
+        let state = self.lock();
+        let member = state.member.as_ref().ok_or_else(no_member)?;
+        let lost = state.lost.clone();
+        let Some(view) = &state.view else {
+            return Ok(HostsView { lost, ..HostsView::default() });
+        };
+        let hosts = view.hosts.iter().map(|(name, host)| {
+            let blocks: std::collections::BTreeMap<_, _> = view
+                .networks
+                .keys()
+                .filter_map(|network| Some((network, view.block(network, name)?)))
+                .collect();
+            let is_container = |network: &NetworkName, address| {
+                blocks.get(network).is_none_or(|block| SharedNetwork::gateway(block) != address)
+            };
+            let own = view
+                .endpoints
+                .keys()
+                .filter(|(of, network, address)| of == name && is_container(network, *address));
+            HostView {
+                name: name.to_string(),
+                address: host.address.to_string(),
+                state: if view.alive.contains(name) { "up" } else { "lost" }.to_owned(),
+                own: *name == member.name,
+                containers: own.count(),
+                blocks: blocks
+                    .iter()
+                    .map(|(name, net)| (name.to_string(), net.to_string()))
+                    .collect(),
+            }
+        });
+        Ok(HostsView { hosts: hosts.collect(), lost, notes: notes(&state) })
+    }
+}
+
+fn notes(state: &State) -> Vec<String> {
+    let damaged = state.view.iter().flat_map(|view| &view.damaged);
+    let damaged = damaged.map(|(key, why)| format!("not used, {key}: {why}"));
+    let failures = state.failures.iter().map(|(name, why)| format!("network {name}: {why}"));
+    let refused = state.refused.iter().map(|why| format!("not used, {why}"));
+    failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged).collect()
+}
+
+/// Those of the hosts that have not said yet that they have the network.
+fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec<HostName> {
+    let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
+    let has = |host: &HostName| {
+        view.block(name, host).is_some_and(|block| {
+            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
+            view.endpoints.contains_key(&gateway)
+        })
+    };
+    hosts.iter().filter(|host| !has(host)).cloned().collect()
+}
+
+fn no_member() -> Error {
+    Error::not_found(
+        "this host is in no cluster; make one with `spoke host init --etcd URL`, or join one with \
+         `spoke host join TOKEN`",
+    )
+}

@@ -1,0 +1,76 @@
+//! Which addresses the containers of this host have, as the store says.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use engine::port::{Key, Prefix, Record};
+use model::{Attachment, Layer, Mac, NetworkName, Phase, Place, Result};
+use store::Changed;
+
+use super::Hosts;
+use crate::serve::Daemon;
+
+/// How long the store's watch waits before it looks whether the daemon stops.
+const GLANCE: Duration = Duration::from_millis(500);
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Keeps [`super::State::attached`] until the daemon stops.
+pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
+    while let Err(error) = follow_until_lost(daemon, hosts) {
+        daemon.journal.failed("watching the store for the other hosts", &error);
+        if daemon.sleep(PAUSE) {
+            return;
+        }
+    }
+}
+
+fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
+    let store = crate::host_context::open_store(daemon.context_pool.config())?;
+    let mut watch = store.watch(&[Prefix::Attachments])?;
+    let mut known: BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>> = BTreeMap::new();
+    while !daemon.sleep(Duration::ZERO) {
+        let changes = watch.wait(GLANCE)?;
+        if changes.is_empty() {
+            continue;
+        }
+        changes.into_iter().for_each(|change| learn(&mut known, change));
+        let all = known.values().flatten();
+        let attached =
+            all.map(|(network, address, mac)| ((network.clone(), *address), *mac)).collect();
+        hosts.set(|state| state.attached = attached);
+        hosts.nudge();
+    }
+    Ok(())
+}
+
+fn learn(known: &mut BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>>, change: Changed) {
+    let addresses = match change.now.map(|now| now.record) {
+        Some(Record::Attachment(attachment)) => addresses_of(&attachment),
+        Some(_) | None => Vec::new(),
+    };
+    match addresses.is_empty() {
+        true => drop(known.remove(&change.key)),
+        false => drop(known.insert(change.key, addresses)),
+    }
+}
+
+/// The IPv4 addresses of a container's interface that is there.
+fn addresses_of(attachment: &Attachment) -> Vec<(NetworkName, Ipv4Addr, Mac)> {
+    let Phase::Attached(attached) = &attachment.phase else { return Vec::new() };
+    if attachment.layer != Layer::Link {
+        return Vec::new();
+    }
+    let inside = attached.interfaces.iter().find(|interface| interface.place == Place::Sandbox);
+    let last = inside.or(attached.interfaces.last());
+    let addresses = attached.addresses.iter().filter_map(|held| {
+        let named = held.interface.and_then(|at| attached.interfaces.get(at));
+        let mac = named.or(last)?.mac?;
+        match held.address.addr() {
+            IpAddr::V4(address) => Some((attachment.id.network.clone(), address, mac)),
+            IpAddr::V6(_) => None,
+        }
+    });
+    addresses.collect()
+}

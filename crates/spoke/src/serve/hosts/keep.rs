@@ -1,0 +1,338 @@
+//! Makes this host what the cluster says, and says to the cluster what this host has.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
+use model::{Error, Kind, NetworkName, Result};
+
+use super::local::{self, Local};
+use super::member::Member;
+use super::overlay::{self, Silent};
+use super::{Hosts, Wake};
+use crate::host;
+use crate::serve::Daemon;
+
+/// How long a host counts as alive that does not renew its lease, in seconds.
+const LEASE: u32 = 10;
+/// How often the lease is renewed and everything is compared, whatever is heard.
+const PERIOD: Duration = Duration::from_secs(3);
+/// How long to wait for etcd before it is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A host of no cluster looks again after so long, or when it becomes a member.
+const IDLE: Duration = Duration::from_secs(60);
+/// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// Takes part in the cluster until the daemon stops.
+pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
+    let session = Arc::new(AtomicU64::new(0));
+    let mut keeper =
+        Keeper { daemon, hosts, wakes, session, silent: Silent::default(), noted: Vec::new() };
+    while !daemon.sleep(Duration::ZERO) {
+        let member = hosts.lock().member.clone();
+        let Some(member) = member else {
+            keeper.pause(IDLE);
+            continue;
+        };
+        let end = keeper.session(&member);
+        keeper.session.fetch_add(1, Ordering::SeqCst);
+        match end {
+            Ok(()) => {}
+            Err(error) if error.kind() == Kind::NotFound => keeper.leave(&member, &error),
+            Err(error) => {
+                keeper.lose(&error);
+                keeper.mend(&member);
+                keeper.pause(PAUSE);
+            }
+        }
+    }
+}
+
+struct Keeper<'a> {
+    daemon: &'a Daemon,
+    hosts: &'a Arc<Hosts>,
+    wakes: Receiver<Wake>,
+    /// Which session it is: what an earlier one's watch still says is not heard.
+    session: Arc<AtomicU64>,
+    silent: Silent,
+    /// What does not work between the hosts, as it was reported last.
+    noted: Vec<String>,
+}
+
+impl Keeper<'_> {
+    /// From one connection to etcd to its loss. Ends without an error where everything is to be read
+    /// again, or the daemon stops; with `NotFound` where this host is no member any more.
+    fn session(&mut self, member: &Member) -> Result<()> {
+        let etcd = Arc::new(Etcd::new(member.etcd.clone())?);
+        let mut view = etcd.read()?;
+        book::refuse_other_layout(&view)?;
+        refuse_removed(&view, member)?;
+        let lease = etcd.grant(LEASE)?;
+        book::be_alive(&*etcd, &member.name, lease)?;
+        self.watch(&etcd, view.revision)?;
+        self.hosts.set(|state| state.lost = None);
+        let mut renewed = Instant::now();
+        loop {
+            self.converge(&etcd, &mut view, member)?;
+            self.hosts.set(|state| state.view = Some(view.clone()));
+            if !self
+                .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
+            {
+                return Ok(());
+            }
+            refuse_removed(&view, member)?;
+            if renewed.elapsed() >= PERIOD {
+                renewed = Instant::now();
+                renew(&etcd, member, lease)?;
+            }
+        }
+    }
+
+    /// Waits for something to do, for at most `limit`, and takes all of it over; `false` where this
+    /// session is over.
+    fn hear(&mut self, view: &mut View, limit: Duration) -> Result<bool> {
+        let mut next = match self.wakes.recv_timeout(limit) {
+            Ok(wake) => Some(wake),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Ok(false),
+        };
+        let session = self.session.load(Ordering::SeqCst);
+        while let Some(wake) = next {
+            match wake {
+                Wake::Changed(of, revision, changes) if of == session => {
+                    changes.into_iter().for_each(|change| view.apply(change));
+                    view.revision = revision;
+                }
+                Wake::Ended(of, None) if of == session => return Ok(false),
+                Wake::Ended(of, Some(error)) if of == session => return Err(error),
+                Wake::Changed(..) | Wake::Ended(..) | Wake::Here => {}
+            }
+            next = self.wakes.try_recv().ok();
+        }
+        Ok(!self.daemon.sleep(Duration::ZERO))
+    }
+
+    fn watch(&self, etcd: &Arc<Etcd>, from: Revision) -> Result<()> {
+        let (etcd, wake) = (Arc::clone(etcd), self.hosts.sender());
+        let (current, session) = (Arc::clone(&self.session), self.session.load(Ordering::SeqCst));
+        let watch = move || {
+            let mut after = from;
+            let is_over = || current.load(Ordering::SeqCst) != session;
+            while !is_over() {
+                let end = etcd.watch(after, QUIET, &mut |revision, changes| {
+                    after = revision;
+                    let sent = wake.send(Wake::Changed(session, revision, changes));
+                    match sent.is_err() || is_over() {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    }
+                });
+                let ended = match end {
+                    Ok(WatchEnd::Over) => continue,
+                    Ok(WatchEnd::Compacted) => None,
+                    Err(error) => Some(error),
+                };
+                drop(wake.send(Wake::Ended(session, ended)));
+                return;
+            }
+        };
+        let thread = std::thread::Builder::new().name("hosts-watch".to_owned());
+        let spawned = thread.stack_size(super::super::STACK).spawn(watch);
+        spawned.map(drop).map_err(|cause| Error::os("starting the thread hosts-watch", cause))
+    }
+
+    /// Networks, then entries, then what others have to know.
+    fn converge(&mut self, etcd: &Etcd, view: &mut View, member: &Member) -> Result<()> {
+        let wanted: Vec<NetworkName> =
+            view.networks_of(&member.name).map(|(name, _)| name.clone()).collect();
+        let mut made = BTreeSet::new();
+        for name in &wanted {
+            match self.make(etcd, view, member, name)? {
+                Ok(()) => drop(made.insert(name.clone())),
+                Err(error) => self.fail(name, &error),
+            }
+        }
+        self.link(view, member)?;
+        self.remove_others(etcd, member, &wanted)?;
+        let attached = self.hosts.lock().attached.clone();
+        let published = overlay::published(view, member, &attached, &made);
+        book::publish(etcd, view, &member.name, &published)?;
+        view.endpoints.retain(|(host, _, _), _| *host != member.name);
+        view.endpoints.extend(
+            published
+                .into_iter()
+                .map(|((network, address), mac)| ((member.name.clone(), network, address), mac)),
+        );
+        Ok(())
+    }
+
+    /// Makes the entries between this host and the others what the cluster says.
+    fn link(&mut self, view: &View, member: &Member) -> Result<()> {
+        let gone = self.silent.gone(view, Instant::now());
+        let made = local::made(&self.hosts.place)?;
+        let (overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
+        self.hosts.set(|state| state.refused = refused);
+        match overlay.apply() {
+            Ok(outcome) => self.note(outcome.failures.iter().map(ToString::to_string).collect()),
+            Err(error) => self.note(vec![error.to_string()]),
+        }
+        Ok(())
+    }
+
+    /// Reports once what does not work between the hosts.
+    fn note(&mut self, failures: Vec<String>) {
+        for new in failures.iter().filter(|failure| !self.noted.contains(failure)) {
+            let error = Error::new(Kind::Kernel, new.clone());
+            self.daemon.journal.failed("reaching the other hosts", &error);
+        }
+        let shown = failures.clone();
+        self.hosts.set(|state| state.broken = shown);
+        self.noted = failures;
+    }
+
+    /// Makes one network here. The outer error is etcd's, the inner one this host's.
+    fn make(
+        &self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        name: &NetworkName,
+    ) -> Result<Result<()>> {
+        let Some(network) = view.networks.get(name).cloned() else { return Ok(Ok(())) };
+        let block = match view.block(name, &member.name) {
+            Some(block) => block,
+            None => match book::claim_block(etcd, name, &member.name) {
+                Err(error) if error.kind() == Kind::Exhausted => return Ok(Err(error)),
+                Err(error) if error.kind() == Kind::NotFound => return Ok(Err(error)),
+                claimed => claimed?,
+            },
+        };
+        view.blocks.insert((name.clone(), block), member.name.clone());
+        let backend = self.daemon.context_pool.config().firewall.backend;
+        let local = Local { network, block };
+        let ensured = self.daemon.context_pool.with(|host_context| {
+            local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
+        });
+        if ensured.is_ok() {
+            self.hosts.set(|state| drop(state.failures.remove(name)));
+        }
+        Ok(ensured)
+    }
+
+    /// Networks that this host has no more, once nobody uses them.
+    fn remove_others(&self, etcd: &Etcd, member: &Member, wanted: &[NetworkName]) -> Result<()> {
+        let mut made = local::made(&self.hosts.place)?;
+        made.retain(|name, _| !wanted.contains(name));
+        for (name, local) in made {
+            let removed = self
+                .daemon
+                .context_pool
+                .with(|host_context| local::remove(&name, &self.hosts.place, host_context));
+            match removed {
+                Ok(()) => {
+                    self.hosts.set(|state| drop(state.failures.remove(&name)));
+                    book::give_up_block(etcd, &name, &member.name, local.block)?;
+                }
+                Err(error) => self.fail(&name, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports once what does not work.
+    fn fail(&self, name: &NetworkName, error: &Error) {
+        let what = error.to_string();
+        let before = self.hosts.lock().failures.get(name).cloned();
+        if before.as_ref() != Some(&what) {
+            self.daemon.journal.failed(&format!("making network {name} of the cluster"), error);
+            self.hosts.set(|state| drop(state.failures.insert(name.clone(), what)));
+        }
+    }
+
+    /// etcd does not answer: reported once. What the kernel has stays as it is.
+    fn lose(&self, error: &Error) {
+        let was_lost = self.hosts.lock().lost.is_some();
+        if !was_lost {
+            self.daemon.journal.failed("the cluster of hosts", error);
+        }
+        let what = error.to_string();
+        self.hosts.set(|state| {
+            let since = state.lost.take().map_or_else(host::now, |(since, _)| since);
+            state.lost = Some((since, what));
+        });
+    }
+
+    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last.
+    fn mend(&mut self, member: &Member) {
+        let view = self.hosts.lock().view.clone();
+        if let Some(Err(error)) = view.map(|view| self.link(&view, member)) {
+            self.note(vec![error.to_string()]);
+        }
+    }
+
+    /// This host was removed: nothing leads to others any more, and its networks go where nobody uses
+    /// them.
+    fn leave(&mut self, member: &Member, why: &Error) {
+        self.daemon.journal.failed("the cluster of hosts", why);
+        let nothing = ::overlay::Overlay {
+            local: member.address,
+            members: BTreeSet::new(),
+            networks: Vec::new(),
+        };
+        let mut outcome = nothing.apply().map(drop);
+        for name in local::made(&self.hosts.place).unwrap_or_default().into_keys() {
+            let place = &self.hosts.place;
+            let removed = self.daemon.context_pool.with(|host_context| {
+                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
+            });
+            outcome = outcome.and(removed);
+        }
+        outcome = outcome.and(Member::forget(&self.hosts.place));
+        if let Err(error) = outcome {
+            self.daemon.journal.failed("leaving the cluster of hosts", &error);
+            self.pause(PAUSE);
+            return;
+        }
+        self.hosts.set(|state| {
+            (state.member, state.view, state.lost) = (None, None, None);
+            state.failures.clear();
+        });
+    }
+
+    /// Waits until something changes on this host, or so long.
+    fn pause(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while let Ok(wake) =
+            self.wakes.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            if matches!(wake, Wake::Here) && self.hosts.lock().lost.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+fn renew(etcd: &Etcd, member: &Member, lease: LeaseId) -> Result<()> {
+    match etcd.renew(lease)? {
+        true => Ok(()),
+        false => Err(Error::try_again(format!(
+            "the lease of host {} ended before it was renewed",
+            member.name
+        ))),
+    }
+}
+
+fn refuse_removed(view: &View, member: &Member) -> Result<()> {
+    match view.hosts.get(&member.name) {
+        Some(host) if host.address == member.address => Ok(()),
+        Some(_) | None => Err(Error::not_found(format!(
+            "host {} was removed from the cluster; join it again with a token",
+            member.name
+        ))),
+    }
+}

@@ -1,0 +1,203 @@
+//! A network of many hosts, as one of this host's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use model::{
+    Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
+    Ipam, Ipv4Net, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool,
+    PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Wiring,
+};
+use netlink::Socket;
+use serde::{Deserialize, Serialize};
+
+use super::member;
+use crate::host_context::HostContext;
+
+/// Below the directory of the cluster: a file for each network that the daemon made.
+const NETWORKS: &str = "networks";
+
+/// A network that the daemon made, and which of its addresses are this host's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Local {
+    pub(super) network: SharedNetwork,
+    pub(super) block: Ipv4Net,
+}
+
+impl Local {
+    /// Makes the network here, where it is not yet.
+    pub(super) fn ensure(
+        &self,
+        name: &NetworkName,
+        place: &Path,
+        host_context: &HostContext,
+        (backend, now): (Backend, Timestamp),
+    ) -> Result<()> {
+        let directory = place.join(NETWORKS);
+        let known: Option<Self> = member::read(&directory.join(name.as_str()))?;
+        let engine = host_context.engine();
+        let declared = engine.declared(name)?;
+        let network = match (declared, known) {
+            (Some(declared), Some(known)) if known == *self => declared,
+            (Some(_), Some(_)) => {
+                // The cluster has made it anew while this host did not listen.
+                remove(name, place, host_context)?;
+                self.create(name, place, host_context, (backend, now))?
+            }
+            (Some(_), None) => {
+                return Err(Error::conflict(format!(
+                    "this host has a network {name} of its own; remove it with `spoke network rm {name}`"
+                )));
+            }
+            (None, _) => self.create(name, place, host_context, (backend, now))?,
+        };
+        let bridge = model::bridge_name(name)?;
+        match Socket::route()?.link_index(&bridge)? {
+            Some(_) => Ok(()),
+            None => host_context.raise(&network),
+        }
+    }
+
+    fn create(
+        &self,
+        name: &NetworkName,
+        place: &Path,
+        host_context: &HostContext,
+        (backend, now): (Backend, Timestamp),
+    ) -> Result<Network> {
+        // The intent, before the first side effect.
+        member::write(&place.join(NETWORKS), name.as_str(), self)?;
+        let network = self.described(name, backend, now)?;
+        host_context.engine().create_network(&network)?;
+        Ok(network)
+    }
+
+    fn described(&self, name: &NetworkName, backend: Backend, since: Timestamp) -> Result<Network> {
+        let bridge = model::bridge_name(name)?;
+        let kind = LinkKind::Bridge(Bridge {
+            name: bridge.clone(),
+            gateway: Gateway::Default,
+            force_address: false,
+            hairpin: true,
+            promiscuous: false,
+            port: BridgePort::default(),
+        });
+        let wiring = Wiring {
+            link: Some(Link { kind, name: None, mac: None, mtu: Some(self.network.mtu) }),
+            masquerade: Some(Masquerade {
+                backend,
+                sources: Sources { v4: None, v6: None },
+                only: None,
+            }),
+            firewall: Some(Firewall {
+                backend,
+                ingress: IngressPolicy::Open,
+                egress: EgressPolicy::Open,
+                bridge: Some(bridge),
+                admin_chain: None,
+                zone: None,
+                passage: Passage::Unjudged,
+            }),
+            ..Wiring::default()
+        };
+        Ok(Network {
+            name: name.clone(),
+            runtime: Runtime::Spoke,
+            since,
+            wiring,
+            ipam: Ipam::Book { pools: vec![self.pool(name)] },
+            routes: Vec::new(),
+            dns: model::Dns::default(),
+            sticky: false,
+            labels: model::Labels::default(),
+            stage: Stage::Made,
+        })
+    }
+
+    /// The block without the bridge's address, and without those of the subnet that no host may have.
+    fn pool(&self, name: &NetworkName) -> Pool {
+        let gateway = SharedNetwork::gateway(&self.block);
+        let before = |address: Ipv4Addr| Ipv4Addr::from(u32::from(address).saturating_sub(1));
+        let last = match self.block.broadcast() {
+            last if last == self.network.subnet.broadcast() => before(last),
+            last => last,
+        };
+        let range = Range {
+            subnet: IpNet::V4(self.network.subnet),
+            first: Ipv4Addr::from(u32::from(gateway).saturating_add(1)).into(),
+            last: last.into(),
+            gateway: Some(gateway.into()),
+        };
+        Pool {
+            id: PoolId { network: name.clone(), index: 0 },
+            space: Space::Host,
+            ranges: vec![range],
+            order: Order::NextAfterLast,
+        }
+    }
+}
+
+/// What the daemon made, by name.
+pub(super) fn made(place: &Path) -> Result<BTreeMap<NetworkName, Local>> {
+    let mut made = BTreeMap::new();
+    let directory = place.join(NETWORKS);
+    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(Ok(name)) = name.to_str().map(str::parse::<NetworkName>) else { continue };
+        if let Some(local) = member::read(&path(place, &name))? {
+            made.insert(name, local);
+        }
+    }
+    Ok(made)
+}
+
+/// Removes a network from this host. `Conflict` while it is used.
+pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
+    match host_context.engine().remove_network(name, false) {
+        Ok(()) => {}
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    member::remove(&path(place, name))
+}
+
+/// Forgets that the daemon made it: it stays, as a network of this host alone.
+pub(super) fn disown(name: &NetworkName, place: &Path) -> Result<()> {
+    member::remove(&path(place, name))
+}
+
+fn path(place: &Path, name: &NetworkName) -> PathBuf {
+    place.join(NETWORKS).join(name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(subnet: &str, block: &str) -> Local {
+        let block: Ipv4Net = block.parse().unwrap();
+        let network = SharedNetwork {
+            vni: model::Vni::new(7).unwrap(),
+            subnet: subnet.parse().unwrap(),
+            block: block.prefix_len(),
+            mtu: model::Mtu::new(1450).unwrap(),
+            hosts: model::Placement::All,
+            since: Timestamp(1),
+        };
+        Local { network, block }
+    }
+
+    #[test]
+    fn a_host_leases_from_its_block_only() {
+        let range = |subnet, block| {
+            let pool = local(subnet, block).pool(&"front".parse().unwrap());
+            let range = &pool.ranges[0];
+            [range.gateway.unwrap(), range.first, range.last].map(|address| address.to_string())
+        };
+        assert_eq!(range("10.8.0.0/16", "10.8.0.0/24"), ["10.8.0.1", "10.8.0.2", "10.8.0.255"]);
+        assert_eq!(range("10.8.0.0/16", "10.8.3.0/24"), ["10.8.3.1", "10.8.3.2", "10.8.3.255"]);
+        assert_eq!(range("10.8.0.0/16", "10.8.255.0/24")[2], "10.8.255.254");
+    }
+}

@@ -1,0 +1,108 @@
+//! As whom this host is a member: a file that only the superuser may read.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use cluster::Url;
+use model::{Error, HostName, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The file.
+const FILE: &str = "member.json";
+/// Longer ones are none of ours, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// This host, as a member of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Member {
+    /// What it is called.
+    pub(super) name: HostName,
+    /// Where others reach it.
+    pub(super) address: Ipv4Addr,
+    /// The servers of etcd.
+    pub(super) etcd: Vec<Url>,
+}
+
+impl Member {
+    pub(super) fn read(place: &Path) -> Result<Option<Self>> {
+        read(&place.join(FILE))
+    }
+
+    pub(super) fn write(&self, place: &Path) -> Result<()> {
+        write(place, FILE, self)
+    }
+
+    pub(super) fn forget(place: &Path) -> Result<()> {
+        remove(&place.join(FILE))
+    }
+}
+
+/// The address from which this host reaches the server: others reach it there as well.
+pub(super) fn own_address(server: &Url) -> Result<Ipv4Addr> {
+    let doing = || format!("looking for the way to {server}");
+    let to = SocketAddr::new(server.address()?, server.port());
+    let from: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent.
+    let socket = UdpSocket::bind((from, 0)).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    match socket.map_err(|cause| Error::os(doing(), cause))?.ip() {
+        IpAddr::V4(address) if !address.is_loopback() => Ok(address),
+        other => Err(Error::invalid(format!(
+            "the way to {server} begins at {other}, where no other host reaches this one by IPv4; say \
+             where with --address"
+        ))),
+    }
+}
+
+/// What is in a file of ours, if it is there.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
+    match fs::metadata(path) {
+        Ok(file) if file.len() <= LONGEST => {}
+        Ok(_) => return Err(Error::invalid(format!("{} is too long", path.display()))),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(failed(cause)),
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|cause| {
+        let what = format!("{} is damaged; move it away and join again", path.display());
+        Error::invalid(what).because(cause)
+    })
+}
+
+/// Writes it whole or not at all, and for good.
+pub(super) fn write(place: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+    let path = place.join(name);
+    let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
+    let bytes = serde_json::to_vec(value);
+    let bytes = bytes.map_err(|cause| Error::bug("a file as JSON").because(cause))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
+    let new = place.join(format!(".{name}.new"));
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new);
+    file.and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        fs::File::open(place)?.sync_all()
+    })
+    .map_err(failed)
+}
+
+/// Removes a file that may have gone.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => {
+            Err(Error::os(format!("removing {}", path.display()), cause))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,112 @@
+//! What there should be between this host and the others, from what the cluster says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use cluster::View;
+use model::{HostName, Mac, NetworkName, Result, SharedNetwork};
+use overlay::{Overlay, OverlayNetwork, gateway_mac};
+
+use super::Attached;
+use super::local::Local;
+use super::member::Member;
+
+/// How long the entries of a host stay whose lease has ended: a daemon that is restarted or updated is
+/// back by then, and its containers were there all the time.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Hosts whose lease has ended, and since when as far as this daemon knows.
+#[derive(Debug, Default)]
+pub(super) struct Silent(BTreeMap<HostName, Instant>);
+
+impl Silent {
+    /// Those whose entries are withdrawn.
+    pub(super) fn gone(&mut self, view: &View, now: Instant) -> BTreeSet<HostName> {
+        self.0.retain(|host, _| view.hosts.contains_key(host) && !view.alive.contains(host));
+        for host in view.hosts.keys().filter(|host| !view.alive.contains(*host)) {
+            self.0.entry(host.clone()).or_insert(now);
+        }
+        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= GRACE;
+        self.0.iter().filter(|(_, since)| is_over(since)).map(|(host, _)| host.clone()).collect()
+    }
+}
+
+/// What there should be, and what others say that cannot be so.
+pub(super) fn wanted(
+    view: &View,
+    member: &Member,
+    gone: &BTreeSet<HostName>,
+    made: &BTreeMap<NetworkName, Local>,
+) -> Result<(Overlay, Vec<String>)> {
+    let others = view.hosts.iter().filter(|(host, _)| **host != member.name);
+    let members = others.map(|(_, host)| host.address).collect();
+    let (mut networks, mut refused) = (Vec::new(), Vec::new());
+    for (name, network) in view.networks_of(&member.name) {
+        // The bridge may still be that of an earlier network of this name.
+        let is_here = view.block(name, &member.name).is_some_and(|block| {
+            made.get(name).is_some_and(|made| made.block == block && made.network == *network)
+        });
+        if !is_here {
+            continue;
+        }
+        let reached = view.reached(name, &member.name, gone);
+        refused.extend(reached.refused);
+        networks.push(OverlayNetwork {
+            name: name.clone(),
+            vni: network.vni,
+            bridge: model::bridge_name(name)?,
+            mac: gateway_mac(name, &member.name),
+            subnet: network.subnet,
+            mtu: network.mtu,
+            endpoints: reached.endpoints,
+        });
+    }
+    Ok((Overlay { local: member.address, members, networks }, refused))
+}
+
+/// What this host has to publish: its containers, and its bridges.
+pub(super) fn published(
+    view: &View,
+    member: &Member,
+    attached: &Attached,
+    made: &BTreeSet<NetworkName>,
+) -> BTreeMap<(NetworkName, Ipv4Addr), Mac> {
+    let blocks: BTreeMap<_, _> = view
+        .networks_of(&member.name)
+        .filter(|(name, _)| made.contains(*name))
+        .filter_map(|(name, _)| Some((name, view.block(name, &member.name)?)))
+        .collect();
+    let own = attached.iter().filter(|((name, address), _)| {
+        blocks.get(name).is_some_and(|block| block.contains(address))
+    });
+    let mut all: BTreeMap<_, _> = own.map(|(name, mac)| (name.clone(), *mac)).collect();
+    all.extend(blocks.into_iter().map(|(name, block)| {
+        let address = SharedNetwork::gateway(&block);
+        ((name.clone(), address), gateway_mac(name, &member.name))
+    }));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ClusterHost, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_silent_host_is_withdrawn_after_a_minute() {
+        let (host, mut view): (HostName, _) = ("a".parse().unwrap(), View::default());
+        let address = Ipv4Addr::new(192, 0, 2, 1);
+        view.hosts.insert(host.clone(), ClusterHost { address, since: Timestamp(1) });
+        let (mut silent, begin) = (Silent::default(), Instant::now());
+        let mut gone = |view: &View, seconds| {
+            silent.gone(view, begin + Duration::from_secs(seconds)).contains(&host)
+        };
+        assert!(!gone(&view, 0) && !gone(&view, 59) && gone(&view, 60));
+        view.alive.insert(host.clone());
+        assert!(!gone(&view, 61));
+        view.alive.clear();
+        assert!(!gone(&view, 62) && gone(&view, 122));
+    }
+}

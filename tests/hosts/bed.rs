@@ -1,0 +1,306 @@
+//! A segment with etcd at `192.0.2.100`, and hosts at `192.0.2.1` and on.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tests::{Etcd, Output, Plugins, Serve, World, output};
+
+pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
+const SERVER: &str = "192.0.2.100";
+/// Only a hanging test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The segment: a bridge, with etcd beside it.
+pub(crate) struct Segment {
+    etcd: Option<Etcd>,
+    world: World,
+}
+
+/// A host that has a daemon.
+pub(crate) struct Host {
+    pub(crate) name: &'static str,
+    pub(crate) address: String,
+    serve: Option<Serve>,
+    pub(crate) world: World,
+}
+
+impl Segment {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        let world = World::new(&Plugins::subject());
+        world.sh(&format!(
+            // A bridge without an address of its own takes another one with each port.
+            "ip link add seg0 address 02:00:00:00:00:64 type bridge
+             ip address add {SERVER}/24 dev seg0; ip link set seg0 up"
+        ));
+        let etcd = Some(Etcd::start(&world, SERVER));
+        Self { etcd, world }
+    }
+
+    /// Gives a world an interface on the segment.
+    #[track_caller]
+    pub(crate) fn plug(&self, world: &World, number: u8) -> String {
+        let (lab, host) = (self.world.pid().to_string(), world.pid().to_string());
+        let port = format!("host{number}");
+        let wire = ["link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &host];
+        run(Command::new("nsenter").args(["-t", &lab, "-n", "ip"]).args(wire));
+        self.world.sh(&format!("ip link set {port} master seg0 up"));
+        let address = format!("192.0.2.{number}");
+        in_network(world, &format!("ip address add {address}/24 dev eth0; ip link set eth0 up"));
+        address
+    }
+
+    /// A host without a container runtime.
+    #[track_caller]
+    pub(crate) fn host(&self, name: &'static str, number: u8) -> Host {
+        let world = World::new(&Plugins::subject());
+        let address = self.plug(&world, number);
+        let serve = Some(Serve::start(&world, &[]));
+        Host { name, address, serve, world }
+    }
+
+    /// Hosts of one cluster.
+    #[track_caller]
+    pub(crate) fn cluster<const N: usize>(&self, names: [&'static str; N]) -> [Host; N] {
+        let mut number = 0;
+        let hosts = names.map(|name| {
+            number += 1;
+            self.host(name, number)
+        });
+        init(&hosts[0].world, hosts[0].name);
+        for host in &hosts[1..] {
+            join(&hosts[0].world, &host.world, host.name);
+        }
+        hosts
+    }
+
+    #[track_caller]
+    pub(crate) fn stop_etcd(&mut self) {
+        self.etcd.take().expect("etcd runs").kill();
+    }
+
+    #[track_caller]
+    pub(crate) fn start_etcd(&mut self) {
+        self.etcd = Some(Etcd::start(&self.world, SERVER));
+    }
+
+    /// What `etcdctl ARGUMENTS` prints.
+    #[track_caller]
+    pub(crate) fn etcdctl(&self, arguments: &str) -> String {
+        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{SERVER}:2379");
+        self.world.sh(&format!("{endpoint} {arguments}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn sh(&self, script: &str) -> String {
+        self.world.sh(script)
+    }
+
+    /// Waits until no key of etcd below `/spoke/v1/` contains this.
+    #[track_caller]
+    pub(crate) fn until_gone(&self, words: &str) {
+        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{SERVER}:2379");
+        let keys = format!("{endpoint} get --prefix --keys-only /spoke/v1/");
+        until(&self.world, &format!("keys=$({keys}); ! grep -qF '{words}' <<<\"$keys\""));
+    }
+
+    /// The block of a network that a host has. Which one that is, is decided by who was first.
+    #[track_caller]
+    pub(crate) fn block(&self, network: &str, host: &str) -> String {
+        let (deadline, mine) = (Instant::now() + TIMEOUT, format!("\"{host}\""));
+        loop {
+            let said = self.etcdctl(&format!("get --prefix /spoke/v1/block/{network}/"));
+            let lines: Vec<&str> = said.lines().collect();
+            if let Some(at) = lines.iter().position(|line| *line == mine) {
+                let begin = format!("/spoke/v1/block/{network}/");
+                return lines[at - 1].trim_start_matches(&begin).to_owned();
+            }
+            assert!(Instant::now() < deadline, "{host} has no block of {network}: {said}");
+        }
+    }
+
+    /// What the addresses of a block of 256 begin with.
+    #[track_caller]
+    pub(crate) fn prefix(&self, network: &str, host: &str) -> String {
+        self.block(network, host).trim_end_matches("0/24").to_owned()
+    }
+
+    /// Every endpoint of a network on other hosts than `me`: IP address, hardware address, host's address.
+    #[track_caller]
+    pub(crate) fn book(&self, network: &str, me: &str) -> BTreeSet<[String; 3]> {
+        let said = self.etcdctl("get --prefix /spoke/v1/ -w simple");
+        let lines: Vec<&str> = said.lines().collect();
+        let value = |key: &str| {
+            let at = lines.iter().position(|line| *line == key).expect("a key");
+            serde_json::from_str::<Value>(lines[at + 1]).expect("JSON")
+        };
+        let endpoints = lines.iter().filter_map(|line| {
+            let rest = line.strip_prefix("/spoke/v1/endpoint/")?;
+            let parts: Vec<&str> = rest.split('/').collect();
+            (parts[0] != me && parts[1] == network).then(|| {
+                let host = value(&format!("/spoke/v1/host/{}", parts[0]));
+                let mac = value(line)["mac"].as_str().expect("a text").to_owned();
+                let at = host["address"].as_str().expect("a text").to_owned();
+                [parts[2].to_owned(), mac, at]
+            })
+        });
+        endpoints.collect()
+    }
+}
+
+impl Host {
+    #[track_caller]
+    pub(crate) fn spoke(&self, command: &str) -> String {
+        spoke(&self.world, command)
+    }
+
+    /// What a refused command says.
+    #[track_caller]
+    pub(crate) fn refused(&self, command: &str) -> String {
+        let answer = self.world.try_sh(&format!("{SPOKE} {command}"));
+        assert_ne!(answer.status, 0, "{command}: {answer:?}");
+        answer.stderr
+    }
+
+    #[track_caller]
+    pub(crate) fn sh(&self, script: &str) -> String {
+        self.world.sh(script)
+    }
+
+    /// A namespace on the network; its address.
+    #[track_caller]
+    pub(crate) fn attach(&self, network: &str, name: &str) -> String {
+        self.world.netns(name);
+        self.spoke(&format!("network connect {network} {name}"));
+        address(&self.world, name)
+    }
+
+    #[track_caller]
+    pub(crate) fn kill(&mut self) {
+        self.serve.take().expect("the daemon runs").kill();
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&mut self) {
+        self.serve = Some(Serve::start(&self.world, &[]));
+    }
+}
+
+#[track_caller]
+pub(crate) fn spoke(world: &World, command: &str) -> String {
+    world.sh(&format!("{SPOKE} {command}"))
+}
+
+/// The first host of a cluster.
+#[track_caller]
+pub(crate) fn init(world: &World, name: &str) -> String {
+    spoke(world, &format!("host init --etcd http://{SERVER}:2379 --name {name}"))
+}
+
+/// Another one, by a token of the first.
+#[track_caller]
+pub(crate) fn join(first: &World, world: &World, name: &str) {
+    let token = token(first);
+    spoke(world, &format!("host join --name {name} {token}"));
+}
+
+#[track_caller]
+pub(crate) fn token(world: &World) -> String {
+    let said: Value =
+        serde_json::from_str(&spoke(world, "host token create -o json")).expect("JSON");
+    said["token"].as_str().expect("a text").to_owned()
+}
+
+/// The IPv4 address of a namespace of the world.
+#[track_caller]
+pub(crate) fn address(world: &World, name: &str) -> String {
+    let said = world.sh(&format!("ip -n {name} -4 -o address show scope global"));
+    let net = said.split_whitespace().nth(3).expect("an address");
+    net.split('/').next().expect("an address").to_owned()
+}
+
+/// What the kernel has for a network on this host: IP address, hardware address, where that leads to.
+/// An address whose hardware address leads nowhere, or to no port of the bridge, has `-` there.
+#[track_caller]
+pub(crate) fn entries(world: &World, network: &str) -> BTreeSet<[String; 3]> {
+    let ports = format!("ip -o link show master sp-{network} type vxlan 2>/dev/null || true");
+    let ports = in_network(world, &ports);
+    let Some(device) = ports.split(": ").nth(1) else { return BTreeSet::new() };
+    let forwarding = in_network(world, &format!("bridge fdb show dev {device}"));
+    let lines: Vec<Vec<&str>> = forwarding.lines().map(|line| line.split(' ').collect()).collect();
+    let tunnel = |mac: &str| {
+        let entry = lines.iter().find(|line| line[0] == mac && line.contains(&"dst"))?;
+        let at = entry.iter().position(|word| *word == "dst")?;
+        lines
+            .iter()
+            .any(|line| line[0] == mac && line.contains(&"master") && line.contains(&"static"))
+            .then(|| entry[at + 1].to_owned())
+    };
+    let neighbours = in_network(world, &format!("ip -4 neigh show dev sp-{network} nud permanent"));
+    let mut all: BTreeSet<[String; 3]> = neighbours
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let mac = words[2].to_owned();
+            let at = tunnel(&mac).unwrap_or_else(|| "-".to_owned());
+            [words[0].to_owned(), mac, at]
+        })
+        .collect();
+    let known: BTreeSet<String> = all.iter().map(|[_, mac, _]| mac.clone()).collect();
+    let stray = lines.iter().filter(|line| line.contains(&"dst") && !known.contains(line[0]));
+    all.extend(stray.map(|line| ["-".to_owned(), line[0].to_owned(), line.join(" ")]));
+    all
+}
+
+/// Waits until the kernel has on this host what etcd says.
+#[track_caller]
+pub(crate) fn until_equal(segment: &Segment, world: &World, network: &str, me: &str, count: usize) {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let (book, kernel) = (segment.book(network, me), entries(world, network));
+        if book == kernel && book.len() == count {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{me}: the book has {book:#?}\nthe kernel has {kernel:#?}\n{}",
+            world.logs()
+        );
+    }
+}
+
+/// Waits until a program in a namespace of the world reaches an address.
+#[track_caller]
+pub(crate) fn until_reached(world: &World, name: &str, to: &str) {
+    let ping = format!("ip netns exec {name} ping -q -c 1 -W 1 {to} >/dev/null");
+    world.sh(&format!("timeout 60 sh -c 'until {ping}; do :; done'"));
+}
+
+/// Waits until a script of the world succeeds.
+#[track_caller]
+pub(crate) fn until(world: &World, script: &str) {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let done: Output = world.try_sh(script);
+        if done.status == 0 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{script}: {done:?}\n{}", world.logs());
+    }
+}
+
+/// What a script prints in the network of a world, which may lack its programs.
+#[track_caller]
+fn in_network(world: &World, script: &str) -> String {
+    let pid = world.pid().to_string();
+    run(Command::new("nsenter").args(["-t", &pid, "-n", "bash", "-euc", script]))
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let done = output(command, "");
+    assert_eq!(done.status, 0, "{command:?}: {done:?}");
+    done.stdout
+}

@@ -1,0 +1,97 @@
+//! What works while something does not: the rows of docs/hosts.md.
+
+use crate::bed::{Segment, until, until_equal, until_reached};
+
+/// etcd is gone: traffic flows, a host attaches from its own block and detaches, and what others have
+/// to know they learn when etcd is back.
+#[test]
+fn etcd_is_gone_and_comes_back() {
+    let mut segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let own = segment.prefix("front", "a");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    segment.stop_etcd();
+    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'the cluster is not heard of'");
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    let more = a.attach("front", "more");
+    assert!(more.starts_with(&own), "{more}");
+    a.sh(&format!("ip netns exec more ping -q -c 1 -W 3 {one}"));
+    b.spoke("network disconnect front two");
+    // What somebody changes is repaired by what was heard last.
+    a.sh("nft delete table ip spoke_overlay");
+    until(&a.world, "nft list table ip spoke_overlay 2>/dev/null | grep -q 192.0.2.2");
+    let said = a.refused("network create --hosts all back");
+    assert!(said.contains("etcd at http://192.0.2.100:2379 does not answer"), "{said}");
+    segment.start_etcd();
+    // The gateway and two containers of a; the gateway of b.
+    until_equal(&segment, &b.world, "front", "b", 3);
+    until_equal(&segment, &a.world, "front", "a", 1);
+    b.sh("ip netns add three");
+    b.spoke("network connect front three");
+    until_reached(&b.world, "three", &more);
+}
+
+/// The daemon is killed: traffic flows, a container is attached meanwhile, and another host's as well;
+/// the next life makes the entries equal to the book, also those that somebody has changed.
+#[test]
+fn the_daemon_is_killed_and_starts_again() {
+    let segment = Segment::new();
+    let [mut a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    a.attach("front", "gone");
+    until_reached(&a.world, "one", &two);
+    until_equal(&segment, &a.world, "front", "a", 2);
+    until_equal(&segment, &b.world, "front", "b", 3);
+    a.kill();
+    a.spoke("network disconnect front gone");
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    let more = a.attach("front", "more");
+    let third = b.attach("front", "third");
+    // Half of a forwarding entry goes, a wrong one comes, a neighbour goes.
+    a.sh(&format!(
+        "device=$(ls /sys/class/net/sp-front/brif | grep spokevx)
+         mac=$(ip -4 neigh show dev sp-front {two} | cut -d ' ' -f 3)
+         bridge fdb del $mac dev $device master
+         bridge fdb add 02:00:00:00:99:99 dev $device dst 192.0.2.66 self static
+         ip neigh replace 10.64.1.99 lladdr 02:00:00:00:99:99 dev sp-front nud permanent
+         nft delete table ip spoke_overlay"
+    ));
+    a.start();
+    until_equal(&segment, &a.world, "front", "a", 3);
+    until_equal(&segment, &b.world, "front", "b", 3);
+    until(&a.world, "nft list table ip spoke_overlay | grep -q 192.0.2.2");
+    until_reached(&a.world, "more", &third);
+    until_reached(&b.world, "third", &more);
+    b.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {one}"));
+}
+
+/// Everything that was written is compacted while a host does not listen.
+#[test]
+fn compaction_while_a_host_does_not_listen() {
+    let mut segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    a.attach("front", "one");
+    until_equal(&segment, &b.world, "front", "b", 2);
+    // b hears nothing any more, and does not know it.
+    b.sh("ip link set eth0 down");
+    for name in ["two", "three"] {
+        a.attach("front", name);
+    }
+    a.spoke("network disconnect front one");
+    until(&a.world, "/opt/cni/bin/spoke host ls | grep '^a ' | grep -q ' 2$'");
+    let said = segment.etcdctl("endpoint status -w json");
+    let revision = said.split("\"revision\":").nth(1).expect("a revision");
+    let revision: String = revision.chars().take_while(char::is_ascii_digit).collect();
+    segment.etcdctl(&format!("compact {revision}"));
+    segment.stop_etcd();
+    segment.start_etcd();
+    b.sh("ip link set eth0 up");
+    until_equal(&segment, &b.world, "front", "b", 3);
+    let two = b.attach("front", "two");
+    until_reached(&a.world, "two", &two);
+}

@@ -1,0 +1,59 @@
+//! What comes from outside: only members send packets of VXLAN, and nothing is flooded.
+
+use crate::bed::{Segment, until, until_equal, until_reached};
+
+/// A stranger on the segment knows everything: network number, addresses, hardware addresses.
+#[test]
+fn packets_of_strangers_are_dropped() {
+    let segment = Segment::new();
+    let [mut a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    let mac = a.sh("ip netns exec one cat /sys/class/net/eth0/address");
+    let (mac, stranger) = (mac.trim(), segment.host("x", 9));
+    stranger.sh(&format!(
+        "ip link add vx type vxlan id 4097 local {} remote {} dstport 4789
+         ip address add 10.64.9.9/16 dev vx; ip link set vx up
+         ip neigh replace {one} lladdr {mac} dev vx nud permanent",
+        stranger.address, a.address
+    ));
+    // Echo requests that the container has received.
+    let count = "ip netns exec one awk '/^Icmp:/ { if (at) print $at; \
+        for (i = 1; i <= NF; i++) if ($i == \"InEchos\") at = i }' /proc/net/snmp";
+    let before = a.sh(count);
+    let said = stranger.world.try_sh(&format!("ping -q -c 3 -i 0.2 -W 1 {one}"));
+    assert_ne!(said.status, 0, "{said:?}");
+    assert_eq!(a.sh(count), before, "what a stranger sent has come to a container");
+    // The guard is what keeps it out; the daemon would put it right at once.
+    a.kill();
+    a.sh("nft add element ip spoke_overlay members { 192.0.2.9 }");
+    stranger.sh(&format!("ping -q -c 1 -W 1 {one} || true"));
+    assert_ne!(a.sh(count), before, "the packets do not come at all");
+    // What somebody added is taken away again.
+    a.start();
+    until(&a.world, "! nft list table ip spoke_overlay | grep -q 192.0.2.9");
+}
+
+/// ARP is answered on the host, and what is for nobody is not sent to anybody.
+#[test]
+fn nothing_is_flooded() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (_, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_equal(&segment, &a.world, "front", "a", 2);
+    until_equal(&segment, &b.world, "front", "b", 2);
+    let sent =
+        "ip -s -o link show type vxlan | grep -o 'TX:.*' | tr -s ' \\\\' ' ' | cut -d ' ' -f 8";
+    a.sh("ip netns exec one ip neigh flush all");
+    let before = a.sh(sent);
+    a.sh("ip netns exec one busybox arping -q -c 2 -w 1 -I eth0 10.64.77.77 || true");
+    a.sh("ip netns exec one ping -q -c 1 -W 1 -b 10.64.255.255 || true");
+    assert_eq!(a.sh(sent), before, "a broadcast was sent to other hosts");
+    let said = a.sh(&format!("ip netns exec one busybox arping -c 1 -w 3 -I eth0 {two}"));
+    assert!(said.contains("reply"), "{said}");
+    assert_eq!(a.sh(sent), before, "a question that the host can answer was sent to others");
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    assert_ne!(a.sh(sent), before, "nothing is counted");
+}

@@ -1,0 +1,78 @@
+//! A container of each runtime on a host of its own: they reach each other.
+
+use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, Serve, World};
+
+use crate::bed::{Segment, address, init, join, spoke, until, until_equal};
+
+#[test]
+fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
+    let segment = Segment::new();
+    let release = Some(Release::V28_5).filter(|release| release.is_there());
+    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
+    let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
+    let cni = World::new(&Plugins::subject());
+    let worlds = [engine.world(), &podman.world, &cni];
+    for (number, world) in (1..).zip(worlds) {
+        segment.plug(world, number);
+    }
+    let serves = worlds.map(|world| Serve::start(world, &[]));
+    init(engine.world(), "docker");
+    join(engine.world(), &podman.world, "podman");
+    join(&podman.world, &cni, "cni");
+    spoke(&cni, "network create --hosts all front");
+    engine.start(&[]);
+    engine.import();
+    let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.64.0.0/16";
+    engine.docker(&format!("network create -d spoke {options} front"));
+    engine.docker("run -d --name web --network front -p 8080:80 busybox /bin/sleep 3600");
+    podman.podman("network create -d spoke -o network=front front");
+    podman.run("api", "--network front", "");
+    let netns = cni.netns("box");
+    cni.sh(&format!(
+        "mkdir -p /etc/cni/net.d; echo '{{\"cniVersion\":\"1.0.0\",\"name\":\"front\",\"plugins\":[{{\"type\":\
+         \"spoke\",\"network\":\"front\"}}]}}' >/etc/cni/net.d/front.conflist; CNI_PATH=/opt/cni/bin \
+         /opt/cni/bin/spoke cni add front {netns}"
+    ));
+    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
+    let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
+    let boxed = address(&cni, "box");
+    let block = |address: &str| address.rsplit_once('.').map(|(block, _)| block.to_owned());
+    let blocks = [&web, &api, &boxed].map(|address| block(address).expect("an address"));
+    assert_eq!(blocks.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{blocks:?}");
+    for (world, name) in worlds_of(&engine, &podman, &cni) {
+        until_equal(&segment, world, "front", name, 4);
+    }
+    for to in [&api, &boxed, &"10.64.1.1".to_owned()] {
+        engine.ping("web", to);
+    }
+    for to in [&web, &boxed] {
+        podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {to}"));
+    }
+    for to in [&web, &api] {
+        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
+        // The host itself reaches them too.
+        cni.sh(&format!("ping -q -c 1 -W 3 {to}"));
+    }
+    // Whole packets of the MTU, which is the underlay's without what VXLAN adds.
+    cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1422 {web}"));
+    let wide = cni.try_sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1423 {web}"));
+    assert_ne!(wide.status, 0, "{wide:?}");
+    // Source addresses are the containers' own, also beside Docker's br_netfilter.
+    let server = "import socket; s=socket.create_server((str(), 7000)); print(1, flush=True); \
+        print(s.accept()[1][0], flush=True)";
+    cni.sh(&format!("ip netns exec box timeout 60 python3 -c '{server}' >/world/seen 2>&1 &"));
+    until(&cni, "grep -q 1 /world/seen");
+    engine.exec("web", &["nc", "-w", "3", &boxed, "7000"]);
+    until(&cni, &format!("grep -qx {web} /world/seen"));
+    engine.docker("rm -f web");
+    until_equal(&segment, &cni, "front", "cni", 3);
+    drop(serves);
+}
+
+fn worlds_of<'a>(
+    engine: &'a Engine,
+    podman: &'a Podman5,
+    cni: &'a World,
+) -> [(&'a World, &'static str); 3] {
+    [(engine.world(), "docker"), (&podman.world, "podman"), (cni, "cni")]
+}

@@ -1,0 +1,34 @@
+//! A real etcd in a world.
+
+use rustix::process::Signal;
+
+use crate::World;
+use crate::daemon::{Daemon, Ready};
+
+/// One server of etcd, Debian's; killed when dropped. What it holds is the world's.
+#[derive(Debug)]
+pub struct Etcd(Daemon);
+
+impl Etcd {
+    /// Starts it at an address of the world, and waits until it serves.
+    ///
+    /// # Panics
+    /// When it ends, or does not serve in time, with what it said.
+    #[track_caller]
+    pub fn start(world: &World, address: &str) -> Self {
+        let (client, peer) = (format!("http://{address}:2379"), format!("http://{address}:2380"));
+        let mut command = world.command("/usr/bin/etcd");
+        command
+            .args(["--name", "one", "--data-dir", "/world/etcd"])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("one={peer}")]);
+        Self(Daemon::start(world, "etcd", &mut command, Ready::Notifies))
+    }
+
+    /// Ends it as a crash does.
+    #[track_caller]
+    pub fn kill(self) {
+        self.0.end(Signal::KILL);
+    }
+}
