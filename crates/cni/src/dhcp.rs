@@ -67,7 +67,7 @@ pub trait Service: Send + Sync {
     /// [`model::Kind::NotFound`] where there is none.
     fn check(&self, subject: &Subject) -> Result<Given>;
 
-    /// Gives back every lease of the network that `valid` does not list.
+    /// Releases every lease of the network that `valid` does not list.
     ///
     /// # Errors
     /// As [`Service::release`].

@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use crate::list::read_object;
 use crate::wire::Object;
 
-/// Where `host-local` keeps a directory for each network, unless told otherwise.
+/// Where `host-local` keeps a directory for each network, by default.
 pub const NETWORKS: &str = "/var/lib/cni/networks";
 
 /// Where libcni keeps each result until its DEL.

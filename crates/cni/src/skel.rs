@@ -193,7 +193,7 @@ impl Run<'_> {
     }
 
     /// The container's namespace. DEL goes on without one, and never enters its own; that is told
-    /// in the end, when everything else has been given back.
+    /// in the end, when everything else has been released.
     fn sandbox(&self, command: Command) -> Result<(Option<Sandbox>, Option<Failure>), Failure> {
         let path = PathBuf::from(&self.environment.netns);
         let unused = matches!(command, Command::Gc | Command::Status | Command::Version);

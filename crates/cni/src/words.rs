@@ -16,7 +16,7 @@ pub(crate) fn reported(words: impl Into<String>, more: &str) -> Error {
     Error::invalid(format!("{words}{more}")).about(Fact::Words(words))
 }
 
-/// What the runtime is told of `error`, and what a person is told besides.
+/// What the runtime is notified of `error`, and what a person is told besides.
 pub(crate) fn failure(call: &Call<'_>, error: &Error) -> (Failure, Option<String>) {
     let mut failure = Failure::of(error, call.command);
     // The reference has no plugin of our type, and no STATUS.

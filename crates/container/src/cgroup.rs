@@ -146,9 +146,9 @@ fn choose(directory: &Directory, name: &str, limits: &Resources) -> Result<Chose
     Ok(Chosen { name, paths, lacking })
 }
 
-/// What an OCI runtime is told of the limits of the container in `directory`, which remembers the cgroup that
-/// it will make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md); and in words what
-/// cannot be limited here.
+/// What an OCI runtime is notified of the limits of the container in `directory`, which remembers
+/// the cgroup that it will make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md);
+/// and in words what cannot be limited here.
 pub(crate) fn of_oci(
     directory: &Directory,
     name: &str,

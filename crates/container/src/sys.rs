@@ -160,7 +160,7 @@ pub(crate) fn overwrite(area: &Range<usize>, text: &[u8]) {
     }
 }
 
-/// A descriptor that tells of blocked signals, all of them (signalfd(2)).
+/// A descriptor that reports blocked signals, all of them (signalfd(2)).
 #[allow(unsafe_code)]
 pub(crate) fn signals() -> Result<OwnedFd, Errno> {
     let all = SignalMask::all();
@@ -171,7 +171,7 @@ pub(crate) fn signals() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The signal that [`signals`] tells of next.
+/// The signal that [`signals`] reports next.
 pub(crate) fn next_signal(signals: impl AsFd) -> Option<i32> {
     let mut reported = [0; size_of::<libc::signalfd_siginfo>()];
     let length = rustix::io::read(signals, &mut reported).ok()?;

@@ -424,7 +424,7 @@ impl Client {
         self.deadline = self.deadline.min(end);
     }
 
-    /// Begins anew (RFC 2131 §4.4.5), at once: whoever had an address needs one.
+    /// Begins again (RFC 2131 §4.4.5), at once: whoever had an address needs one.
     fn lose(&mut self, why: &'static str, now: Time) -> Vec<Step> {
         let held = self.held.take();
         self.lost = true;

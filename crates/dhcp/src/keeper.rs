@@ -66,7 +66,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Goes on with the leases on the shelf, and tells what becomes of them.
+    /// Goes on with the leases on the shelf, and says what becomes of them.
     ///
     /// # Errors
     /// Where the shelf cannot be read, or no thread can be started.
@@ -125,7 +125,7 @@ impl Keeper {
         self.ask(Command::List)
     }
 
-    /// Gives back every address of the network that `keep` does not hold.
+    /// Releases every address of the network that `keep` does not hold.
     ///
     /// # Errors
     /// As [`Keeper::release`].

@@ -1,4 +1,4 @@
-//! Leases on disk, below the runtime directory: a file for each, void after a reboot.
+//! Leases on disk, below the runtime directory: a file for each, discarded at a reboot.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,6 +1,6 @@
 //! The network driver: libnetwork's calls as verbs of the engine.
 //!
-//! Nothing here does input or output or remembers anything: what a call needs is in the book, so
+//! Nothing here does input or output or remembers anything: what a call needs is in the store, so
 //! that it can be repeated, by another thread or after a restart.
 //!
 //! `docker network create -d spoke -o KEY=VALUE`; in parentheses what Docker's bridge driver calls it:
@@ -67,12 +67,12 @@ use template::Circumstances;
 pub struct Settings {
     /// For whom networks are made. Swarm needs [`Scope::Global`].
     pub scope: Scope,
-    /// Whether addresses are only handed out with a hardware address: needed for
-    /// `--ipam-opt sticky=mac`.
+    /// Whether addresses are only allocated with a hardware address: needed for `--ipam-opt
+    /// sticky=mac`.
     pub requires_mac: bool,
     /// Which packet filter new networks use.
     pub backend: Backend,
-    /// Which ports of the host are handed out where any will do.
+    /// Which ports of the host are allocated where any will do.
     pub ephemeral: RangeInclusive<NonZeroU16>,
 }
 
@@ -143,7 +143,7 @@ impl<B: Backstage> Docker<B> {
             }),
             ipam: Some(IpamCapabilities {
                 requires_mac: settings.requires_mac,
-                // The book remembers; and nobody can tell a repetition from a second request.
+                // The store remembers; and nobody can tell a repetition from a second request.
                 requires_replay: false,
             }),
             spaces: Some(AddressSpaces {

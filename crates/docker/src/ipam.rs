@@ -68,7 +68,7 @@ fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
     Ok(gateway.and_then(|gateway| IpNet::new(gateway, subnet.id.net.prefix_len()).ok()))
 }
 
-/// ReleasePool. A pool that is not handed out is no error.
+/// ReleasePool. A pool that is not allocated is no error.
 pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer> {
     engine.release_subnet(&subnet_of(key)?)?;
     Ok(Answer::Done {})
@@ -116,7 +116,7 @@ fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
     }
 }
 
-/// ReleaseAddress. An address that is not handed out is no error.
+/// ReleaseAddress. An address that is not allocated is no error.
 pub(crate) fn release_address(engine: &Engine<'_>, call: &wire::ReleaseAddress) -> Result<Answer> {
     engine.release_address(&subnet_of(&call.pool)?, call.address)?;
     Ok(Answer::Done {})

@@ -2,7 +2,7 @@
 //! are ports of an OpenStack Neutron network (kuryr's `doc/source/devref/libnetwork_remote_driver_design.rst`).
 //!
 //! Pools, addresses and networks are the cloud's ([`engine::port::Cloud`]); endpoints are
-//! attachments like any other, whose link is a port of the cloud. A network that the book does not
+//! attachments like any other, whose link is a port of the cloud. A network that the store does not
 //! know is looked for in the cloud: kuryr-libnetwork made it, or an earlier life of this host.
 //!
 //! `docker network create -d kuryr --ipam-driver kuryr`, with `-o` and, where it is about subnets and
@@ -75,7 +75,7 @@ pub struct Settings {
     pub publishes: bool,
     /// Which packet filter published ports use.
     pub backend: Backend,
-    /// Which ports of the host are handed out where any will do.
+    /// Which ports of the host are allocated where any will do.
     pub ephemeral: RangeInclusive<NonZeroU16>,
 }
 

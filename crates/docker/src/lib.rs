@@ -2,9 +2,9 @@
 //!
 //! Requests become typed calls in [`wire`], once and nowhere else; [`server`] takes them from
 //! sockets, gives them to a synchronous [`server::Plugin`], and sends the answers. [`driver`] is
-//! that plugin: it turns each call into the engine's verbs; [`kuryr`] is another one, whose networks
-//! are a cloud's. [`reconcile`] asks the engines by their
-//! [`api`] what they still know, and frees what they forgot to give back.
+//! that plugin: it turns each call into the engine's verbs; [`kuryr`] is another one, whose
+//! networks are a cloud's. [`reconcile`] asks the engines by their [`api`] what they still know,
+//! and frees what they forgot to release.
 
 pub mod api;
 pub mod driver;

@@ -1,6 +1,6 @@
 //! Repairs what Docker's engines forget: they swallow errors on their way out, send no
 //! DeleteEndpoint for an endpoint whose creation failed, and never repeat what a driver missed
-//! while it was down. What they say is alive is compared with what the book holds for them.
+//! while it was down. What they say is alive is compared with what the store holds for them.
 //!
 //! It works from outside of every handler, in a thread of its own: an engine that hangs keeps
 //! nobody waiting but this thread.
@@ -50,8 +50,8 @@ pub struct Settings {
     pub engines: Vec<PathBuf>,
     /// What we are called as a driver, such as `spoke`; as a managed plugin with its tag.
     pub driver: String,
-    /// What else we are called: drivers whose networks are a cloud's, so that one of which the book
-    /// does not know is none to tell of, and whose subnets are in nobody's way.
+    /// What else we are called: drivers whose networks are a cloud's, so that one of which the
+    /// store does not know is none to report, and whose subnets are in nobody's way.
     pub clouds: Vec<String>,
     /// How long something must have been missing before it is freed.
     pub grace: Duration,
@@ -78,7 +78,7 @@ impl Default for Settings {
     }
 }
 
-/// Reconciles until `stop` becomes readable or its other end is closed, and tells what it finds.
+/// Reconciles until `stop` becomes readable or its other end is closed, and says what it finds.
 /// Returns within the time of one request to an engine.
 pub fn run(
     settings: &Settings,

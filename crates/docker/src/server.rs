@@ -42,7 +42,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
-/// Who is told of each request, for logs and metrics. Nothing here may block.
+/// Who is notified of each request, for logs and metrics. Nothing here may block.
 pub trait Observe: Send + Sync + 'static {
     /// A request was answered.
     fn answered(&self, request: &Answered<'_>);

@@ -1,4 +1,4 @@
-//! What a runtime made and has forgotten. It says what it knows; the book knows the rest.
+//! What a runtime made and has forgotten. It says what it knows; the store knows the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Networks under the ids that runtimes give to them.
 //!
 //! Several ids may stand for one network. Whoever adds or removes an id writes the network's record
-//! anew, so that nobody removes the network for its last id while another is being added.
+//! again, so that nobody removes the network for its last id while another is being added.
 
 use std::collections::BTreeSet;
 

@@ -34,7 +34,8 @@ impl Engine<'_> {
         self.attach_as(request, Role::Untold)
     }
 
-    /// Whoever asked for the layer was told of it: from now on it stands in the way of another call.
+    /// Whoever asked for the layer was notified of it: from now on it stands in the way of another
+    /// call.
     pub fn answered(&self, id: &AttachmentId, layer: Layer) -> Result<()> {
         self.store.mark_answered(&Key::Attachment(id.clone(), layer))
     }
@@ -90,7 +91,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Gets the addresses that the book does not decide alone, over the link where that is the way.
+    /// Gets the addresses that the store does not decide alone, over the link where that is the
+    /// way.
     pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
         if begun.value.wiring.chooses_addresses() {
             // Whoever makes such a link is told what addresses it has (libnetwork's CreateEndpoint).
@@ -133,8 +135,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Writes down what a source chose by itself. An address of a server's, or of another program's,
-    /// is everybody's on this host: the book has it too.
+    /// Writes down what a source chose by itself. An address of a server's, or of another
+    /// program's, is everybody's on this host: the store has it too.
     fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer, giver: Giver) -> Result<()> {
         let mut reported = begun.value.clone();
         let mut txn = Txn::new();
@@ -182,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The leases that an offer is to the book. What was told to the source it must have given;
+    /// The leases that an offer is to the store. What was told to the source it must have given;
     /// what a plugin of ours that it called has written down is not written down again.
     fn unknown_of(&self, reported: &Attachment, offer: &Offer) -> Result<Vec<Lease>> {
         let gives = |lease: &Lease| {
@@ -250,7 +252,7 @@ impl Engine<'_> {
         Err(lost(&begun.value))
     }
 
-    /// Writes the record anew, if it is still ours; otherwise somebody detached it.
+    /// Writes the record again, if it is still ours; otherwise somebody detached it.
     pub(crate) fn replace(
         &self,
         begun: &mut Read<Box<Attachment>>,
@@ -286,7 +288,7 @@ impl Engine<'_> {
 enum Giver {
     /// Who makes the link.
     Driver,
-    /// Who hands out the addresses.
+    /// Who allocates the addresses.
     Source,
 }
 

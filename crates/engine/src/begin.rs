@@ -157,7 +157,7 @@ impl Engine<'_> {
                 )))
             }
             // What was chosen for a dead process will not be chosen again. Who chooses beside the
-            // book may give something else the next time.
+            // store may give something else the next time.
             Phase::Attaching { .. } | Phase::Attached(_)
                 if self.is_unfinished(request, &read.value)?
                     && read.value.ipam == request.ipam
@@ -254,7 +254,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Frees a reserved attachment whose address its runtime hands out anew, under the same id of
+    /// Frees a reserved attachment whose address its runtime allocates again, under the same id of
     /// a network: it has forgotten to delete it.
     fn free_forgotten(&self, id: &AttachmentId, draft: &Draft<'_>) -> Result<bool> {
         let Some(alias) = &draft.under else { return Ok(false) };

@@ -164,7 +164,8 @@ impl Engine<'_> {
     }
 }
 
-/// What was read; `None` where that record is damaged, which is told apart and stops nobody else.
+/// What was read; `None` where that record is damaged, which is distinguished and stops nobody
+/// else.
 pub(crate) fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Host ports: who may have one. Decided in the book, so that a second runtime is told by whom a
+//! Host ports: who may have one. Decided in the store, so that a second runtime is told by whom a
 //! port is held instead of taking it over.
 
 use std::collections::{BTreeMap, BTreeSet};

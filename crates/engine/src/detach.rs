@@ -16,7 +16,7 @@ use crate::port::{Key, Outcome, Presence, Record, Txn};
 use crate::{Engine, Request};
 
 /// How long a detach waits for another process that works on the same record, in all. That takes
-/// milliseconds; one that takes this long hangs in a foreign plugin.
+/// milliseconds; one that takes this long hangs in a third-party plugin.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// After so long it looks whether that process is done with the record. A daemon does not end.
@@ -93,7 +93,7 @@ impl Engine<'_> {
         }))
     }
 
-    /// Both halves are tried, whatever the first one says: as much as possible is given back.
+    /// Both halves are tried, whatever the first one says: as much as possible is released.
     fn undo(&self, attachment: &Attachment) -> Result<()> {
         let release = || self.ipam.release(attachment);
         // A server is told over the link, while that is there.
@@ -205,8 +205,8 @@ impl Engine<'_> {
         let _ = self.store.commit(&txn);
     }
 
-    /// Deletes the record with everything that the book holds for it. The kernel is clean by then; who
-    /// hears that it is done does not come again, and what the book holds would stay taken.
+    /// Deletes the record with everything that the store holds for it. The kernel is clean by then;
+    /// who hears that it is done does not come again, and what the store holds would stay taken.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
         match self.try_forget(&read) {
             Ok(_) => Ok(()),
@@ -233,7 +233,7 @@ impl Engine<'_> {
                 | Ipam::Dhcp(_)
                 | Ipam::Remote(_) => self.give_back(&read.value, txn)?,
             };
-            // Claims that cannot be read are reconcile's to mend.
+            // Claims that cannot be read are reconcile's to repair.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
             let txn = self.dismiss(&read.value, &[], txn.clone()).unwrap_or(txn);
             let txn = self.drop_kept(&read.value, txn);

@@ -124,8 +124,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Gets the addresses that the book does not decide alone, where there are any, and reserves the
-    /// attachment with what `with` writes besides.
+    /// Gets the addresses that the store does not decide alone, where there are any, and reserves
+    /// the attachment with what `with` writes besides.
     pub(crate) fn fill(
         &self,
         request: &Request,

@@ -9,7 +9,7 @@ use crate::port::Occupied;
 /// How many free subnets an error proposes.
 const PROPOSED: usize = 3;
 
-/// How large a subnet of our choice is where nobody says so.
+/// How large a subnet of our choice is where none is given so.
 const SIZE: (u8, u8) = (24, 64);
 
 /// Who has which subnets, and so which are free.

@@ -54,7 +54,7 @@ pub enum Garbage {
 pub enum Remedy {
     /// It goes.
     Free,
-    /// Its addresses are not handed out until it is known.
+    /// Its addresses are not allocated until it is known.
     Quarantine,
 }
 
@@ -63,7 +63,7 @@ pub enum Remedy {
 pub enum Mode {
     /// Only report.
     DryRun,
-    /// Report and mend.
+    /// Report and repair.
     Mend,
 }
 
@@ -227,7 +227,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Marks the addresses, so that whoever looks sees why they are not handed out; or takes the
+    /// Marks the addresses, so that whoever looks sees why they are not allocated; or takes the
     /// mark away once the container is known to live.
     fn quarantine(&self, attachment: &Attachment, since: Option<Timestamp>) -> Result<()> {
         for lease in &attachment.leases {
@@ -247,7 +247,7 @@ impl Engine<'_> {
 
     fn orphaned_leases(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
         for read in self.holders_in(&Prefix::AllLeases)? {
-            // What was requested by itself is given back by itself.
+            // What was requested by itself is released by itself.
             let Tenant::Attachment { id, layer } = &read.value.tenant else { continue };
             if self.has_layer(id, *layer)? {
                 continue;
@@ -261,7 +261,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// An attach that began since then has written the lease anew, and keeps it.
+    /// An attach that began since then has written the lease again, and keeps it.
     fn free_orphan(&self, read: &Read<Holder>) -> Result<bool> {
         let lease = &read.value.lease;
         let key = Key::Lease(lease.space.clone(), lease.address.addr());

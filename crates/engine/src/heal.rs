@@ -8,7 +8,7 @@ use crate::Engine;
 use crate::gc::all_of;
 use crate::port::Prefix;
 
-/// What is put back as one.
+/// What is restored as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Healed<'a> {
     /// What an attachment has in the packet filter by itself.
@@ -17,7 +17,7 @@ pub enum Healed<'a> {
     Shared,
 }
 
-/// Who decides when something is put back that somebody takes away again and again.
+/// Who decides when something is restored that somebody takes away again and again.
 pub trait Backoff {
     /// Whether it is looked at now.
     fn is_due(&mut self, what: Healed<'_>) -> bool;
@@ -56,7 +56,7 @@ impl Engine<'_> {
         all_of(raised.filter_map(Result::err).collect())
     }
 
-    /// Puts the packet filter of every living attachment back where it is time, and tells whether
+    /// Puts the packet filter of every living attachment back where it is time, and says whether
     /// anything of it was missing. Goes on after an error and reports them all.
     pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
         let shares = backoff.is_due(Healed::Shared);

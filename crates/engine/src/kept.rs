@@ -95,8 +95,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Joins an endpoint to a sandbox, and chooses anew what leads that out, as [`Engine::connect`] does.
-    /// Repeating it gives the same result; after a failure the endpoint is in no sandbox.
+    /// Joins an endpoint to a sandbox, and chooses again what leads that out, as
+    /// [`Engine::connect`] does. Repeating it gives the same result; after a failure the endpoint
+    /// is in no sandbox.
     ///
     /// Fails with [`Kind::NotFound`] where it is not made, and with [`Kind::Conflict`] where it is in
     /// another sandbox that lives, or another container has one of its ports.
@@ -304,7 +305,7 @@ impl Engine<'_> {
     }
 }
 
-/// The reservations of those of its addresses that the book hands out.
+/// The reservations of those of its addresses that the store allocates.
 fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Record)> {
     let id = &attachment.id;
     let owner = format!("{ENDPOINT}/{}", id.container).parse().or_else(|_| ENDPOINT.parse());

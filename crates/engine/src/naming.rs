@@ -19,7 +19,7 @@ pub struct Connecting {
     pub priority: i32,
     /// What it is called there besides the container's name.
     pub names: Vec<HostName>,
-    /// What its interface has besides the addresses that are handed out.
+    /// What its interface has besides the addresses that are allocated.
     pub link_local: Vec<LinkLocal>,
     /// What it resolves names with; of what is not said here, what the network says.
     pub dns: Dns,
@@ -42,9 +42,10 @@ impl From<i32> for Connecting {
 }
 
 impl Engine<'_> {
-    /// Has every sandbox that Spoke itself connects resolve names as the records say, and those that are
-    /// connected no more resolve them as the host does. The records are the intent: whoever calls this after
-    /// a crash completes what was begun. Tells what stays as somebody else made it.
+    /// Has every sandbox that Spoke itself connects resolve names as the records say, and those
+    /// that are connected no more resolve them as the host does. The records are the intent:
+    /// whoever calls this after a crash completes what began. Says what stays as somebody else made
+    /// it.
     pub fn name_sandboxes(&self) -> Result<Vec<Note>> {
         self.driver.name(&|| self.sandboxes_named())
     }

@@ -16,9 +16,9 @@ impl Engine<'_> {
     /// overlaps that of another network, and with `TryAgain` where a network of its name is being
     /// made or removed.
     ///
-    /// Where somebody else must be told of it ([`Network::is_remote`]), that is done before anybody can
-    /// be attached to it; its pools are then as the record says, and not as they were asked for.
-    /// After a failure nothing is left.
+    /// Where somebody else must be notified of it ([`Network::is_remote`]), that is done before
+    /// anybody can be attached to it; its pools are then as the record says, and not as they were
+    /// asked for. After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
@@ -89,9 +89,9 @@ impl Engine<'_> {
     /// runtime knows it by an id of its own, unless `detach_all`; that holds for all but
     /// [`GATEWAY_NETWORK`], which those who are on it would need again at once.
     ///
-    /// Where somebody else was told of it, they are told of its end too: its addresses are given back
-    /// first (Docker's order). Fails with `TryAgain` while another process makes or removes it. On an
-    /// error the record stays, and this can be repeated.
+    /// Where somebody else was notified of it, they are notified of its end too: its addresses are
+    /// released first (Docker's order). Fails with `TryAgain` while another process makes or
+    /// removes it. On an error the record stays, and this can be repeated.
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let network = self.network(name)?;
         let name = &network.name;
@@ -140,7 +140,7 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Removes what the attachments of a network shared, and then what the book says about it.
+    /// Removes what the attachments of a network shared, and then what the store says about it.
     pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
         let name = &network.name;
         self.refuse_if_unreadable(name)?;

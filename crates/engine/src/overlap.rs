@@ -42,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the book has declared or handed out that may overlap the network, or is on its bridge.
+    /// What the store has declared or allocated that may overlap the network, or is on its bridge.
     fn near(&self, network: &Network) -> Result<Neighbours> {
         let ours = spans(network);
         let own = bridge(network).map(IfName::as_str);
@@ -63,7 +63,7 @@ impl Engine<'_> {
     }
 }
 
-/// Subnets that were handed out for networks that are yet to be made are not free either.
+/// Subnets that were allocated for networks that are yet to be made are not free either.
 fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
     let others = subnets.iter().map(|read| &read.value);
     let ours = spans(network);
@@ -97,7 +97,7 @@ pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
     leased.chain(given).collect()
 }
 
-/// That two networks would hand out the same addresses.
+/// That two networks would allocate the same addresses.
 fn clash(network: &Network, other: &Network) -> Option<Error> {
     if network.stage == Stage::Template || other.stage == Stage::Template {
         return None;

@@ -68,7 +68,7 @@ fn is_probed(attachment: &Attachment) -> bool {
         && !attachment.ipam.asks_over_link()
 }
 
-/// Whether the book has others to choose from.
+/// Whether the store has others to choose from.
 fn is_chosen(ipam: &Ipam) -> bool {
     match ipam {
         Ipam::Book { .. } | Ipam::HostLocal { .. } => true,

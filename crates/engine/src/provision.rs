@@ -1,9 +1,10 @@
-//! Networks that somebody else must be told of: a Docker plugin makes their links, or hands out
+//! Networks that somebody else must be notified of: a Docker plugin makes their links, or allocates
 //! their addresses.
 //!
-//! The record says that the network is being made before anybody is told, and that it is being taken
-//! down before anybody is told of that, so that nobody uses a half of it. What a dead process left
-//! half made goes when it is found: by whoever makes a network of that name, or by the reconciler.
+//! The record says that the network is being made before anybody is told, and that it is being
+//! taken down before anybody is notified of that, so that nobody uses a half of it. What a dead
+//! process left half made goes when it is found: by whoever makes a network of that name, or by the
+//! reconciler.
 
 use model::{Error, Network, NetworkName, Process, Result, Stage};
 
@@ -14,8 +15,8 @@ use crate::network::refuse_if_used;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 
 impl Engine<'_> {
-    /// Makes a network that somebody else must be told of. After a failure nothing is left, or the
-    /// record, which says that.
+    /// Makes a network that somebody else must be notified of. After a failure nothing is left, or
+    /// the record, which says that.
     pub(crate) fn provision(&self, network: &Network) -> Result<()> {
         let stage = Stage::Making { by: self.host.me() };
         let Some(mut read) = self.intend(&Network { stage, ..network.clone() })? else {
@@ -96,8 +97,8 @@ impl Engine<'_> {
         Ok(matches!(self.store.commit(&self.forget_auxiliary(name, txn)?)?, Outcome::Done(_)))
     }
 
-    /// Removes a network that others know, with whoever is on it where `detach_all`; Docker's order:
-    /// its addresses are given back before its driver is told.
+    /// Removes a network that others know, with whoever is on it where `detach_all`; Docker's
+    /// order: its addresses are released before its driver is told.
     pub(crate) fn unmake(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let Some(mut read) = self.network_under(&Key::Network(name.clone()))? else {
             return Err(Error::not_found(format!("network {name} was just removed")));
@@ -211,7 +212,7 @@ impl Engine<'_> {
         self.host.is_running(&by).then_some((what, by))
     }
 
-    /// Fails where nothing can be attached to the network; tells what must stay as it is until it
+    /// Fails where nothing can be attached to the network; says what must stay as it is until it
     /// is.
     pub(crate) fn refuse_unmade(&self, network: &Network) -> Result<Option<(Key, Expect)>> {
         if !network.is_remote() {
@@ -275,13 +276,13 @@ impl Engine<'_> {
 /// Who is told first that a network goes.
 #[derive(Clone, Copy)]
 enum DeprovisionOrder {
-    /// When what was made is given back in reverse order.
+    /// When what was made is released in reverse order.
     DriverFirst,
     /// When the network is removed, as Docker does.
     IpamFirst,
 }
 
-/// Whether the driver may have been told of the network: its addresses were known by then.
+/// Whether the driver may have been notified of the network: its addresses were known by then.
 fn is_perhaps_created(network: &Network) -> bool {
     let pools = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
     pools.into_iter().all(|pool| pool.given.is_some())

@@ -5,9 +5,9 @@
 //! call named: ports are split by family here, and what a sibling serves is taken from it element by
 //! element before it is given to another.
 //!
-//! In the book the order is: the claims of the new one beside those of the sibling; the sibling's
-//! gone, once the kernel has let go; then the new one complete. At every instruction the book says at
-//! least what is in the kernel.
+//! In the store the order is: the claims of the new one beside those of the sibling; the sibling's
+//! gone, once the kernel has let go; then the new one complete. At every instruction the store says
+//! at least what is in the kernel.
 
 mod plan;
 

@@ -27,7 +27,7 @@ pub struct Request {
     pub wiring: Wiring,
     /// The network's address source with what this container asked for.
     pub ipam: Ipam,
-    /// Addresses that must be among those handed out.
+    /// Addresses that must be among those allocated.
     pub wanted: Vec<IpAddr>,
     /// Addresses that the attachment already has from an earlier layer or an earlier call.
     pub addresses: Vec<InterfaceAddress>,

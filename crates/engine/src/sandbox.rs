@@ -24,8 +24,9 @@ pub(crate) use gateway_network::is_gateway_endpoint;
 pub(crate) use ports::named;
 
 impl Engine<'_> {
-    /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
-    /// of its attachments that has a way out, those of the greatest [`Connecting::priority`] first.
+    /// Connects a sandbox to a network, and chooses again what leads it out: of each family the
+    /// first of its attachments that has a way out, those of the greatest [`Connecting::priority`]
+    /// first.
     ///
     /// The request names the sandbox, and in its wiring ports of the host. Those are the sandbox's
     /// from then on, as long as it is on any network: whichever of its attachments leads it out
@@ -61,9 +62,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a sandbox off a network, and chooses anew what leads it out. Repeating it is no error,
-    /// and neither is a sandbox or a network that is gone. With the last network that the sandbox was
-    /// connected to, what Spoke connected it to besides goes too.
+    /// Takes a sandbox off a network, and chooses again what leads it out. Repeating it is no
+    /// error, and neither is a sandbox or a network that is gone. With the last network that the
+    /// sandbox was connected to, what Spoke connected it to besides goes too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
         // It may be in a sandbox of another name.
         let read = passable(self.record_of(id, Layer::Link)).ok().flatten().flatten();

@@ -16,7 +16,7 @@ use crate::port::Prefix;
 /// After so many proposals in a row that were held, all leases of the space are listed once.
 const TIMEOUT: usize = 16;
 
-/// Addresses that a search must pass over although the book does not list them as held.
+/// Addresses that a search must pass over although the store does not list them as held.
 pub(crate) type Avoid = BTreeSet<IpAddr>;
 
 /// What to look for, and where.
@@ -68,7 +68,7 @@ impl Search<'_> {
         stretches
     }
 
-    /// What was given back, then what was not looked at yet.
+    /// What was released, then what was not looked at yet.
     fn lowest_first(&self, cursor: &Cursor) -> Vec<Stretch> {
         let mut stretches = Vec::new();
         for range in self.ranges {

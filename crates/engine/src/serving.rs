@@ -1,8 +1,8 @@
 //! Which of a container's attachments serves a port of the host that several of them publish.
 //!
 //! Podman 4, `podman network connect`, nerdctl and a call that joins several networks publish the
-//! container's ports on each of its networks. In the book the claims of a port stand in the order in
-//! which they were made: the first one serves, and when that goes the next one takes over. The
+//! container's ports on each of its networks. In the store the claims of a port stand in the order
+//! in which they were made: the first one serves, and when that goes the next one takes over. The
 //! records keep all their ports.
 //!
 //! Where Spoke decides which attachment leads a sandbox out, that one serves ([`crate::sandbox`]).
@@ -84,7 +84,7 @@ impl Engine<'_> {
     }
 
     /// Lets others of the container serve the ports of an attachment that the kernel has no more.
-    /// Nothing that fails here may keep the attachment: what is missing is put back by
+    /// Nothing that fails here may keep the attachment: what is missing is restored by
     /// [`Engine::restore`].
     pub(crate) fn hand_over(&self, gone: &Attachment) {
         let Some(publish) = shareable(gone) else { return };

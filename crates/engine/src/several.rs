@@ -39,7 +39,7 @@ impl Engine<'_> {
         Ok(made)
     }
 
-    /// Removes whatever the call made, as the book knows it, and what `requests` name besides: the
+    /// Removes whatever the call made, as the store knows it, and what `requests` name besides: the
     /// call may say something else by now. Goes on after an error and reports them all.
     pub fn detach_several(&self, origin: &Origin, requests: &[Request]) -> Result<()> {
         if let [only] = requests {
@@ -77,7 +77,7 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Compares the kernel and the book with each attachment that the call made, and names the
+    /// Compares the kernel and the store with each attachment that the call made, and names the
     /// first difference. `attached` is what all of them became together.
     pub fn check_several(
         &self,

@@ -60,11 +60,11 @@ pub struct SubnetRequest {
     pub network: Option<NetworkName>,
     /// Who asks.
     pub runtime: Runtime,
-    /// In which order its addresses are handed out.
+    /// In which order its addresses are allocated.
     pub order: Order,
     /// For whom addresses are kept.
     pub sticky: Sticky,
-    /// Take it although somebody outside the book uses an overlapping one.
+    /// Take it although somebody outside the store uses an overlapping one.
     pub despite_others: bool,
 }
 
@@ -93,13 +93,14 @@ pub struct AddressRequest {
 }
 
 impl Engine<'_> {
-    /// Every subnet that is handed out.
+    /// Every subnet that is allocated.
     pub fn subnets(&self) -> Result<Vec<Subnet>> {
         Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())
     }
 
     /// Remembers that a runtime which is asked has listed a network of this subnet: once it lists
-    /// it no more, nobody has it. One that is not handed out, or changes at this moment, is no error.
+    /// it no more, nobody has it. One that is not allocated, or changes at this moment, is no
+    /// error.
     pub fn set_listed(&self, id: &SubnetId) -> Result<()> {
         let Some(read) = self.subnet_of(id)?.filter(|read| !read.value.listed) else {
             return Ok(());

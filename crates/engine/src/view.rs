@@ -1,4 +1,4 @@
-//! Looking at the book, and the few things that a person changes in it by hand.
+//! Looking at the store, and the few things that a person changes in it by hand.
 
 use std::net::IpAddr;
 

@@ -36,8 +36,9 @@ pub struct Shown {
 /// Whether the plugin is the last to need the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenancy {
-    /// It stays visible until it has to be undone (ADD, CHECK, GC, STATUS): what a plugin has running
-    /// may use the path, and by it the book of our own plugins tells whether a container lives.
+    /// It stays visible until it has to be undone (ADD, CHECK, GC, STATUS): what a plugin has
+    /// running may use the path, and by it the store of our own plugins says whether a container
+    /// lives.
     Stays,
     /// It goes if the plugin succeeds (DEL).
     Ends,

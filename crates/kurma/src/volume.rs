@@ -73,7 +73,7 @@ impl<'a> Volume<'a> {
     /// How long ago a namespace was shown under `name`; none where it is gone.
     pub(crate) fn age(&self, name: &str) -> Option<Duration> {
         let shown = fs::metadata(self.directory.join(name)).ok()?.modified().ok()?;
-        // A clock that was put back makes it young.
+        // A clock that was restored makes it young.
         Some(shown.elapsed().unwrap_or_default())
     }
 

@@ -60,8 +60,8 @@ fn lets_forward(news: &News) -> bool {
         }
 }
 
-/// Whether firewalld was started, which forgets what was put into its zones. What somebody takes out of
-/// them while it runs is put back when all is looked at next.
+/// Whether firewalld was started, which forgets what was put into its zones. What somebody takes
+/// out of them while it runs is restored when all is looked at next.
 fn is_new_firewalld(news: &News) -> bool {
     let table = (news.family, news.table.as_str());
     table == (firewalld::TABLE.family, firewalld::TABLE.name)

@@ -159,7 +159,7 @@ fn former(link: &Link, attachment: &Attachment) -> Option<IfName> {
 }
 
 /// Takes the device back from the container, under its old name, down. One that the container's
-/// namespace gave back at its end has only to be renamed.
+/// namespace released at its end has only to be renamed.
 pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(sandbox) = sandbox else { return rename_returned(attachment) };
     let origin_alias = Netns::current()?;

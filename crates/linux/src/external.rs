@@ -53,8 +53,8 @@ pub(crate) fn make(
     // anything there.
     let inside = elsewhere.and_then(|sandbox| Turn::take(sandbox, TURN).ok());
     let mut found = inside.as_ref().map(|_| within(attachment, sandbox)).transpose()?;
-    // Each message waits anew for the kernel's lock, which a move holds for long: of many at once nobody would
-    // be done before all had moved.
+    // Each message waits again for the kernel's lock, which a move holds for long: of many at once
+    // nobody would be done before all had moved.
     let _turn = Turn::take(&origin_alias, TURN);
     let mut refused = BTreeSet::new();
     loop {
@@ -239,7 +239,7 @@ fn origin_of(link: &Link, external: &ExternalInterface, identity: &Identity) -> 
 }
 
 /// Makes an interface that is in the host what it was: one that was never moved, one that came back
-/// in parts, or one that the kernel gave back at the end of a namespace, under whatever name.
+/// in parts, or one that the kernel released at the end of a namespace, under whatever name.
 fn settle(external: &ExternalInterface, identity: &Identity) -> Result<()> {
     let mut socket = Socket::route()?;
     let named = socket.link(At::Name(&external.source))?;

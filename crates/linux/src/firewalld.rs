@@ -143,7 +143,7 @@ impl Firewalld {
         }
     }
 
-    /// Calls `method`, and tells whether it changed anything; a refusal for one of the reasons in
+    /// Calls `method`, and says whether it changed anything; a refusal for one of the reasons in
     /// `fine` is none.
     fn change(&mut self, method: &str, (zone, what): (&str, &str), fine: &[&str]) -> Result<bool> {
         match self.call(method, &[zone, what])? {

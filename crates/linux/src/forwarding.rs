@@ -1,12 +1,12 @@
 //! That the host forwards what its containers send and are sent.
 //!
-//! Where it did so before, what else passes it is its administrator's affair. Where Spoke turned it on
-//! (0 to 1), nothing else may pass because of that: `filter/transit.nft`. Who turned it on is kept in
-//! the namespace itself, so that it outlives a flushed packet filter and ends with the namespace: the
-//! loopback device, through which nothing is ever forwarded, does not forward
-//! (`net.ipv4.conf.lo.forwarding` is 0). An administrator who turns forwarding off and on again
-//! has thereby turned it on himself: that sets every interface's. What was begun and what was there
-//! before is in a number of the same device ([`Memory`]).
+//! Where it did so before, what else passes it is its administrator's affair. Where Spoke turned it
+//! on (0 to 1), nothing else may pass because of that: `filter/transit.nft`. Who turned it on is
+//! kept in the namespace itself, so that it outlives a flushed packet filter and ends with the
+//! namespace: the loopback device, through which nothing is ever forwarded, does not forward
+//! (`net.ipv4.conf.lo.forwarding` is 0). An administrator who turns forwarding off and on again has
+//! thereby turned it on himself: that sets every interface's. What began and what was there before
+//! is in a number of the same device ([`Memory`]).
 
 use model::{Family, IfName, Result};
 use netlink::{Link, Links, Socket, in_turn, nft, sysctl};

@@ -16,7 +16,7 @@ use crate::{external, shared};
 /// What there may be of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nothing: what is there of it is nobody's, and made anew.
+    /// Nothing: what is there of it is nobody's, and made again.
     Nothing,
     /// The link alone, which stays.
     Connected,

@@ -1,9 +1,9 @@
 //! An address that has another hardware address than neighbours may remember.
 //!
-//! The hardware address derives from the address, and moves with it from one container to the next. Only
-//! one that somebody chose does not: neighbours are told of it, and when its container goes, of what
-//! the next one will have. The bridge tells them, because the container's end may be nowhere yet: Docker
-//! moves it later.
+//! The hardware address derives from the address, and moves with it from one container to the next.
+//! Only one that somebody chose does not: neighbours are notified of it, and when its container
+//! goes, of what the next one will have. The bridge tells them, because the container's end may be
+//! nowhere yet: Docker moves it later.
 
 use std::net::IpAddr;
 use std::thread;

@@ -39,7 +39,7 @@ const RESOLVER: &str = "resolv.conf";
 /// How the name of a file begins that is not in its place yet. No namespace is called so.
 const FRESH: &str = ".spoke.";
 
-/// Below the book's directory: whoever writes has this lock.
+/// Below the store's directory: whoever writes has this lock.
 const LOCK: &str = "names/lock";
 
 /// A directory of ours has the sticky bit, which nobody sets there: an empty one of somebody else stays.
@@ -58,7 +58,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of the file system at `root`, as the book says whose runtime directory is `book`.
+    /// Of the file system at `root`, as the store says whose runtime directory is `book`.
     pub fn new(root: impl Into<PathBuf>, book: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), book: book.into() }
     }

@@ -126,7 +126,7 @@ fn make(socket: &mut Socket, name: &IfName, table: u32) -> Result<()> {
     }
 }
 
-/// The kernel takes the interface down and up again: what it loses by that is given back.
+/// The kernel takes the interface down and up again: what it loses by that is released.
 fn enslave(socket: &mut Socket, link: &Link, vrf: &netlink::Vrf) -> Result<()> {
     let before = socket.addresses(Some(link.index))?;
     let routes = routes(socket, link.index)?;

@@ -84,8 +84,8 @@ impl Labels {
         Self::of(labels.collect::<Result<Vec<_>>>()?)
     }
 
-    /// What is said among options under keys that begin with [`LABEL_PREFIX`], and the other options. Fails
-    /// with `Invalid` where one is no label.
+    /// Splits options into labels, whose keys begin with [`LABEL_PREFIX`], and the other options.
+    /// Fails with `Invalid` on a label that is not valid.
     pub fn split(options: &BTreeMap<String, String>) -> Result<(Self, BTreeMap<String, String>)> {
         let mut rest = options.clone();
         let mut labels = Vec::new();

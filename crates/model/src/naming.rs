@@ -1,4 +1,4 @@
-//! What sandboxes are called, and what they resolve names with.
+//! Host names of sandboxes, and their resolver configuration.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const LONGEST_LABEL: usize = 63;
 /// The longest option of a resolver; resolv.conf(5) knows none of half of it.
 const LONGEST_OPTION: usize = 64;
 
-/// What every hosts file gives to the host itself.
+/// The names that every hosts file gives to the host itself.
 const OWN: [&str; 6] = [
     "ip6-allnodes",
     "ip6-allrouters",
@@ -35,7 +35,7 @@ const OWN: [&str; 6] = [
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
 
-/// A domain in which names are looked for: as a host is called, or `.` for the root.
+/// A domain in which names are searched: in the form of a host name, or `.` for the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchDomain(String);
 
@@ -141,7 +141,7 @@ impl TryFrom<IpAddr> for LinkLocal {
     type Error = Error;
     fn try_from(address: IpAddr) -> Result<Self> {
         let is_one = match address {
-            // The first and the last one are nobody's on a /16.
+            // On a /16 the first and the last address are not usable.
             IpAddr::V4(v4) => {
                 v4.is_link_local() && !matches!(v4.octets(), [.., 0, 0] | [.., 255, 255])
             }
@@ -168,7 +168,7 @@ impl FromStr for LinkLocal {
 }
 
 impl Dns {
-    /// What is said here, and of what is not said here, what `other` says.
+    /// These settings, and those of `other` where this has none.
     pub fn or(&self, other: &Dns) -> Dns {
         let first = |own: &Vec<String>, other: &Vec<String>| match own.is_empty() {
             true => other.clone(),

@@ -2,7 +2,7 @@
 //!
 //! What is told before a bridge forwards for a new port is lost, and so may be any one packet. Who
 //! attached an interface does not wait for that: a forked child or a thread does. It opens the
-//! namespace anew each time, so that nothing keeps a container's namespace alive that has ended.
+//! namespace again each time, so that nothing keeps a container's namespace alive that has ended.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -120,7 +120,7 @@ impl Announcement {
         }
     }
 
-    /// Whether the interface is still there to be told of.
+    /// Whether the interface is still there to be notified of.
     fn once(&self) -> Result<bool> {
         self.within(|link| {
             let Some(link) = link else { return Ok(false) };

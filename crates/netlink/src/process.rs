@@ -21,7 +21,7 @@ const NUMBERS: u32 = 1 << 22;
 const USUAL: usize = 1 << 10;
 
 /// In the number of a process that another namespace counts. The bits below it, down to
-/// [`NUMBERS`], are that namespace's last ones: plugin containers share the book, and each call in
+/// [`NUMBERS`], are that namespace's last ones: plugin containers share the store, and each call in
 /// one counts from the beginning.
 const ELSEWHERE: u32 = 1 << 31;
 

@@ -65,10 +65,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// How many requests are under way at the same time, where nobody says.
+    /// How many requests are under way at the same time, where none is given.
     pub const CONCURRENCY: usize = 8;
 
-    /// How long one request may take, where nobody says.
+    /// How long one request may take, where none is given.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// As somebody, with defaults for the rest.
@@ -233,13 +233,13 @@ pub fn decode_anything(text: &str) -> [bool; 2] {
 }
 
 impl Plugging {
-    /// The bridge of Open vSwitch that Neutron's agents have, where nobody says.
+    /// The bridge of Open vSwitch that Neutron's agents have, where none is given.
     pub const BRIDGE: &str = "br-int";
 
-    /// Where Open vSwitch's database answers, where nobody says.
+    /// Where Open vSwitch's database answers, where none is given.
     pub const OVSDB: &str = "unix:/run/openvswitch/db.sock";
 
-    /// How long Open vSwitch may take to look at a port, where nobody says.
+    /// How long Open vSwitch may take to look at a port, where none is given.
     pub const TIMEOUT: Duration = Duration::from_secs(10);
 
     /// As on most hosts; nothing is executed and nobody waits.

@@ -46,9 +46,9 @@ pub fn kernel(attachment: &Attachment) -> Result<Option<Attachment>> {
 }
 
 impl Neutron {
-    /// Finds or makes the attachment's port, and tells what its container is to have: addresses,
-    /// routes, resolvers, and a link that knows the port. Where the answer to a request is lost, what
-    /// it made is found; what an earlier process made and did not write down goes with
+    /// Finds or makes the attachment's port, and says what its container is to have: addresses,
+    /// routes, resolvers, and a link that knows the port. Where the answer to a request is lost,
+    /// what it made is found; what an earlier process made and did not write down goes with
     /// [`Neutron::end`], before this is repeated.
     ///
     /// # Errors

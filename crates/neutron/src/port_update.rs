@@ -18,7 +18,7 @@ use crate::api::{PortChange, PortResource, Tagged};
 pub(crate) use book::{Begun, Book, Forgone};
 pub use worker::{Round, Worker};
 
-/// What Neutron is still to be told of a port.
+/// What Neutron is still to be notified of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PortUpdate {
     /// The port, as it was.

@@ -1,10 +1,10 @@
 //! What this host has in Neutron and nobody here knows any more.
 //!
-//! Neutron is asked first, then the book, the memory and the stock's files: all of those are written
-//! before or with what Neutron has. So what is in Neutron's answer and not in theirs was made by
-//! somebody who died, or is just being made. Hence nothing goes before it was seen twice, some time
-//! apart and unchanged between, and is still so when it goes. An answer that fails or is not complete
-//! is none.
+//! Neutron is asked first, then the store, the memory and the stock's files: all of those are
+//! written before or with what Neutron has. So what is in Neutron's answer and not in theirs was
+//! made by somebody who died, or is just being made. Hence nothing goes before it was seen twice,
+//! some time apart and unchanged between, and is still so when it goes. An answer that fails or is
+//! not complete is none.
 
 mod classify;
 mod remove;
@@ -24,7 +24,7 @@ use classify::{Classifier, Verdict};
 pub use remove::Removed;
 pub use sweep::{GRACE, Sweep};
 
-/// So long an address that was handed out may wait for its container: a host that is to run it may
+/// So long an address that was allocated may wait for its container: a host that is to run it may
 /// have to fetch its image first.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -41,12 +41,12 @@ pub struct Facts {
     pub declared: Vec<ResourceRef>,
     /// The ids under which runtimes know networks.
     pub aliases: BTreeSet<String>,
-    /// The ids of the networks that the runtime's engines list, whether or not the book knows them;
-    /// none where not all of them answer, or none is asked.
+    /// The ids of the networks that the runtime's engines list, whether or not the store knows
+    /// them; none where not all of them answer, or none is asked.
     pub listed: Option<BTreeSet<String>>,
     /// The names of the interfaces in the host's namespace.
     pub links: BTreeSet<String>,
-    /// Whether this process is the one that hands out addresses, and so knows who waits for his
+    /// Whether this process is the one that allocates addresses, and so knows who waits for his
     /// container.
     pub is_asked: bool,
 }
@@ -146,7 +146,7 @@ impl Thing {
 }
 
 impl Facts {
-    /// What the book says.
+    /// What the store says.
     pub fn of(attachments: &[Attachment], aliases: &[Alias]) -> Self {
         let mut facts = Self::default();
         for attachment in attachments {
@@ -169,7 +169,7 @@ impl Neutron {
     /// Compares Neutron's ports of this host with what is known here. Changes nothing.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer: then nothing is known.
+    /// Where Neutron or the store does not answer: then nothing is known.
     pub fn look(&self, breadth: Breadth, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
         let ports = self.ports_of_host()?;
         let (groups, floating) = match breadth {

@@ -69,7 +69,7 @@ impl Neutron {
         }
     }
 
-    /// Lets a port that was made because none was ready come to the stock when it is given back. It
+    /// Lets a port that was made because none was ready come to the stock when it is released. It
     /// must be what the key says, and not yet be changed in any way.
     pub fn lend_from_stock(&self, key: &StockKey, port: &PortResource) -> Result<()> {
         if self.settings.stock.is_none() {

@@ -180,7 +180,7 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
     rendered.map(Value::from)
 }
 
-/// The book does not know Podman's networks that nobody is on, and Podman does not compare subnets
+/// The store does not know Podman's networks that nobody is on, and Podman does not compare subnets
 /// where a plugin has them.
 fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>) -> Result<()> {
     let mut others = context.networks.iter().filter(|other| other.name != config.name);
@@ -198,7 +198,7 @@ fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>
     }
 }
 
-/// IPv4 where nothing is said, and both where IPv6 is enabled: to name a subnet of it alone does not. On a
+/// IPv4 by default, and both where IPv6 is enabled: to name a subnet of it alone does not. On a
 /// parent device nothing is added that can be left out.
 fn missing(config: &NetworkConfig, on_parent: bool) -> Vec<Family> {
     let has = |family| config.subnets().iter().any(|of| Family::of(&of.subnet) == family);

@@ -59,7 +59,7 @@ pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands look at or change.
 pub(crate) struct HostContext<'a> {
-    /// Opens the book; called only by commands that need it.
+    /// Opens the store; called only by commands that need it.
     pub(crate) engine: &'a dyn Fn() -> Result<Engine<'a>>,
     /// What the kernel says of this host's links, routes and packet filter.
     pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
@@ -69,7 +69,7 @@ pub(crate) struct HostContext<'a> {
     pub(crate) root: PathBuf,
     /// The running executable, which `cni install` copies.
     pub(crate) executable: PathBuf,
-    /// The directories that the book is kept in.
+    /// The directories that the store is kept in.
     pub(crate) store: Vec<PathBuf>,
     /// The packet filter that new networks use.
     pub(crate) backend: Backend,

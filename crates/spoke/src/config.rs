@@ -55,11 +55,11 @@ pub(crate) struct Config {
     pub(crate) log: LogConfig,
 }
 
-/// Where the book is kept.
+/// Where the store is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StoreConfig {
-    /// What is void after a reboot: attachments and addresses.
+    /// What is discarded at a reboot: attachments and addresses.
     pub(crate) runtime: PathBuf,
     /// What outlives a reboot: networks and reservations.
     pub(crate) state: PathBuf,

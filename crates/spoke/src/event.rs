@@ -47,7 +47,7 @@ pub(crate) enum What {
     PortTaken,
     /// It does no longer.
     PortFree,
-    /// What somebody took away from the packet filter was put back.
+    /// What somebody took away from the packet filter was restored.
     Healed,
     /// Something is taken away again and again, and put back after pauses.
     Contested,

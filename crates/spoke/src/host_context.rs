@@ -50,7 +50,7 @@ impl HostContext {
         })
     }
 
-    /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
+    /// Restores what others took from the packet filter: its rules, and each attachment's elements.
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
         let mended = self.driver.linux().mend();
@@ -73,7 +73,7 @@ impl HostContext {
         Ok(mended? || restored)
     }
 
-    /// Learns anew which subnets this host is connected to.
+    /// Learns again which subnets this host is connected to.
     pub(crate) fn refresh_lan(&self) -> Result<()> {
         self.driver.linux().refresh_lan()
     }
@@ -84,7 +84,7 @@ impl HostContext {
     }
 }
 
-/// The book of this host.
+/// The store of this host.
 pub(crate) fn open_store(config: &Config) -> Result<Embedded> {
     let roots = Roots { runtime: config.store.runtime.clone(), state: config.store.state.clone() };
     Embedded::open(roots, &store::boot_id()?)

@@ -74,7 +74,7 @@ fn tool(args: &[OsString]) -> u8 {
     cli::run_tool(args, &variable, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// The command line. The book is opened by the commands that need it.
+/// The command line. The store is opened by the commands that need it.
 fn command(args: Vec<OsString>) -> u8 {
     // Not locked: the daemon's threads write to them too.
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());

@@ -1,4 +1,4 @@
-//! Where addresses come from that are not the book's: third-party Docker IPAM plugins, and what
+//! Where addresses come from that are not the store's: third-party Docker IPAM plugins, and what
 //! CNI knows.
 
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! A directory of small files, used by many short-lived processes and a daemon at once.
 //!
 //! One record is one file. Writers exclude each other by flock(2) on a lock file, which the kernel
-//! gives back when a process dies. A transaction prepares its files beside their places, writes
-//! down what it is about to do in one call (the moment at which it has happened), and moves the
-//! files into place. Whoever finds such a note of a dead process finishes its work first.
+//! releases when a process dies. A transaction prepares its files beside their places, writes down
+//! what it is about to do in one call (the moment at which it has happened), and moves the files
+//! into place. Whoever finds such a note of a dead process finishes its work first.
 //!
 //! Readers take no lock. A file is replaced in one step, so none is ever seen half; and a reader
 //! believes what it read only if no note stood in the lock file *after* it had read. Therefore a

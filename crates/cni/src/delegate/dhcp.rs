@@ -47,7 +47,7 @@ pub(super) fn check(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
     }
 }
 
-/// Gives back what is not listed; without a daemon there is nothing.
+/// Releases what is not listed; without a daemon there is nothing.
 pub(super) fn gc(dhcp: &Dhcp, network: &Network, valid: &Members) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
     match daemon.status() {

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::wire::{Environment, LONGEST};
 
-/// How long a plugin may take. Runtimes give up after two minutes: what was begun has to be
-/// undone before.
+/// How long a plugin may take. Runtimes give up after two minutes: what began has to be undone
+/// before.
 pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 
 /// How long to wait before the next try to execute a file that is open for writing, as it is

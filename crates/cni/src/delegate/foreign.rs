@@ -33,7 +33,7 @@ pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> 
     Ok(Offer { addresses, routes: success.routes, dns: success.dns, link: None })
 }
 
-/// Gives back what the plugin gave.
+/// Releases what the plugin gave.
 pub(super) fn del(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Del, ipam, Some(attachment));

@@ -186,7 +186,7 @@ impl Plugin {
     }
 
     /// What DEL goes by where the configuration is not understood: the identity, that this plugin
-    /// made something for it, and whatever can be told of the address source.
+    /// made something for it, and whatever can be notified of the address source.
     pub(crate) fn remnant(self, call: &Call<'_>) -> Plan {
         let parent = || {
             let unknown = Parent { name: None, place: Place::Host, vlan: None };

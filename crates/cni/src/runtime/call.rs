@@ -136,7 +136,7 @@ impl Trace {
     }
 }
 
-/// What a runtime is told of an error that no plugin told.
+/// What a runtime is notified of an error that no plugin told.
 pub(super) fn failure(error: Error) -> Failure {
     let code = match error.kind() {
         Kind::Invalid | Kind::Unsupported | Kind::NotFound => Failure::CONFIGURATION,

@@ -124,7 +124,7 @@ impl Configuration {
         Ok(self)
     }
 
-    /// The network's name in the book.
+    /// The network's name in the store.
     pub fn name(&self) -> &NetworkName {
         &self.name
     }

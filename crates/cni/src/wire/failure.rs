@@ -34,7 +34,7 @@ impl Failure {
     pub const NAMESPACE: u32 = 8;
     /// The same call may succeed later.
     pub const TRY_AGAIN: u32 = 11;
-    /// What is not told apart (as the reference library has it).
+    /// What is not distinguished (as the reference library has it).
     pub const INTERNAL: u32 = 999;
     /// STATUS: no container can be attached now.
     pub const UNAVAILABLE: u32 = 50;

@@ -113,7 +113,7 @@ impl Run {
                     .filter(|id| id.network == network && !keep(id))
                     .cloned()
                     .collect();
-                // One that fails does not keep the others from being given back.
+                // One that fails does not keep the others from being released.
                 let released = gone.iter().map(|id| self.release(id));
                 drop(answer.send(released.fold(Ok(()), Result::and)));
             }

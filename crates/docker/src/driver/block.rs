@@ -55,7 +55,7 @@ fn refuse_overlap(blocks: &[Block]) -> Result<()> {
     Ok(())
 }
 
-/// The subnet that was requested before. Where the same one was handed out in parts, the one of a
+/// The subnet that was requested before. Where the same one was allocated in parts, the one of a
 /// network that is not made yet is meant.
 fn requested(engine: &Engine<'_>, space: &Space, net: IpNet) -> Result<Subnet> {
     let whole = SubnetId { space: space.clone(), net, part: None };

@@ -110,7 +110,7 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     Ok(Answer::Info { value })
 }
 
-/// Who an endpoint is in the book.
+/// Who an endpoint is in the store.
 pub(crate) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result<AttachmentId> {
     Ok(AttachmentId {
         network: network.clone(),
@@ -156,7 +156,7 @@ struct Addresses {
     owner: Option<OwnerName>,
 }
 
-/// Who handed out the endpoint's addresses: we did, on request, or somebody else.
+/// Who allocated the endpoint's addresses: we did, on request, or somebody else.
 fn addresses(
     engine: &Engine<'_>,
     network: &Network,
@@ -221,7 +221,7 @@ fn client_of(mac: Mac) -> DhcpOption {
     DhcpOption { code: CLIENT_IDENTIFIER, value: [&[ETHERNET][..], &mac.octets()].concat() }
 }
 
-/// Whoever hands out addresses hands out those of the network's subnets: a container with another
+/// Whoever allocates addresses allocates those of the network's subnets: a container with another
 /// one would take the host's route to it along, and one with the gateway's the whole network's.
 pub(crate) fn refuse_strange(network: &Network, address: &IpNet) -> Result<()> {
     let pools = network.ipam.pools();

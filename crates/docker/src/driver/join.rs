@@ -17,7 +17,7 @@ use super::{Sandboxes, Within};
 use crate::remote::ON_LINK;
 use crate::wire::{self, Answer, EndpointRef, Joined, Moved, StaticRoute};
 
-/// What interfaces are called where nobody says.
+/// What interfaces are called where none is given.
 const PREFIX: &str = "eth";
 
 /// Docker joins a sandbox to several networks at once, and each wants the lowest free name.

@@ -112,12 +112,12 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
     Ok(Answer::Allocated { options })
 }
 
-/// A network's id in the book.
+/// A network's id in the store.
 pub(crate) fn alias_id(id: &NetworkId) -> Result<AliasId> {
     id.as_str().parse()
 }
 
-/// What the book knows under a network's id.
+/// What the store knows under a network's id.
 pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
     engine.alias(&alias_id(id)?)?.ok_or_else(|| {
         Error::not_found(format!(
@@ -210,7 +210,7 @@ fn refuse_global(blocks: &[Block]) -> Result<()> {
 }
 
 /// Two networks with the same subnet are one only if that was asked for, or if the subnet is ours
-/// and was handed out in parts.
+/// and was allocated in parts.
 fn refuse_uninvited(
     engine: &Engine<'_>,
     known: &Network,
@@ -247,7 +247,7 @@ fn refuse_shared_bridge(engine: &Engine<'_>, spec: &NetworkSpec, name: &NetworkN
     }
 }
 
-/// Parts of a subnet can be handed out apart, but of two bridges that both have an address in it
+/// Parts of a subnet can be allocated apart, but of two bridges that both have an address in it
 /// this host would reach only one.
 fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> Result<()> {
     if bridge_of(new).is_none_or(|bridge| bridge.gateway == Gateway::None) {

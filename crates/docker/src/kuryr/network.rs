@@ -125,15 +125,16 @@ fn refuse_several(data: &[&wire::Subnet]) -> Result<()> {
     }
 }
 
-/// Whether Docker's own IPAM, or somebody else's, hands out the addresses.
+/// Whether Docker's own IPAM, or somebody else's, allocates the addresses.
 fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool {
     let spaces = &stage.settings.spaces;
     let is_ours = |space: &SpaceName| *space == spaces.local || *space == spaces.global;
     !subnet.space.as_ref().is_none_or(is_ours) && !stage.pending.has(subnet.pool.trunc())
 }
 
-/// DeleteNetwork, before or after its pools are released. One that is not known is gone; one with an
-/// endpoint in a sandbox stays as it is. The book forgets it last: what it knows is tried again.
+/// DeleteNetwork, before or after its pools are released. One that is not known is gone; one with
+/// an endpoint in a sandbox stays as it is. The store forgets it last: what it knows is tried
+/// again.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
     let deleted = remove(stage.engine, stage.cloud, &id);
@@ -145,8 +146,8 @@ pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Resu
     deleted.map(|()| Answer::Done {})
 }
 
-/// Removes a runtime's network: its endpoints, what was made for it in the cloud, and what the book
-/// knows of it. One that is not known is gone.
+/// Removes a runtime's network: its endpoints, what was made for it in the cloud, and what the
+/// store knows of it. One that is not known is gone.
 ///
 /// # Errors
 /// [`model::Kind::Conflict`] where an endpoint is in a sandbox, or somebody else has a port of it; what
@@ -178,7 +179,7 @@ pub fn remove_given_up(
     Ok(cloud.given_up()?.into_iter().map(remove).collect())
 }
 
-/// What the book, or else the cloud, knows under a network's id.
+/// What the store, or else the cloud, knows under a network's id.
 pub(super) fn alias_of<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Alias> {
     let id = alias_id(id)?;
     if let Some(alias) = stage.engine.alias(&id)? {

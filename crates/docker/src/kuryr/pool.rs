@@ -80,7 +80,7 @@ fn purpose(call: &wire::RequestAddress) -> AddressUse {
     }
 }
 
-/// ReleaseAddress. One that is not handed out is released.
+/// ReleaseAddress. One that is not allocated is released.
 pub(super) fn release_address<B: Backstage>(
     stage: &Stage<'_, B>,
     call: &wire::ReleaseAddress,

@@ -16,7 +16,7 @@ use crate::driver::Backstage;
 /// No engine takes so long from a subnet's request to the next thing that depends on it.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// What the book holds for Docker.
+/// What the store holds for Docker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) networks: Vec<HeldNetwork>,
@@ -61,7 +61,7 @@ pub(super) struct HeldLease {
     pub(super) user: Option<AttachmentId>,
 }
 
-/// What the reconciler does with the book.
+/// What the reconciler does with the store.
 pub(super) trait Book {
     /// What it holds.
     fn held(&self) -> Result<Held>;
@@ -82,7 +82,7 @@ pub(super) trait Book {
     fn see(&self, networks: &[Network]);
 }
 
-/// The book behind an engine.
+/// The store behind an engine.
 pub(super) struct EngineBook<'a, B> {
     pub(super) backstage: &'a B,
 }
@@ -117,7 +117,7 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 }
 
 impl<B: Backstage> EngineBook<'_, B> {
-    /// Networks of a cloud stay in the book until the cloud has let go of them: while it does not
+    /// Networks of a cloud stay in the store until the cloud has let go of them: while it does not
     /// answer, nobody else remembers them.
     fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Vec<Finding>> {
         let mut known = live.clone();

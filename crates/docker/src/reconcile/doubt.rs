@@ -47,7 +47,7 @@ impl Doubts {
     }
 }
 
-/// Where the book and the engines contradict each other.
+/// Where the store and the engines contradict each other.
 pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Doubtful, Notice)> {
     let mut doubts = Vec::new();
     for (id, sighting) in &snapshot.networks {
@@ -74,7 +74,8 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
     doubts
 }
 
-/// Whether no engine has listed a network of the subnet; one that the book knows is told by itself.
+/// Whether no engine has listed a network of the subnet; one that the store knows is told by
+/// itself.
 fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
     subnet.id.space == Space::Host
         && !may_be_judged(subnet, held)

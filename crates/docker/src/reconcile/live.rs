@@ -9,7 +9,7 @@ use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
 use super::snapshot::{Sighting, Snapshot};
 use crate::api::Endpoint;
 
-/// What of the book is alive.
+/// What of the store is alive.
 pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
     let mut live = Live { networks: networks(held, snapshot), ..Live::default() };
     for endpoint in snapshot.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {

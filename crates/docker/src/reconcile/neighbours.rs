@@ -21,7 +21,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Tells what a complete look found. Of what has its addresses from us, the book tells.
+    /// Says what a complete look found. Of what has its addresses from us, the store tells.
     pub(super) fn replace(&mut self, snapshot: &Snapshot, settings: &Settings, book: &dyn Book) {
         let is_foreign = |network: &&Network| {
             network.reach != Reach::Template

@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         wanted.max(self.rest)
     }
 
-    /// Makes a pass, and tells when the next one is due.
+    /// Makes a pass, and says when the next one is due.
     pub(super) fn make(&mut self, peers: &mut [Peer]) -> Instant {
         let begin = Instant::now();
         let outcome = self.attempt(peers).unwrap_or_else(|error| {

@@ -49,7 +49,7 @@ impl Snapshot {
     }
 }
 
-/// Whether anything in the book is about this network. Its driver's name is no matter: there are
+/// Whether anything in the store is about this network. Its driver's name is no matter: there are
 /// addresses of ours on bridges of Docker's.
 fn concerns(network: &Network, held: &Held) -> bool {
     held.networks.iter().any(|known| known.id == network.id)

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant, SystemTime};
 use engine::Live;
 
 /// The clocks say something else than the monotonic one by more than this: somebody has set them,
-/// and ages in the book mean nothing for now.
+/// and ages in the store mean nothing for now.
 const JUMP: Duration = Duration::from_secs(5);
 
-/// A point in time, on a clock that nobody sets and on the one that dates the book.
+/// A point in time, on a clock that nobody sets and on the one that dates the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) at: Instant,

@@ -62,8 +62,8 @@ pub struct Failed {
     pub error: Error,
     /// What is known about the call itself.
     pub fate: Fate,
-    /// What gives back what an answer that cannot be used named nevertheless: the pool whose id
-    /// was readable, the address without a prefix length. Only with [`Fate::Done`].
+    /// What releases what an answer that cannot be used named nevertheless: the pool whose id was
+    /// readable, the address without a prefix length. Only with [`Fate::Done`].
     pub undo: Option<Box<Call>>,
 }
 

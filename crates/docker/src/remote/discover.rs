@@ -154,7 +154,7 @@ impl Installed {
         }
         let at = this.place.display().to_string();
         this.describe().map_err(|error| error.context(at))?;
-        // A socket that a description leads to is made anew with each life of the plugin.
+        // A socket that a description leads to is made again with each life of the plugin.
         if let Address::Unix(socket) = &this.address
             && let Some(stamp) = Stamp::at(socket)
         {

@@ -216,7 +216,7 @@ impl<'a> Attempt<'a> {
         let may_be = match failed.fate {
             Fate::Unsent => match failed.kind() {
                 Kind::TryAgain => true,
-                // A plugin that restarts makes its socket anew.
+                // A plugin that restarts makes its socket again.
                 Kind::NotFound => was_known,
                 _ => false,
             },

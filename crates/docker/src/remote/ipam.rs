@@ -1,4 +1,4 @@
-//! Addresses of remote IPAM drivers: what attachments get, and give back.
+//! Addresses of remote IPAM drivers: what attachments get, and release.
 
 use engine::port::Offer;
 use model::{
@@ -14,7 +14,7 @@ use super::endpoint::{chosen_mac, subject};
 use super::undo_log::{Given, LogFile, Record, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
-/// How often an address is asked for again that is in the middle of being given back.
+/// How often an address is asked for again that is in the middle of being released.
 const RACES: usize = 16;
 /// Whoever gives it back at that moment is waited for, and not for as long as a plugin may take.
 const BRIEFLY: Duration = Duration::from_secs(1);
@@ -151,7 +151,7 @@ impl Remote {
             if !given_back.contains(&address.addr()) {
                 return Ok(address);
             }
-            // Somebody still has to give it back, so that it was given back already and the answer
+            // Somebody still has to give it back, so that it was released already and the answer
             // was lost. Once more now, and nobody does later.
             self.give_up(log_file, driver, pool, address)?;
         }
@@ -207,8 +207,8 @@ impl Remote {
         }
     }
 
-    /// Gives an address back that others owe to give back as well, unless one of them is about to: then
-    /// it is left for later. Whoever waits for a log file holds this one.
+    /// Gives an address back that others owe to release as well, unless one of them is about to:
+    /// then it is left for later. Whoever waits for a log file holds this one.
     fn give_up(
         &self,
         log_file: &mut LogFile,

@@ -15,7 +15,7 @@ use crate::wire::{
 /// The address spaces of libnetwork's own IPAM driver.
 const LOCAL: &str = "LocalDefault";
 const GLOBAL: &str = "GlobalDefault";
-/// That of its driver for networks whose addresses nobody hands out.
+/// That of its driver for networks whose addresses nobody allocates.
 const NULL: &str = "null";
 
 impl Remote {

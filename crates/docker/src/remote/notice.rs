@@ -11,7 +11,7 @@ impl Remote {
         self.calls.installed()
     }
 
-    /// Which life of a plugin answers: another one must be told anew of every host. Calls nobody.
+    /// Which life of a plugin answers: another one must be told again of every host. Calls nobody.
     pub fn life(&self, driver: &DriverName) -> Result<super::calls::Life> {
         self.calls.life(driver).map_err(Error::from)
     }

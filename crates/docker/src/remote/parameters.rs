@@ -40,11 +40,11 @@ pub struct NetworkParameters {
     /// Whether it is cut off from everything else (`--internal`): no ports are published.
     #[serde(default)]
     pub internal: bool,
-    /// For whom it is (`--scope`); as the driver says where nothing is said.
+    /// For whom it is (`--scope`); as the driver says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeParameter>,
-    /// `--aux-address NAME=ADDRESS`, where the addresses are the book's. A remote IPAM driver's are
-    /// in its pools.
+    /// `--aux-address NAME=ADDRESS`, where the addresses are the store's. A remote IPAM driver's
+    /// are in its pools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub auxiliary: BTreeMap<String, IpAddr>,
 }
@@ -74,7 +74,7 @@ pub struct ExposedParameter {
 }
 
 impl Default for NetworkParameters {
-    /// What `docker network create` says where nothing is said.
+    /// What `docker network create` says by default.
     fn default() -> Self {
         Self {
             options: BTreeMap::new(),

@@ -81,8 +81,8 @@ impl Remote {
         self.finish(log_file)
     }
 
-    /// Carries out what is owed on a log file to whoever begins there anew; fails where something is
-    /// left.
+    /// Carries out what is owed on a log file to whoever begins there again; fails where something
+    /// is left.
     pub(super) fn clean(&self, log_file: &mut LogFile) -> Result<()> {
         if log_file.record.is_of_another_boot(&self.undo_log) {
             log_file.mark_pending(self.now(), |_| true);
@@ -227,7 +227,7 @@ impl Remote {
         Ok(pass.done)
     }
 
-    /// Whether an address or a pool that is to be given back is in use on another log file.
+    /// Whether an address or a pool that is to be released is in use on another log file.
     fn is_somebody_elses(&self, log_file: &LogFile, undo: &Undo) -> Result<bool> {
         let is_named = undo.is_of_ipam() && !matches!(undo, Undo::UnknownPool(..));
         Ok(is_named && self.undo_log.is_in_use(undo, log_file.key())?)
@@ -402,7 +402,7 @@ pub(super) fn is_in_the_way(entry: &Entry) -> bool {
 
 fn is_due(pending: &CleanupPending, urgency: Urgency, now: Timestamp) -> bool {
     let pause = 1_u64.checked_shl(pending.tries).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
-    // A clock that was put back is no reason to wait for it.
+    // A clock that was restored is no reason to wait for it.
     urgency == Urgency::Now
         || pending.tries == 0
         || now < pending.tried

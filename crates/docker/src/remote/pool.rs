@@ -1,4 +1,4 @@
-//! Pools of remote IPAM drivers: what networks get, and give back.
+//! Pools of remote IPAM drivers: what networks get, and release.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -34,10 +34,10 @@ struct Terms<'a> {
 }
 
 impl Remote {
-    /// Gets a network's pools, with their gateways and auxiliary addresses, and tells what was given.
-    /// A pool of the driver's choice that overlaps with one of those in `busy` (the subnets that this
-    /// host is connected to; asked only if it matters) is refused. Where it fails on the way it gives
-    /// back what it got.
+    /// Gets a network's pools, with their gateways and auxiliary addresses, and says what was
+    /// given. A pool of the driver's choice that overlaps with one of those in `busy` (the subnets
+    /// that this host is connected to; asked only if it matters) is refused. Where it fails on the
+    /// way it releases what it got.
     pub fn request(&self, network: &Network, busy: Busy<'_>) -> Result<Ipam> {
         let doing = |error: Error| error.context(format!("network {}", network.name));
         self.request_all(network, busy).map_err(doing)
@@ -50,7 +50,7 @@ impl Remote {
         let terms = self.terms(network, ipam, busy)?;
         self.replay(&ipam.driver, able)?;
         let subject = Subject::Network(network.name.clone());
-        // What a dead process got is given back.
+        // What a dead process got is released.
         self.announce(&subject, |_| true)?;
         let mut log_file = self.undo_log.open(subject)?;
         let mut given = RemoteIpam { space: Some(terms.space.clone()), ..ipam.clone() };
@@ -222,8 +222,8 @@ impl Remote {
         Ok(got)
     }
 
-    /// Gives back what [`Remote::request`] got. What fails is owed; an error means that not even
-    /// that could be written down.
+    /// Releases what [`Remote::request`] got. What fails is owed; an error means that not even that
+    /// could be written down.
     pub fn remove_pools(&self, network: &Network) -> Result<()> {
         self.announce(&Subject::Network(network.name.clone()), Undo::is_of_ipam)
     }

@@ -59,7 +59,7 @@ impl Remote {
             no_proxy_6to4: gateways.contains(&Family::V6) && !leads(Family::V6),
         });
         if log_file.holds(|held| *held == undo) {
-            // Drivers need not understand it twice: engines revoke what they program anew.
+            // Drivers need not understand it twice: engines revoke what they program again.
             self.announce_on(&mut log_file, |held| *held == undo)?;
         }
         // One that is owed from before must not come after this.

@@ -79,9 +79,9 @@ impl Remote {
         Ok(Retried { done, moot, left })
     }
 
-    /// Forgets every debt that no call will settle ([`PendingCleanup::dead_end`]), and tells which: whatever
-    /// plugins have because of these stays theirs. A log file that somebody works on, or that a later
-    /// Spoke wrote, is left as it is. Calls nobody.
+    /// Forgets every debt that no call will settle ([`PendingCleanup::dead_end`]), and says which:
+    /// whatever plugins have because of these stays theirs. A log file that somebody works on, or
+    /// that a later Spoke wrote, is left as it is. Calls nobody.
     pub fn write_off(&self) -> Result<Vec<PendingCleanup>> {
         let mut given = Vec::new();
         for key in self.undo_log.keys(Place::CleanupPending)? {

@@ -1,5 +1,5 @@
-//! What a driver is told of a sandbox (`SandboxKey`): a path of the form of Docker's own, as drivers
-//! refuse any other.
+//! What a driver is notified of a sandbox (`SandboxKey`): a path of the form of Docker's own, as
+//! drivers refuse any other.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};

@@ -4,10 +4,10 @@
 //! on it and replaced by renaming. Log files on which a call is owed are in `owed`, all others in `held`:
 //! whoever looks for debts reads nothing else. Log files that nobody can read are put into `odd`.
 //!
-//! An attachment's log file is void after a reboot, as its sandbox is gone: all of it is owed then. It
-//! is not synced; a network's is. It changes with every call, and a file that replaces another is
-//! written to the disk at once by some file systems, so what it says is appended: the last whole line
-//! counts.
+//! An attachment's log file is discarded at a reboot, as its sandbox is gone: all of it is owed
+//! then. It is not synced; a network's is. It changes with every call, and a file that replaces
+//! another is written to the disk at once by some file systems, so what it says is appended: the
+//! last whole line counts.
 
 mod entry;
 mod file;
@@ -73,7 +73,7 @@ pub(super) enum Subject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
-    /// In which boot it was begun.
+    /// In which boot it began.
     boot: String,
     pub(super) subject: Subject,
     /// In the order in which they were written down.
@@ -306,7 +306,7 @@ impl UndoLog {
         Ok(pending.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
     }
 
-    /// Whether a log file other than `but` holds what the call would give back, and is still in use.
+    /// Whether a log file other than `but` holds what the call would release, and is still in use.
     pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
         for place in Place::ALL {
             for (key, record) in self.records(place)? {

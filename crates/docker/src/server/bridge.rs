@@ -47,7 +47,7 @@ pub(super) async fn respond(
     (reply.into_response(&shared.plugin.manner()), kept)
 }
 
-/// Gives back what a dead life was about to give back, before anybody else can have it.
+/// Releases what a dead life was about to release, before anybody else can have it.
 pub(super) fn settle(shared: &Shared) {
     let carry_out = |method, body: &[u8]| match wire::decode(method, body) {
         Ok(Request::Do(call)) => {

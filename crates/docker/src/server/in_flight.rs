@@ -12,7 +12,7 @@
 //!   reconciler finds that nobody uses it. Where the same was asked for by name the repetition is
 //!   refused, as it is taken.
 //! - ReleaseAddress: by the time it is repeated the address may be another's. It is carried out
-//!   before the first call is answered; the repetition is told of it.
+//!   before the first call is answered; the repetition is notified of it.
 //! - ReleasePool: to count down twice would take the subnet from whoever shares it. It is not
 //!   repeated; the reconciler sees to it.
 

@@ -44,7 +44,7 @@ pub struct RequestAddress {
     pub mac: Option<Mac>,
     /// The container's name (29.0).
     pub endpoint: Option<OwnerName>,
-    /// The next after the last that was handed out is wanted, not the lowest (swarm).
+    /// The next after the last that was allocated is wanted, not the lowest (swarm).
     pub serial: bool,
 }
 

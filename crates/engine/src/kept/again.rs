@@ -66,8 +66,8 @@ impl Engine<'_> {
         Ok(here.chain(kept).find(is_it).map(|record| record.id))
     }
 
-    /// What users keep apart from sandboxes, on one network or on all: as it is when it is in none. What is
-    /// damaged is told apart ([`crate::port::Store::damaged`]).
+    /// What users keep apart from sandboxes, on one network or on all: as it is when it is in none.
+    /// What is damaged is distinguished ([`crate::port::Store::damaged`]).
     pub fn kept_endpoints(&self, network: Option<&NetworkName>) -> Result<Vec<Attachment>> {
         let prefix = network.map_or(Prefix::Endpoints, |name| Prefix::EndpointsOf(name.clone()));
         let found = self.store.list(&prefix)?.into_iter();

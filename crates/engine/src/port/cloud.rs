@@ -1,8 +1,8 @@
 //! The port to a cloud that owns networks, subnets and addresses itself.
 //!
-//! An attachment on a cloud's network goes through [`super::Driver`] as every other one does. What is
-//! here is what a runtime asks for before there is an attachment, or beside it, where the cloud and not
-//! the book answers (libnetwork's IPAM driver and networks; kuryr-libnetwork).
+//! An attachment on a cloud's network goes through [`super::Driver`] as every other one does. What
+//! is here is what a runtime asks for before there is an attachment, or beside it, where the cloud
+//! and not the store answers (libnetwork's IPAM driver and networks; kuryr-libnetwork).
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use model::{
     AliasId, Attachment, Family, IpNet, Mac, Network, Protocol, ResourceId, ResourceRef, Result,
 };
 
-/// Which addresses a runtime wants to hand out.
+/// Which addresses a runtime wants to allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
     /// The subnet; one of the cloud's default pool where none is named.
@@ -33,7 +33,7 @@ pub struct PoolSpec {
     pub shared: Option<bool>,
 }
 
-/// A pool that was handed out.
+/// A pool that was allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudPool {
     /// What later calls call it.
@@ -47,7 +47,7 @@ pub struct CloudPool {
 pub enum AddressUse {
     /// The network's gateway.
     Gateway,
-    /// A device outside of any container: never handed out.
+    /// A device outside of any container: never allocated.
     Auxiliary,
     /// A container.
     Container,
@@ -92,7 +92,7 @@ pub struct CloudNetwork {
     pub shared: Option<bool>,
     /// Its subnets, at most one of a family.
     pub subnets: Vec<SubnetPlan>,
-    /// Whether addresses are handed out by the runtime's own IPAM, and not by
+    /// Whether addresses are allocated by the runtime's own IPAM, and not by
     /// [`Cloud::request_address`].
     pub foreign_addresses: bool,
     /// What is asked of the ports of its containers.
@@ -112,14 +112,14 @@ pub struct ExposedPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus(pub String);
 
-/// What the book says of attachments, read when it is needed: whoever is in it has his port.
+/// What the store says of attachments, read when it is needed: whoever is in it has his port.
 pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
 
 /// What stands behind a plugin whose networks are a cloud's. Calls come on several threads at once.
 /// Every method may be repeated after a failure, also after a failure of which nobody knows what it
 /// did; none deletes or unbinds what somebody else made.
 pub trait Cloud {
-    /// Hands out a pool.
+    /// Allocates a pool.
     fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool>;
 
     /// Takes one use of a pool back; what this host made goes with its last use, on whatever host
@@ -127,11 +127,11 @@ pub trait Cloud {
     /// that is not there is no error.
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()>;
 
-    /// Hands out an address, with the prefix length of its subnet. Fails with
+    /// Allocates an address, with the prefix length of its subnet. Fails with
     /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
     fn request_address(&self, spec: &AddressSpec) -> Result<IpNet>;
 
-    /// Takes an address back: the port that was made for it goes. One that is not handed out, or is
+    /// Takes an address back: the port that was made for it goes. One that is not allocated, or is
     /// somebody else's, is no error and stays. Fails with [`model::Kind::Conflict`] where an
     /// attachment has it.
     fn release_address(
@@ -145,7 +145,7 @@ pub trait Cloud {
     /// error.
     fn create_network(&self, network: &CloudNetwork) -> Result<Network>;
 
-    /// The runtime is told of the network, or the book is: from now on it goes only by
+    /// The runtime is notified of the network, or the store is: from now on it goes only by
     /// [`Cloud::delete_network`]. Until then what is left of it after a failure goes by itself.
     fn settle_network(&self, id: &AliasId);
 

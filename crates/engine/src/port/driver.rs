@@ -156,7 +156,7 @@ pub trait Driver: HostDataplane {
     /// Whether the container still has what the record describes.
     fn presence(&self, attachment: &Attachment) -> Presence;
 
-    /// Puts back what others may take away from a living attachment: its packet filter. What is
+    /// Restores what others may take away from a living attachment: its packet filter. What is
     /// still there stays as it is. Whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 

@@ -7,7 +7,7 @@ use model::{AttachmentId, Backend, IpNet, Process, Result, Timestamp};
 /// The right to work on an attachment, until it is dropped.
 pub type Turn = Box<dyn std::any::Any>;
 
-/// A subnet that is in use on this host, by somebody whom the book does not know.
+/// A subnet that is in use on this host, by somebody whom the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupied {
     /// The subnet.
@@ -28,13 +28,13 @@ pub trait Host {
     fn is_running(&self, process: &Process) -> bool;
 
     /// Waits until nobody else in this process works on the attachment. Threads of one process are
-    /// one to the book, so they take turns by themselves; where a process has one thread, at once.
+    /// one to the store, so they take turns by themselves; where a process has one thread, at once.
     fn turn(&self, id: &AttachmentId) -> Turn {
         let _ = id;
         Box::new(())
     }
 
-    /// The subnets of this host that somebody outside the book uses: those of other runtimes'
+    /// The subnets of this host that somebody outside the store uses: those of other runtimes'
     /// networks, and those that its routes lead to.
     fn occupied(&self) -> Result<Vec<Occupied>>;
 

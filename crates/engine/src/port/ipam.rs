@@ -1,4 +1,4 @@
-//! The port to address sources other than the book.
+//! The port to address sources other than the store.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -23,9 +23,9 @@ pub struct Offer {
 /// The answer to [`Ipam::lease`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Granted {
-    /// The leases that the book chose stand.
+    /// The leases that the store chose stand.
     Chosen,
-    /// One that the book chose is held by somebody whom the book does not know.
+    /// One that the store chose is held by somebody whom the store does not know.
     Held {
         /// The address.
         address: IpAddr,
@@ -38,11 +38,11 @@ pub enum Granted {
     Offered(Offer),
 }
 
-/// An address source beside the book: a `host-local` directory, or a foreign IPAM plugin.
-/// The attachment's [`model::Ipam`] says which.
+/// An address source beside the store: a `host-local` directory, or a foreign IPAM plugin. The
+/// attachment's [`model::Ipam`] says which.
 pub trait Ipam {
-    /// Gets what the network's addresses are handed out from, before there is a network: what the
-    /// source gave. Where it fails on the way it gives back what it got. [`Ipam::remove`] is the
+    /// Gets what the network's addresses are allocated from, before there is a network: what the
+    /// source gave. Where it fails on the way it releases what it got. [`Ipam::remove`] is the
     /// opposite.
     fn request(&self, network: &Network) -> Result<model::Ipam> {
         Ok(network.ipam.clone())
@@ -55,13 +55,13 @@ pub trait Ipam {
     /// the subnet; the answer is [`Granted::Offered`] with the right one, each address once.
     fn lease(&self, attachment: &Attachment) -> Result<Granted>;
 
-    /// Gives back everything that the attachment's owner holds; nothing held is no error.
+    /// Releases everything that the attachment's owner holds; nothing held is no error.
     fn release(&self, attachment: &Attachment) -> Result<()>;
 
     /// Whether the source still holds what the attachment has.
     fn check(&self, attachment: &Attachment) -> Result<()>;
 
-    /// Gives back what attachments outside `valid` hold of the network's addresses.
+    /// Releases what attachments outside `valid` hold of the network's addresses.
     fn gc(&self, network: &Network, valid: &Members) -> Result<()>;
 
     /// Whether the source could give an address now.

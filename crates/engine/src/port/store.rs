@@ -103,9 +103,9 @@ pub enum Prefix {
     EndpointsOf(NetworkName),
 }
 
-/// Changes whenever a record is written; never the same again for the same key, not even after
-/// the record was deleted and made anew. Of two writings of durable keys, also of different ones,
-/// the later has the greater revision.
+/// Changes whenever a record is written; never the same again for the same key, not even after the
+/// record was deleted and made again. Of two writings of durable keys, also of different ones, the
+/// later has the greater revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -170,8 +170,9 @@ pub trait Store {
         Ok(Vec::new())
     }
 
-    /// Tells the [`Outline`]s of every declared network and every subnet that was handed out, in no
-    /// order, as far as their records can be read. A store can know them without reading the records.
+    /// Tells the [`Outline`]s of every declared network and every subnet that was allocated, in no
+    /// order, as far as their records can be read. A store can know them without reading the
+    /// records.
     fn outline(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         for prefix in [Prefix::Networks, Prefix::Subnets] {
             for (key, held) in self.list(&prefix)? {
@@ -184,9 +185,9 @@ pub trait Store {
     /// Checks and writes in one step.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;
 
-    /// Notes that whoever asked for the record under `key` was told of it. Costs next to nothing, and
-    /// changes neither record nor revision; every later transaction that writes the record says so as
-    /// well, unless it is [`Txn::untold`].
+    /// Notes that whoever asked for the record under `key` was notified of it. Costs next to
+    /// nothing, and changes neither record nor revision; every later transaction that writes the
+    /// record says so as well, unless it is [`Txn::untold`].
     fn mark_answered(&self, _key: &Key) -> Result<()> {
         Ok(())
     }

@@ -151,7 +151,7 @@ pub(super) enum Planned {
     Held(PortMap, AttachmentId),
 }
 
-/// What the book says, and what is to become of it.
+/// What the store says, and what is to become of it.
 pub(super) struct Plan {
     pub(super) link: Box<Attachment>,
     pub(super) revision: Revision,

@@ -189,7 +189,7 @@ impl Engine<'_> {
         all_of(failures)?;
         let mut failures = Vec::new();
         for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
-            // What leads there is in the book before it does.
+            // What leads there is in the store before it does.
             let carrier = self.carry(member, ports)?;
             let is_grown = published(&carrier) != published(member) && !families.is_empty();
             if families != now || is_grown {
@@ -228,8 +228,8 @@ impl Engine<'_> {
         Err(Error::try_again(format!("{} changes all the time", member.id)))
     }
 
-    /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
-    /// one. No interface can be called so.
+    /// Threads of one process are one to the store: each sandbox has its turn as each attachment
+    /// has one. No interface can be called so.
     pub(crate) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
         let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
         Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))

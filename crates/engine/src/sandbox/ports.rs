@@ -1,9 +1,9 @@
 //! The ports of a sandbox (libnetwork's port map): they are not those of one attachment, whoever leads
 //! the sandbox out publishes them.
 //!
-//! Each attachment that could lead has them in its record, and holds them in the book: so they are the
-//! sandbox's while another leads, and when the one goes that was named with them. Drivers let them lead to
-//! who leads and to nobody else ([`crate::port::Driver::set_gateway`]).
+//! Each attachment that could lead has them in its record, and holds them in the store: so they are
+//! the sandbox's while another leads, and when the one goes that was named with them. Drivers let
+//! them lead to who leads and to nobody else ([`crate::port::Driver::set_gateway`]).
 
 use model::{
     Attachment, Backend, ContainerId, EgressPolicy, Error, Layer, LinkKind, Phase, PortMap,
@@ -77,8 +77,8 @@ impl Engine<'_> {
         Ok(*with(Box::new(attachment), &ports, self.host.backend()))
     }
 
-    /// Writes into the record of a member, and into the book, that it has its share of these ports and
-    /// no others; as the record is then.
+    /// Writes into the record of a member, and into the store, that it has its share of these ports
+    /// and no others; as the record is then.
     pub(super) fn carry(&self, member: &Attachment, ports: &[PortMap]) -> Result<Attachment> {
         for _ in 0..RACES {
             let read = self.record_of(&member.id, Layer::Link)?;

@@ -21,11 +21,11 @@ use crate::search::{Avoid, Found, Search};
 const RACES: usize = 200;
 
 impl Engine<'_> {
-    /// Hands out an address, with the prefix length of its whole subnet.
+    /// Allocates an address, with the prefix length of its whole subnet.
     ///
     /// Any address is one of the subnet's part; where that is full, one of another subnet that the
     /// same network has for the same family. An exact one may lie anywhere in the subnet. Fails
-    /// with `NotFound` where the subnet is not handed out, with `Conflict` where the address is
+    /// with `NotFound` where the subnet is not allocated, with `Conflict` where the address is
     /// held, reserved or the network's gateway, and with `Exhausted`.
     pub fn request_address(&self, request: &AddressRequest) -> Result<Lease> {
         let id = &request.subnet;
@@ -292,7 +292,7 @@ impl Engine<'_> {
     }
 }
 
-/// What might be handed out.
+/// What might be allocated.
 struct Proposal {
     lease: Lease,
     /// What is reserved there for whoever asks.

@@ -1,6 +1,6 @@
 //! Allocates and releases subnets.
 //!
-//! Two subnets that overlap have different keys, so the book itself keeps nobody from taking both
+//! Two subnets that overlap have different keys, so the store itself keeps nobody from taking both
 //! at once. Therefore whoever took one looks again afterwards, and the later of two yields.
 
 use std::collections::BTreeSet;
@@ -22,12 +22,12 @@ use crate::port::{Expect, Key, Occupied, Outcome, Outline, Prefix, Record, Revis
 const RACES: usize = 200;
 
 impl Engine<'_> {
-    /// Hands out a subnet.
+    /// Allocates a subnet.
     ///
     /// Where the request names a network that is there, its subnet is shared, and counted; one that
     /// only a configuration described is declared from then on. Otherwise the subnet must overlap
-    /// nothing that is handed out, declared or in use: `Conflict` names the holder and proposes
-    /// others. The same subnet may be handed out in parts that do not overlap.
+    /// nothing that is allocated, declared or in use: `Conflict` names the holder and proposes
+    /// others. The same subnet may be allocated in parts that do not overlap.
     pub fn request_subnet(&self, request: &SubnetRequest) -> Result<Subnet> {
         for _ in 0..RACES {
             let tried = match self.shared(request)? {
@@ -194,7 +194,7 @@ impl Engine<'_> {
             .any(|read| nets(&read.value).any(|net| overlap(&net, &id.net))))
     }
 
-    /// Who has which subnets of this host. Those that somebody outside of the book uses are only
+    /// Who has which subnets of this host. Those that somebody outside of the store uses are only
     /// avoided.
     pub fn occupancy(&self) -> Result<Occupancy> {
         self.subnets_taken(&Space::Host, None, true)
@@ -272,7 +272,7 @@ impl Engine<'_> {
     }
 
     /// Takes a subnet back: one share of it, and with the last one everything that was requested
-    /// from it and is nobody's any more. One that is not handed out is no error.
+    /// from it and is nobody's any more. One that is not allocated is no error.
     pub fn release_subnet(&self, id: &SubnetId) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.subnet_of(id)? else { return Ok(()) };
@@ -372,8 +372,8 @@ fn check_part(net: &IpNet, part: Option<&IpNet>) -> Result<()> {
     }
 }
 
-/// Whether both can be handed out: parts of one subnet that share no address (libnetwork allows
-/// it), or nothing in common at all.
+/// Whether both can be allocated: parts of one subnet that share no address (libnetwork allows it),
+/// or nothing in common at all.
 fn coexist(one: &SubnetId, other: &SubnetId) -> bool {
     if one.space != other.space || !overlap(&one.net, &other.net) {
         return true;
@@ -384,7 +384,7 @@ fn coexist(one: &SubnetId, other: &SubnetId) -> bool {
     }
 }
 
-/// Whether the network has the wished subnet because another part of it was handed out for it: the
+/// Whether the network has the wished subnet because another part of it was allocated for it: the
 /// subnet's own record says then what is taken.
 fn speaks_for(subnet: &Subnet, spec: &SubnetId, network: &NetworkName) -> bool {
     subnet.network == *network && subnet.id.net == spec.net && subnet.id.space == spec.space

@@ -44,7 +44,7 @@ impl Engine<'_> {
         Err(Error::try_again(format!("keeping {address}: lost {RACES} races in a row")))
     }
 
-    /// Keeps an address of this host back that somebody else's IPAM hands out, for a device on the
+    /// Keeps an address of this host back that somebody else's IPAM allocates, for a device on the
     /// network, until the network goes. Repeating it is no error; `Conflict` where somebody has it.
     pub fn reserve_auxiliary(&self, network: &NetworkName, address: IpAddr) -> Result<()> {
         let made = self.network(network)?;

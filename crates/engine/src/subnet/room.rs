@@ -1,5 +1,5 @@
 //! Making room: what was only learned is forgotten, what the dead hold is freed, and what a subnet
-//! that is given back leaves behind goes with it.
+//! that is released leaves behind goes with it.
 
 use std::net::IpAddr;
 

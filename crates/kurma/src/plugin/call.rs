@@ -36,8 +36,8 @@ pub struct Direct<'a> {
 }
 
 impl NetworkingPod {
-    /// Calls `add` of a network's plugin, and gives what it printed. The outer error is that nothing
-    /// was begun.
+    /// Calls `add` of a network's plugin, and gives what it printed. The outer error is that
+    /// nothing began.
     ///
     /// `turn` is the pod's lock: a plugin whose caller was killed is not to work on a pod for which
     /// somebody does something else.

@@ -327,7 +327,7 @@ impl NetworkingPod {
     }
 }
 
-/// When a container is started anew.
+/// When a container is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
     /// Where it has ended, after a pause, or is to be another one.

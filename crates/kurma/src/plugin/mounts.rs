@@ -19,8 +19,8 @@ const STATE: &str = "/var/lib/cni";
 const EMPTY: u64 = 4096;
 
 impl Book {
-    /// What is shared at a mount point, and whether only to be read. The book is there from now on:
-    /// a plugin that came first must not begin one of its own.
+    /// What is shared at a mount point, and whether only to be read. The store is there from now
+    /// on: a plugin that came first must not begin one of its own.
     fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {
         let (source, read_only) = match Grant::of_mount_point(&point.name)? {
             Grant::Runtime => (&self.runtime, point.read_only),
@@ -55,7 +55,7 @@ pub(super) fn mounts(
             continue;
         };
         share(source, &point.path, read_only)?;
-        // The configuration that is shared with it names the book's own places.
+        // The configuration that is shared with it names the store's own places.
         let is_config = Grant::of_mount_point(&point.name) == Some(Grant::Config);
         if *source != point.path && !is_config {
             share(source, source, read_only)?;

@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Of the plugin in this directory; as if there had been nothing where there is no record that
-    /// can be read, because a container can always be started anew.
+    /// can be read, because a container can always be started again.
     pub(super) fn read(plugin: &Path) -> Result<Self> {
         match disk::read(&Self::path(plugin)) {
             Ok(value) => Ok(value.as_ref().map(Self::from_value).unwrap_or_default()),

@@ -23,9 +23,9 @@ pub struct Record {
     pub stage: Stage,
     /// The networks that it was to have, in order.
     pub wanted: Vec<Name>,
-    /// What was begun, in order.
+    /// What began, in order.
     pub attachments: Vec<Attachment>,
-    /// Networks that it goes without, where nothing was begun, and why.
+    /// Networks that it goes without, where nothing began, and why.
     pub skipped: Vec<(Name, String)>,
 }
 
@@ -54,7 +54,7 @@ pub struct Attachment {
 /// Where an attachment stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// `add` was begun.
+    /// `add` began.
     Adding,
     /// `add` has answered this.
     Added(Reply),

@@ -333,7 +333,7 @@ pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
     shared::verify(socket, &elements.shared())
 }
 
-/// As [`install`], for elements that mostly are there: looks first, and tells whether any was
+/// As [`install`], for elements that mostly are there: looks first, and says whether any was
 /// missing.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use super::rules::{Steps, rules};
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
 const COMMENT: &str = "made by Spoke";
-/// An empty chain that tells which version of the chains is there. Whoever finds another one
+/// An empty chain that says which version of the chains is there. Whoever finds another one
 /// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
 const STAMP: &str = "ruleset_5";
@@ -267,7 +267,7 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
 }
 
 /// Makes the chains what they should be, where there is a table; the elements stay. One that is
-/// missing is made with the first elements ([`ensure`]). Tells whether any was different.
+/// missing is made with the first elements ([`ensure`]). Says whether any was different.
 ///
 /// # Errors
 /// As [`ensure`].

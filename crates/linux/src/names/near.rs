@@ -1,5 +1,6 @@
-//! Some namespaces only. Which containers are in one is told by the book by their names, and most are called
-//! as their namespace; the others are noted here, below the book's directory, whenever it is written of them.
+//! Some namespaces only. Which containers are in one is told by the store by their names, and most
+//! are called as their namespace; the others are noted here, below the store's directory, whenever
+//! it is written of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +12,8 @@ use model::{Attachment, ContainerId, Result};
 
 use super::{Names, PLACE, failed};
 
-/// Below the book's directory: a directory for each namespace, with a file for each container in it that is
-/// called otherwise.
+/// Below the store's directory: a directory for each namespace, with a file for each container in
+/// it that is called otherwise.
 const OTHERS: &str = "names/others";
 
 impl Names {

@@ -35,7 +35,7 @@ pub(super) enum Written {
 pub(super) struct Hand(String);
 
 impl Hand {
-    /// Of the book below a directory.
+    /// Of the store below a directory.
     pub(super) fn of(book: &Path) -> Self {
         Self(format!("{HEAD}{:?} ", book.display().to_string()))
     }

@@ -25,8 +25,8 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Of a sandbox with these attachments. What names no server, domain or option is left out, whoever
-    /// said it: foreign plugins do.
+    /// Of a sandbox with these attachments. What names no server, domain or option is left out,
+    /// whoever said it: third-party plugins do.
     pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
         let mut said = Self::default();
         for dns in members.iter().map(|member| &member.dns) {

@@ -43,8 +43,7 @@ pub struct ExternalLink {
     pub place: Place,
     /// Its hardware address.
     pub mac: Option<Mac>,
-    /// What it has to say about itself to be put back one day (`home.rs`), unless it
-    /// does already.
+    /// What it has to say about itself to be restored one day (`home.rs`), unless it does already.
     pub mark: Option<String>,
 }
 

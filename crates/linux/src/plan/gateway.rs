@@ -98,7 +98,7 @@ fn default_route(attachment: &Attachment, family: Family) -> Route {
     route
 }
 
-/// The gateway of links whose host is the gateway, where nobody says so.
+/// The gateway of links whose host is the gateway, where none is given so.
 fn own_gateway(
     attachment: &Attachment,
     addresses: &[InterfaceAddress],

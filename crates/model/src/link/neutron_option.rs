@@ -52,10 +52,10 @@ impl FromStr for AddressPair {
 }
 
 impl Nesting {
-    /// What `macvlan`, `ipvlan` or `trunk` with a parent, a mode and a trunk is.
+    /// The kind of nesting that `macvlan`, `ipvlan` or `trunk` with a parent, a mode and a trunk
+    /// describe.
     ///
-    /// # Errors
-    /// [`crate::Kind::Invalid`] where that is none.
+    /// [`crate::Kind::Invalid`] where they describe none.
     pub fn named(
         kind: &str,
         parent: Option<IfName>,

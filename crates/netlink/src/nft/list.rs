@@ -28,7 +28,7 @@ pub struct Chain {
 pub struct Rule {
     /// Its number in its table.
     pub handle: u64,
-    /// What it does, as far as it is told apart here.
+    /// What it does, as far as it is distinguished here.
     pub shape: Vec<Shape>,
     /// What it says about itself.
     pub comment: Option<Comment>,

@@ -144,7 +144,7 @@ pub struct SubnetPool {
     /// From which subnets are taken.
     #[serde(default)]
     pub prefixes: Vec<IpNet>,
-    /// How long a subnet's prefix is where nobody says.
+    /// How long a subnet's prefix is where none is given.
     #[serde(default, deserialize_with = "super::call::number")]
     pub default_prefixlen: u8,
     /// Whether other projects see it.
@@ -168,9 +168,9 @@ pub struct NewPool {
     pub name: String,
     /// From which subnets are taken.
     pub prefixes: Vec<IpNet>,
-    /// How long a subnet's prefix is where nobody says.
+    /// How long a subnet's prefix is where none is given.
     pub default_prefixlen: u8,
-    /// How short a subnet's prefix may be; 8 or 64 where nothing is said.
+    /// How short a subnet's prefix may be; 8 or 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_prefixlen: Option<u8>,
     /// Whether other projects see it.

@@ -62,8 +62,8 @@ impl Neutron {
         prefixed(address, &net)
     }
 
-    /// Makes a port that keeps an address from being handed out, for the use of the subnet that has
-    /// this tag. One that somebody has already is not handed out either.
+    /// Makes a port that keeps an address from being allocated, for the use of the subnet that has
+    /// this tag. One that somebody has already is not allocated either.
     pub(super) fn reserve(
         &self,
         (network, subnet): (&ResourceId, &ResourceId),
@@ -142,7 +142,7 @@ impl Neutron {
         prefixed(address, &subnet.cidr)
     }
 
-    /// A port that was handed out for the same interface a moment ago: for its other family, or in
+    /// A port that was allocated for the same interface a moment ago: for its other family, or in
     /// an answer that was lost.
     fn waiting_port(&self, spec: &AddressSpec, place: &Place) -> Option<AllocatedPort> {
         let network = &place.subnet.network_id;

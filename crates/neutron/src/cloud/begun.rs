@@ -48,7 +48,7 @@ impl Begun {
     /// The runtime was told, or nothing is left of it.
     pub(crate) fn settle(&self, id: &AliasId) {
         if let Some(path) = file_of(&self.directory, id.as_str()) {
-            // One that stays is of a network that the book knows, or that is not there.
+            // One that stays is of a network that the store knows, or that is not there.
             let _ = files::remove(&path);
         }
     }

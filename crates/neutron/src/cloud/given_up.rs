@@ -1,7 +1,7 @@
 //! Networks that a runtime has removed and that Neutron did not let go. No engine asks again, so the
 //! removal is carried out later.
 //!
-//! The files go with the boot. The book knows such a network still, and that it was removed.
+//! The files go with the boot. The store knows such a network still, and that it was removed.
 
 use std::fs::{File, FileTimes};
 use std::path::{Path, PathBuf};

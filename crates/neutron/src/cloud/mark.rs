@@ -12,7 +12,7 @@ use crate::contract::{self, HostId, Mark};
 /// What the marks begin with of ports that were requested with an address.
 const REQUEST: &str = "request-";
 
-/// What the marks begin with of ports that only keep an address from being handed out.
+/// What the marks begin with of ports that only keep an address from being allocated.
 const AUXILIARY: &str = "auxiliary-";
 
 /// In such a mark: for which use of the subnet.
@@ -27,7 +27,7 @@ const POOL: &str = "pool-";
 /// In a pool's mark: the operator's pool that its subnet is taken from.
 const FROM: &str = ".from-";
 
-/// The tag of a pool that the runtime has given back while its subnet was used.
+/// The tag of a pool that the runtime has released while its subnet was used.
 pub(crate) const RELEASED: &str = "spoke.released";
 
 /// What a port of ours was made for.
@@ -35,7 +35,7 @@ pub(crate) const RELEASED: &str = "spoke.released";
 pub(crate) enum PortPurpose {
     /// It was requested with an address.
     Request,
-    /// It keeps an address from being handed out.
+    /// It keeps an address from being allocated.
     Auxiliary,
 }
 

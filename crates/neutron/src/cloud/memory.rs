@@ -104,7 +104,7 @@ impl Memory {
         lock(&self.notes).get(pool).cloned()
     }
 
-    /// Keeps an address of a pool from being handed out, once there is a subnet.
+    /// Keeps an address of a pool from being allocated, once there is a subnet.
     pub(super) fn keep_back(&self, pool: &ResourceId, net: IpNet, address: IpAddr) {
         let mut notes = lock(&self.notes);
         let note = notes.entry(pool.clone()).or_insert_with(|| Note::new(net));

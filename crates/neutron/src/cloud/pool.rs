@@ -11,7 +11,7 @@ use crate::api::{Filter, NewPool, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL};
 
 impl Neutron {
-    /// Hands out a pool: a new one, but where an operator's is wanted as a whole.
+    /// Allocates a pool: a new one, but where an operator's is wanted as a whole.
     pub(super) fn hand_out_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
         let subnet = spec.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
         let named = spec.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;

@@ -42,7 +42,7 @@ impl Neutron {
         Ok(())
     }
 
-    /// Of a port that this process handed out.
+    /// Of a port that this process allocated.
     fn end_allocated(&self, id: &ResourceId, ownership: Ownership) -> Result<()> {
         match ownership {
             Ownership::Borrowed => {

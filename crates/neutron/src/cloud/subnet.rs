@@ -99,7 +99,7 @@ impl Neutron {
         if let Some(known) = known.filter(|_| !is_joined) {
             return Ok(Some(known));
         }
-        // Or another life of ours handed out the pool.
+        // Or another life of ours allocated the pool.
         let name = contract::pool_name(&self.settings.kuryr.pool_prefix, &part.net);
         let pools = self.api().pools(&[("name", name)])?;
         let of_plan = |pool: &&SubnetPool| pool.tags.contains(&once);

@@ -10,10 +10,10 @@ use super::ini::{DEFAULT, Ini};
 use super::options::{Options, flag};
 use super::{Kuryr, Plugging};
 
-/// Where kuryr listens, where nobody says.
+/// Where kuryr listens, where none is given.
 const URI: &str = "http://127.0.0.1:23750";
 
-/// The address space of either kind, where nobody says.
+/// The address space of either kind, where none is given.
 const SPACE: &str = "no_address_space";
 
 /// What kuryr.conf says, with kuryr's defaults for the rest.
@@ -29,7 +29,7 @@ pub struct KuryrConf {
     pub notes: Vec<String>,
 }
 
-/// How Docker reaches the plugin `kuryr`, and what that tells of itself.
+/// How Docker reaches the plugin `kuryr`, and what that reports itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
     /// `kuryr_uri`: where it listens; `None` where it says 0.0.0.0 or a name that is no address.
@@ -267,7 +267,7 @@ impl Reading<'_> {
         options
     }
 
-    /// Tells of what is not read. oslo.log's and oslo.service's keys are many and mean nothing here.
+    /// Reports what is not read. oslo.log's and oslo.service's keys are many and mean nothing here.
     fn pass_over(&mut self) {
         let auth = self.text("neutron", "auth_section");
         let mut unknown = Vec::new();

@@ -65,8 +65,8 @@ impl Neutron {
         }
     }
 
-    /// Gives up what Neutron is still to be told of a port. One that goes with its address is waited
-    /// for by whoever brings that to its end.
+    /// Gives up what Neutron is still to be notified of a port. One that goes with its address is
+    /// waited for by whoever brings that to its end.
     fn unnamed(&self, binding: &Binding) -> Result<Option<Forgone>> {
         match binding.ownership {
             Ownership::Own => self.port_updates().forgo(&binding.port),

@@ -44,7 +44,7 @@ impl Neutron {
         }
     }
 
-    /// What was handed out with an address is for the engine that asked for that, and waits for its
+    /// What was allocated with an address is for the engine that asked for that, and waits for its
     /// endpoint. Nobody else asked.
     fn refuse_unrequested(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);

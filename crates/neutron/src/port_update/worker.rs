@@ -68,7 +68,7 @@ impl Neutron {
         Ok(Some(Worker { neutron: self, pause, pauses, _only: only }))
     }
 
-    /// Rings from now on when Neutron is to be told of a port.
+    /// Rings from now on when Neutron is to be notified of a port.
     ///
     /// # Errors
     /// Where the files cannot be watched.

@@ -33,7 +33,7 @@ pub(super) struct Classifier<'a> {
     pub(super) shelved: BTreeSet<ResourceId>,
     /// Ports that somebody took from the stock, and when.
     pub(super) lent: BTreeMap<ResourceId, Option<SystemTime>>,
-    /// Ports that were handed out and wait for an attachment.
+    /// Ports that were allocated and wait for an attachment.
     pub(super) allocated: BTreeSet<ResourceId>,
     pub(super) now: SystemTime,
 }
@@ -184,7 +184,7 @@ impl Classifier<'_> {
     }
 
     fn is_young(&self, since: SystemTime) -> bool {
-        // What is younger than now is of a clock that was put back.
+        // What is younger than now is of a clock that was restored.
         let grace = if self.facts.is_asked { GRACE } else { TIMEOUT };
         self.now.duration_since(since).map_or(true, |age| age < grace)
     }

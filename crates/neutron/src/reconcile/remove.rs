@@ -26,7 +26,7 @@ impl Neutron {
     /// touched, stays. `facts` is asked after Neutron.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer: then the rest stays.
+    /// Where Neutron or the store does not answer: then the rest stays.
     pub fn remove_orphans(
         &self,
         orphans: &[Orphan],

@@ -17,13 +17,13 @@ use crate::contract::{self, HostId, Mark};
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Neutron {
-    /// What was made for networks of runtimes and whose runtime has no such network on this host any
-    /// more. What was never told to a runtime, was given back by one, or is on no engine's list, goes by
-    /// itself. Where no list is complete a runtime may still know the rest, if the book was lost: that
-    /// goes only when somebody says so.
+    /// What was made for networks of runtimes and whose runtime has no such network on this host
+    /// any more. What was never told to a runtime, was released by one, or is on no engine's list,
+    /// goes by itself. Where no list is complete a runtime may still know the rest, if the store
+    /// was lost: that goes only when somebody says so.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer.
+    /// Where Neutron or the store does not answer.
     pub fn look_wide(&self, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
         let networks = self.api().networks(&[])?;
         let subnets = self.api().subnets(&[])?;
@@ -127,7 +127,7 @@ impl Wide<'_> {
         orphans
     }
 
-    /// Of a network that the book does not know.
+    /// Of a network that the store does not know.
     fn fate(&self, id: &str, facts: &Facts) -> Fate {
         match self.begun.get(id) {
             Some(Progress::Over) => Fate::Delete,
@@ -136,8 +136,8 @@ impl Wide<'_> {
         }
     }
 
-    /// Of what was told to a runtime that the book does not know. A swarm's node learns late of what
-    /// there is.
+    /// Of what was told to a runtime that the store does not know. A swarm's node learns late of
+    /// what there is.
     fn fate_of_unknown(&self, facts: &Facts) -> Fate {
         match facts.listed.is_some() && !self.is_swarm {
             true => Fate::Delete,
@@ -188,7 +188,7 @@ impl Wide<'_> {
     }
 
     fn is_old(&self, at: SystemTime) -> bool {
-        // What is younger than now is of a clock that was put back.
+        // What is younger than now is of a clock that was restored.
         self.now.duration_since(at).is_ok_and(|age| age >= IDLE)
     }
 

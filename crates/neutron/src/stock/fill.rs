@@ -24,7 +24,7 @@ const STALE: Duration = Duration::from_secs(60);
 /// first, and Neutron makes hardly more ports at once than one after the other.
 const WORKERS: usize = 4;
 
-/// So long after a port was wanted its container may not be in the book.
+/// So long after a port was wanted its container may not be in the store.
 const SETTLING: Duration = Duration::from_secs(10);
 
 /// When it is looked again although nobody rang, and how often who uses the networks.
@@ -173,7 +173,7 @@ impl Filler<'_> {
         facts: &dyn Fn() -> Result<Facts>,
         round: &mut Round,
     ) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
-        // A time of the future is that of a clock that was put back.
+        // A time of the future is that of a clock that was restored.
         let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
         let (idle, settling) = (self.settings.idle, SETTLING.min(self.settings.idle));
         let all = self.stock_files().wanted()?;

@@ -37,9 +37,9 @@ pub struct StockKey {
     pub network: ResourceId,
     /// The subnets, one address of each; Neutron's choice where none is named.
     pub subnets: BTreeSet<ResourceId>,
-    /// The security groups; the project's default where nothing is said.
+    /// The security groups; the project's default by default.
     pub groups: Option<BTreeSet<ResourceId>>,
-    /// Whether senders are checked; the network's choice where nothing is said.
+    /// Whether senders are checked; the network's choice by default.
     pub port_security: Option<bool>,
     /// The QoS policy.
     pub qos_policy: Option<ResourceId>,

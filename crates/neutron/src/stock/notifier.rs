@@ -29,7 +29,7 @@ pub enum Woken {
 }
 
 impl Neutron {
-    /// Rings from now on when a port is taken, missed or given back, and when something stays that
+    /// Rings from now on when a port is taken, missed or released, and when something stays that
     /// nobody asks for any more.
     pub fn notifier(&self) -> Result<Notifier> {
         let mut notified = self.stock_files().notified()?.to_vec();

@@ -1,4 +1,4 @@
-//! What is ready, for people and for those who mend.
+//! What is ready, for people and for those who repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -100,7 +100,7 @@ impl Neutron {
     }
 
     /// Empties the stocks of these networks, or all: of what Neutron has of them, too, although no
-    /// file of this host tells of it. How many ports of each network there were.
+    /// file of this host reports it. How many ports of each network there were.
     ///
     /// # Errors
     /// [`model::Kind::NotFound`] where there is no such network; what Neutron refuses.
@@ -140,7 +140,7 @@ impl Neutron {
         }
     }
 
-    /// Who uses what, by what the book says.
+    /// Who uses what, by what the store says.
     pub(super) fn users(&self, facts: &Facts) -> Result<Users> {
         let mut declared = BTreeSet::new();
         for which in &facts.declared {

@@ -162,24 +162,24 @@ impl StockFiles {
         moved(&self.lent(id), &file_of(&self.directory.join("returned"), id))
     }
 
-    /// What was given back.
+    /// What was released.
     pub(crate) fn returned(&self) -> Result<Vec<Stored>> {
         self.stored(&self.directory.join("returned"))
     }
 
-    /// The ports that were given back.
+    /// The ports that were released.
     pub(crate) fn returned_ports(&self) -> Result<Vec<ResourceId>> {
         ids(&self.directory.join("returned"))
     }
 
-    /// What was given back is anybody's again.
+    /// What was released is anybody's again.
     pub(crate) fn ready_again(&self, stored: &Stored) -> Result<()> {
         let id = &stored.port.id;
         let returned = file_of(&self.directory.join("returned"), id);
         moved(&returned, &file_of(&self.ready(&stored.key), id)).map(drop)
     }
 
-    /// What was given back is no more of the stock: it is ready again, or gone.
+    /// What was released is no more of the stock: it is ready again, or gone.
     pub(crate) fn settle(&self, id: &ResourceId) -> Result<()> {
         remove(&file_of(&self.directory.join("returned"), id)).map(drop)
     }
@@ -259,7 +259,7 @@ impl StockFiles {
         files::only(&self.directory.join("filler"))
     }
 
-    /// Whether somebody fills the stock, and will look at what is given back.
+    /// Whether somebody fills the stock, and will look at what is released.
     pub(crate) fn is_filled(&self) -> bool {
         files::is_held(&self.directory.join("filler"))
     }

@@ -105,7 +105,7 @@ Examples:
   spoke events -f -o json             one JSON object a line"
     )]
     Events(EventsArgs),
-    /// Look at the address book, check and mend it
+    /// Look at the address book, check and repair it
     #[command(subcommand)]
     Ipam(IpamCommand),
     /// Remove what dead containers left behind: records, addresses, links, rules
@@ -117,7 +117,7 @@ Examples:
         that no call can finish: what only the plugin knows, what it refused five times, and those \
         of plugins that are not installed any more. It says what they keep because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
-    /// Say what is wrong with this host for containers, and the command that mends it
+    /// Say what is wrong with this host for containers, and the command that repairs it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,
     /// Be the daemon: serve Docker, watch over this host, report what happens
@@ -426,8 +426,8 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// In Neutron, remove also what a runtime may know although the book does not; forget what
-    /// no call to a Docker plugin will settle; do not wait for what is younger than a minute
+    /// In Neutron, remove also what a runtime may know although the store does not; forget what no
+    /// call to a Docker plugin will settle; do not wait for what is younger than a minute
     #[arg(long)]
     pub(super) force: bool,
 }

@@ -77,8 +77,8 @@ fn check(wanted: &OneArgs) -> Result<Answer> {
     Ok(Answer::default())
 }
 
-/// An attachment that was made before, with what its plugins were told then where nothing else is
-/// said. A network that is not configured any more is as it was then.
+/// An attachment that was made before, with what its plugins were told then unless another one is
+/// given. A network that is not configured any more is as it was then.
 fn made(wanted: &OneArgs) -> Result<(NetworkList, Target)> {
     let mut target = target(wanted)?;
     let name = wanted.network.parse()?;

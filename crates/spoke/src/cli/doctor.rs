@@ -1,4 +1,4 @@
-//! `spoke doctor`: what is wrong with this host for containers, and the command that mends it.
+//! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
 mod host;
 mod kernel;
@@ -93,7 +93,7 @@ fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFac
     checks
 }
 
-/// Subnets of this host that two networks use, a sentence each with what mends it.
+/// Subnets of this host that two networks use, a sentence each with what repairs it.
 pub(super) fn clashes(
     host_context: &HostContext,
     networks: &[Network],
@@ -143,7 +143,7 @@ fn stock(host_context: &HostContext) -> Vec<Check> {
     checks
 }
 
-/// Networks and attachments; what the book has left over is noted.
+/// Networks and attachments; what the store has left over is noted.
 fn book(
     host_context: &HostContext,
     checks: &mut Vec<Check>,

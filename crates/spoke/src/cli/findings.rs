@@ -33,7 +33,7 @@ pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Re
 pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
-    // The book proves by it who is gone.
+    // The store proves by it who is gone.
     let shown = kurma::left::collect(gc, host_context);
     let left = leftovers(&engine, mode, host_context);
     // Plugins get what they are owed, whatever else fails.
@@ -83,8 +83,8 @@ fn text(findings: &[FindingView]) -> String {
     table.text()
 }
 
-/// What dead containers left: in the book, in the kernel, and in the reference plugins' files. With the
-/// networks that there are then.
+/// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
+/// With the networks that there are then.
 pub(super) fn leftovers(
     engine: &Engine,
     mode: Mode,
@@ -170,7 +170,7 @@ fn of_file(file: &HeldFile, mode: Mode, host_context: &HostContext) -> Result<Op
     Ok(Some(FindingView { kind: "file", subject, why, remedy, done }))
 }
 
-/// Networks that hand out the same addresses.
+/// Networks that allocate the same addresses.
 pub(super) fn overlaps(
     networks: &[Network],
     host_context: &HostContext,

@@ -1,8 +1,8 @@
 //! `spoke cni`: the plugins of this host become links to a copy of this program.
 //!
 //! At every moment each name is either what it was or ours, and what was replaced is kept under
-//! another name before it is replaced, so that a crash anywhere is mended by running the command
-//! again. What was replaced keeps its inode: it is put back exactly.
+//! another name before it is replaced, so that a crash anywhere is repaired by running the command
+//! again. What was replaced keeps its inode: it is restored exactly.
 
 mod disk;
 
@@ -130,7 +130,7 @@ fn foreign(
 }
 
 /// Whether the program is ours: what it replaces is kept first, and is the program until then and
-/// again after it was given back.
+/// again after it was released.
 fn is_ours_now(directory: &Directory, manifest: &Manifest) -> Result<bool> {
     let replaces = manifest.replaced.iter().any(|kept| kept == PROGRAM);
     Ok(!replaces || directory.is_kept(PROGRAM)?)

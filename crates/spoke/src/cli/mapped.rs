@@ -1,5 +1,5 @@
-//! Ports that Docker maps by itself for containers on our networks (`-o ports=docker`). The book does
-//! not know them: Docker makes them on a bridge of its own, `docker_gwbridge`.
+//! Ports that Docker maps by itself for containers on our networks (`-o ports=docker`). The store
+//! does not know them: Docker makes them on a bridge of its own, `docker_gwbridge`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

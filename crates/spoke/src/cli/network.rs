@@ -14,7 +14,7 @@ use super::table::Table;
 use super::view::NetworkView;
 use super::{Answer, HostContext, claims, draft, exit_code};
 
-/// How often a subnet that somebody else took meanwhile is chosen anew.
+/// How often a subnet that somebody else took meanwhile is chosen again.
 const RACES: u32 = 100;
 
 pub(super) fn run(

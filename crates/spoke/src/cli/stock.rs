@@ -135,7 +135,7 @@ fn timestamp(at: SystemTime) -> Timestamp {
     Timestamp(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// What is wrong with the stock, and what mends it.
+/// What is wrong with the stock, and what repairs it.
 pub(super) fn troubles(neutron: &Neutron, kinds: &[StockKind]) -> Vec<(String, String)> {
     let ready = ready(kinds);
     let mut found = Vec::new();

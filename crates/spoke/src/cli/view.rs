@@ -439,7 +439,7 @@ pub(super) struct AddressView {
     pub(super) owner: Option<String>,
     pub(super) runtime: Option<String>,
     pub(super) since: Option<String>,
-    /// Where the holder is known from, if not from the book.
+    /// Where the holder is known from, if not from the store.
     pub(super) file: Option<String>,
     /// `since`, to reckon with.
     #[serde(skip)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use serde::Deserialize;
 
-/// Docker tells of an endpoint later than it asks for it: no time at all would free the living.
+/// Docker reports an endpoint later than it asks for it: no time at all would free the living.
 const GRACE: RangeInclusive<u64> = 1..=86_400;
 
 /// How Docker Engines reach us, and we them.
@@ -208,8 +208,7 @@ impl Default for EventsConfig {
 }
 
 impl DockerConfig {
-    /// What Docker calls the driver: unless told otherwise the name of the socket's file without
-    /// `.sock`.
+    /// What Docker calls the driver: by default the name of the socket's file without `.sock`.
     pub(crate) fn driver(&self) -> &str {
         let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
         self.driver.as_deref().or_else(stem).unwrap_or("spoke")

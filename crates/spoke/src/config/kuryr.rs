@@ -41,7 +41,7 @@ pub(crate) struct KuryrConfig {
     pub(crate) local_default_address_space: Option<String>,
     /// The address space of networks of a cluster.
     pub(crate) global_default_address_space: Option<String>,
-    /// What containers' interfaces are called, before a number; `eth` where nothing is said.
+    /// What containers' interfaces are called, before a number; `eth` by default.
     pub(crate) veth_dst_prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group.
     pub(crate) process_external_connectivity: bool,

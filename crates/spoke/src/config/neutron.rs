@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::KuryrConfig;
 use super::daemon::{Scope, absolute};
 
-/// What this host is called, unless told otherwise (proc_sys_kernel(5)).
+/// What this host is called, by default (proc_sys_kernel(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// More at once would be held against us.

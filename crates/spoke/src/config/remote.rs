@@ -17,7 +17,7 @@ const TIMEOUT: RangeInclusive<u64> = 1..=3600;
 /// More hosts than this are told by something better than a file.
 const MOST_HOSTS: usize = 4096;
 
-/// Where plugins are found, how long they may take, and what they are told of other hosts.
+/// Where plugins are found, how long they may take, and what they are notified of other hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RemoteConfig {
@@ -31,7 +31,8 @@ pub(crate) struct RemoteConfig {
     /// How long a plugin has for an answer, in seconds.
     #[serde(alias = "patience_seconds")]
     pub(crate) timeout_seconds: u64,
-    /// The hosts that drivers whose networks span hosts are told of (libnetwork's `DiscoverNew`).
+    /// The hosts that drivers whose networks span hosts are notified of (libnetwork's
+    /// `DiscoverNew`).
     pub(crate) hosts: BTreeSet<IpAddr>,
     /// Which of them this one is.
     pub(crate) own: Option<IpAddr>,

@@ -66,7 +66,7 @@ impl Plugins {
         self.opened.foreign(&self.config)
     }
 
-    /// Where nobody was called there is nothing to give back, and so nothing fails.
+    /// Where nobody was called there is nothing to release, and so nothing fails.
     pub(super) fn pause(&self) {
         if let Ok(foreign) = self.foreign() {
             foreign.calls.pause();

@@ -22,7 +22,7 @@ use super::http::{Connection, Message, connect};
 /// Engines wait for a plugin without end; nobody waits longer than this.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What is said between two hosts is nobody else's: hop-by-hop, or written anew.
+/// What is said between two hosts is nobody else's: hop-by-hop, or written again.
 const OURS: [&str; 4] = ["Content-Length", "Connection", "Transfer-Encoding", "Accept-Encoding"];
 
 /// One call.

@@ -82,7 +82,7 @@ fn say(engine: &mut Connection, answer: Option<(u16, Vec<u8>)>) -> std::io::Resu
     }
 }
 
-/// Sends the recorded engine's calls to a live plugin, one after the other, and tells what it
+/// Sends the recorded engine's calls to a live plugin, one after the other, and says what it
 /// answers differently. Ids of pools, and addresses, are those that the live plugin gives.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ fn learn(renamed: &mut Vec<(String, String)>, old: &Value, new: &Value) {
     };
     renamed.extend(pair("PoolID"));
     if let Some((old, new)) = pair("Address") {
-        // It is given back without its mask.
+        // It is released without its mask.
         let bare = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
         renamed.push((bare(&old), bare(&new)));
         renamed.push((old, new));

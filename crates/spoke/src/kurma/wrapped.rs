@@ -20,8 +20,8 @@ use crate::plugin;
 /// Where an image has CNI's plugins. Never elsewhere: `type` is nobody's path.
 pub(super) const PATH: [&str; 4] = ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni", "/usr/bin"];
 
-/// How long one plugin may take: Kurma ends the whole call after a minute, and what was begun has
-/// to be undone before.
+/// How long one plugin may take: Kurma ends the whole call after a minute, and what began has to be
+/// undone before.
 const LIMIT: Duration = Duration::from_secs(50);
 
 /// What a chain with programs in it is called in where it does not say. Older ones have no lists,
@@ -155,7 +155,7 @@ impl Wrapped {
         }
     }
 
-    /// The only plugin where it is one of ours, which needs no memory but the book.
+    /// The only plugin where it is one of ours, which needs no memory but the store.
     fn alone(&self) -> Option<(Plugin, String)> {
         let [config] = self.list.plugins.as_slice() else { return None };
         let plugin = Plugin::named(&config.kind)?;

@@ -17,7 +17,7 @@ use super::{Daemon, trusted};
 use crate::config::{Config, Scope};
 use crate::host;
 
-/// Which ports the kernel chooses from, unless told otherwise (ip-sysctl.rst).
+/// Which ports the kernel chooses from, by default (ip-sysctl.rst).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 
 /// Where it says so.

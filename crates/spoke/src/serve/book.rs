@@ -1,4 +1,4 @@
-//! Following the book: what any process does with it is told, and published ports are kept.
+//! Following the store: what any process does with it is told, and published ports are kept.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use super::event_log::EventLog;
 use super::ports::Ports;
 use crate::host;
 
-/// How long the book's watch waits before it looks whether the daemon stops.
+/// How long the store's watch waits before it looks whether the daemon stops.
 const GLANCE: Duration = Duration::from_millis(500);
 
-/// What is known of the book.
+/// What is known of the store.
 #[derive(Default)]
 pub(super) struct Reported {
     event_log: EventLog,
@@ -22,7 +22,7 @@ pub(super) struct Reported {
 }
 
 impl Daemon {
-    /// What is heard of the book from now on; what is there already happened before.
+    /// What is heard of the store from now on; what is there already happened before.
     pub(super) fn open_book(&self) -> Result<(Watch, Reported)> {
         let store = crate::host_context::open_store(self.context_pool.config())?;
         let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
@@ -34,7 +34,7 @@ impl Daemon {
         Ok((watch, reported))
     }
 
-    /// Tells what any process does with the book, and keeps published ports from others.
+    /// Says what any process does with the store, and keeps published ports from others.
     pub(super) fn follow_book(&self, watch: Watch, reported: Reported) {
         let mut followed = self.follow_book_until_lost(watch, reported);
         while let Err(error) = followed {

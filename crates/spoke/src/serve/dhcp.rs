@@ -17,7 +17,7 @@ use crate::event::{Event, What};
 use crate::host;
 use crate::lease::{Leases, lease_store_of};
 
-/// Where containers are now, as the book says: Docker moves a link after its lease was asked for.
+/// Where containers are now, as the store says: Docker moves a link after its lease was asked for.
 struct Book(Arc<Daemon>);
 
 impl Places for Book {
@@ -103,7 +103,7 @@ fn report(journal: &Journal, news: News) {
     }
 }
 
-/// What was recorded when the container was attached is not written anew: nobody asked for that.
+/// What was recorded when the container was attached is not written again: nobody asked for that.
 fn regained(id: &AttachmentId, terms: &Terms, first: Ipv4Net) -> String {
     let again = format!("{id} has an address again, {} from {}", terms.address, terms.server);
     match terms.address == first {

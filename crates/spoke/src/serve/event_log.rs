@@ -1,5 +1,5 @@
-//! From the book's changes to what happened: whichever process attached a container, the daemon
-//! tells of it.
+//! From the store's changes to what happened: whichever process attached a container, the daemon
+//! reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) struct EventLog {
     attachments: BTreeMap<AttachmentId, Reported>,
 }
 
-/// What was told of an attachment.
+/// What was notified of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reported {
     runtime: Option<Runtime>,

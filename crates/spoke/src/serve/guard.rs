@@ -21,13 +21,13 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// However many changes come, this long after the first it is time to act.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// How often to look at what nobody tells of, such as the old iptables.
+/// How often to look at what nobody reports, such as the old iptables.
 const SWEEP: Duration = Duration::from_secs(10);
 
 /// When to look again after something that is mostly a container's ordinary end.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long to wait before listening anew, when the kernel cannot be listened to.
+/// How long to wait before listening again, when the kernel cannot be listened to.
 const AGAIN: Duration = Duration::from_secs(5);
 
 const CONTEST_OVER: &str = "what was put back stays: nothing removes it any more";
@@ -104,7 +104,7 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
         let mut healed = restore(daemon, rivals);
         let took = at_once.or_else(|| healed.map(|_| began.elapsed()));
         if healed.is_some() && heard < Loss::Table {
-            // What was put back may have gone while this began: the news of that come now.
+            // What was restored may have gone while this began: the news of that come now.
             let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
             heard = heard.max(self::loss(&news));
             healed = restore(daemon, rivals).or(healed);
@@ -154,13 +154,13 @@ fn loss_by(change: &Change, news: &News) -> Loss {
     }
 }
 
-/// When to look again at what nobody tells of, or at what somebody keeps taking away.
+/// When to look again at what nobody reports, or at what somebody keeps taking away.
 fn next(rivals: &Rivals) -> Instant {
     let (now, sweep) = (Instant::now(), Instant::now() + SWEEP);
     rivals.next(now).map_or(sweep, |due| due.min(sweep))
 }
 
-/// Puts back what is missing and due, and says how long that took; `None` where nothing was.
+/// Restores what is missing and due, and says how long that took; `None` where nothing was.
 fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
     let began = Instant::now();
     let restored =

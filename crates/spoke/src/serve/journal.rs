@@ -1,4 +1,4 @@
-//! The one place where the daemon tells what happened: a line in the event file, a line in the log,
+//! The one place where the daemon says what happened: a line in the event file, a line in the log,
 //! and a figure.
 
 use std::sync::atomic::{AtomicBool, Ordering};

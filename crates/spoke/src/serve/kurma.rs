@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon again where the networking pod cannot be run at all.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Watches until the daemon stops, and begins anew whenever the networks are other ones.
+/// Watches until the daemon stops, and begins again whenever the networks are other ones.
 pub(super) fn keep(daemon: &Daemon) {
     let pod = Host::new(daemon.context_pool.config(), &|_| None);
     while !daemon.sleep(Duration::ZERO) {

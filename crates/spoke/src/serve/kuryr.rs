@@ -22,7 +22,7 @@ const CALLS: &str = "calls-kuryr";
 
 impl Listeners {
     /// Listens for the plugin, if it is served: systemd passes its socket beside the other one, and
-    /// they are told apart by their places.
+    /// they are distinguished by their places.
     pub(super) fn open_kuryr(&mut self, config: &Config, inherited: &mut Inherited) -> Result<()> {
         let kuryr = &config.kuryr;
         let passed = take(inherited, kuryr);

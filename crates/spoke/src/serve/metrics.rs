@@ -1,5 +1,5 @@
 //! Figures for Prometheus. What only the daemon sees is counted when it happens; what stands in the
-//! book is counted when somebody asks, so that it cannot be wrong.
+//! store is counted when somebody asks, so that it cannot be wrong.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,7 +57,7 @@ struct Neutron {
     orphans: Gauge,
 }
 
-/// What the book says when figures are asked for.
+/// What the store says when figures are asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     /// Every network.
@@ -79,7 +79,7 @@ pub(crate) struct PoolUse {
     pub(crate) pool: String,
     /// How many addresses are held.
     pub(crate) used: u64,
-    /// How many can still be handed out.
+    /// How many can still be allocated.
     pub(crate) free: u64,
 }
 
@@ -198,7 +198,7 @@ impl Metrics {
         self.findings.get_or_create(&labels).inc();
     }
 
-    /// The packet filter was put back.
+    /// The packet filter was restored.
     pub(crate) fn heal(&self) {
         self.heals.inc();
     }
@@ -257,7 +257,7 @@ impl Neutron {
     }
 }
 
-/// What is counted in the book.
+/// What is counted in the store.
 fn registry_of(book: &Book) -> Registry {
     let mut registry = Registry::with_prefix("spoke");
     let (used, free) = (Family::default(), Family::default());

@@ -26,7 +26,7 @@ use crate::event::{Event, What};
 use crate::host;
 use crate::host_context::HostContext;
 
-/// How often Neutron is compared with the book. A list of a host's ports is cheap for us, and not
+/// How often Neutron is compared with the store. A list of a host's ports is cheap for us, and not
 /// for a Neutron of many hosts.
 const PERIOD: Duration = Duration::from_secs(300);
 
@@ -57,8 +57,8 @@ struct Keeper<'a> {
     is_troubled: bool,
 }
 
-/// What the book and the kernel say of Neutron's things, and `listed` of Docker's networks. `is_asked`:
-/// whether this is the process that hands out addresses.
+/// What the store and the kernel say of Neutron's things, and `listed` of Docker's networks.
+/// `is_asked`: whether this is the process that allocates addresses.
 pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
     let links = Socket::route()?.links(Links::default())?;
     let mut facts = Facts::of(&engine.attachments()?, &engine.aliases()?);

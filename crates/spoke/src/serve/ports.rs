@@ -58,7 +58,7 @@ enum State {
     Reserved,
     /// Its runtime may be about to.
     Early,
-    /// Somebody else has it, and this was told of.
+    /// Somebody else has it, and this was notified of.
     Taken { reported: Option<String> },
 }
 

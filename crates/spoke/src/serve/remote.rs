@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// How soon what could not be settled is tried again; the pauses between tries are the ledger's.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Which hosts plugins were told of, below the runtime directory.
+/// Which hosts plugins were notified of, below the runtime directory.
 const REPORTED: &str = "remote.hosts";
 
 /// A larger file is refused, in bytes.
@@ -40,7 +40,7 @@ struct Keeper<'a> {
     foreign: Arc<Foreign>,
     /// Who is installed, and which life of theirs that is.
     known: BTreeMap<DriverName, Life>,
-    /// What was told of debts.
+    /// What was notified of debts.
     pending: BTreeMap<(String, String), PendingCleanup>,
     /// Which lives of plugins know the hosts.
     informed: BTreeMap<DriverName, Life>,

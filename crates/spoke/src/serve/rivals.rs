@@ -1,5 +1,5 @@
-//! Who takes away again and again what is put back: then it is put back less and less often, because
-//! nobody wins that, and it costs the host what either does.
+//! Who takes away again and again what is restored: then it is restored less and less often,
+//! because nobody wins that, and it costs the host what either does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use engine::{Backoff, Healed};
 use linux::OwnTable;
 use model::{AttachmentId, Layer};
 
-/// So many times it is put back at once.
+/// So many times it is restored at once.
 const AT_ONCE: u32 = 5;
 
 /// The first pause; each one is twice as long as the one before.
@@ -24,7 +24,7 @@ const HELD: Duration = Duration::from_secs(60);
 /// So many are named in a sentence.
 const NAMED: usize = 3;
 
-/// What is put back as one.
+/// What is restored as one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Table(OwnTable),
@@ -51,7 +51,7 @@ impl fmt::Display for Thing {
     }
 }
 
-/// How often it was put back, and when last.
+/// How often it was restored, and when last.
 #[derive(Clone, Copy, Debug)]
 struct History {
     repairs: u32,
@@ -77,11 +77,11 @@ impl History {
     }
 }
 
-/// What was put back lately.
+/// What was restored lately.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     known: BTreeMap<Thing, History>,
-    /// What was told of.
+    /// What was notified of.
     contested: BTreeSet<Thing>,
 }
 
@@ -100,7 +100,7 @@ impl Rivals {
         Pass { rivals: self, now }
     }
 
-    /// Whether it is put back later than at once.
+    /// Whether it is restored later than at once.
     pub(super) fn is_contested(&self) -> bool {
         !self.contested.is_empty()
     }

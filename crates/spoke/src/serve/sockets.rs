@@ -143,7 +143,7 @@ impl Drop for Made {
 }
 
 impl Only {
-    /// Makes this process the one daemon of the book below `runtime`. Refused, with its name,
+    /// Makes this process the one daemon of the store below `runtime`. Refused, with its name,
     /// while there is another.
     pub(super) fn daemon(runtime: &Path) -> Result<Self> {
         let path = runtime.join("serve.lock");

@@ -1,12 +1,12 @@
 //! What the records of networks and subnets say in short, in one file: whoever looks for those in the
 //! way of one reads this instead of all of them.
 //!
-//! It is made of the records and never needed: where it is missing, stale or damaged, they are read, and
-//! it is written anew. It says of which moment it is: the sequence number of the durable half, which
-//! every program raises before it changes anything there, and when the directories changed last, for
-//! whoever moves files by hand. So it is true or known not to be, also after a kill at any place, after
-//! another version's work, and after a restored backup. A transaction brings it up to date before it
-//! gives the lock back.
+//! It is made of the records and never needed: where it is missing, stale or damaged, they are
+//! read, and it is written again. It says of which moment it is: the sequence number of the durable
+//! half, which every program raises before it changes anything there, and when the directories
+//! changed last, for whoever moves files by hand. So it is true or known not to be, also after a
+//! kill at any place, after another version's work, and after a restored backup. A transaction
+//! brings it up to date before it gives the lock back.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const LEAST: usize = 32;
 /// No file is longer, in bytes: about a million networks.
 const LARGEST: u64 = 64 << 20;
 
-/// Whoever changes what is told of a record, or how it is written, changes this.
+/// Whoever changes what is notified of a record, or how it is written, changes this.
 const MAGIC: [u8; 8] = *b"outline1";
 
 /// Length of what precedes the outlines, in bytes: [`MAGIC`], the sequence, and of each directory its

@@ -29,7 +29,7 @@ pub struct Changed {
     pub now: Option<Versioned>,
 }
 
-/// Tells of changes below some prefixes of a store.
+/// Reports changes below some prefixes of a store.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
@@ -57,7 +57,7 @@ enum Seen {
 
 impl Embedded {
     /// Watches what is below `prefixes`; makes the store's directories where they are missing. The
-    /// first [`Watch::wait`] tells of every record that is there.
+    /// first [`Watch::wait`] reports every record that is there.
     pub fn watch(&self, prefixes: &[Prefix]) -> Result<Watch> {
         drop(self.lock(Reach::Both)?);
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
@@ -74,8 +74,8 @@ impl Embedded {
 
 impl Watch {
     /// What has changed since it was asked last; waits for a change for at most `limit`, and is
-    /// empty where there was none. A record that changed several times is told of at least once,
-    /// as it is now.
+    /// empty where there was none. A record that changed several times is notified of at least
+    /// once, as it is now.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Changed>> {
         let mut changes = Vec::new();
         if !self.stale {
@@ -149,7 +149,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Everything anew; what was known and is there no more has been deleted.
+    /// Everything again; what was known and is there no more has been deleted.
     fn read_all(&mut self, changes: &mut Vec<Changed>) -> Result<()> {
         let before: BTreeSet<PathBuf> = self.known.keys().cloned().collect();
         let at = changes.len();

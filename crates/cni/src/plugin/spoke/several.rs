@@ -44,7 +44,7 @@ pub(super) fn plan(
     for (place, (entry, ifname)) in entries.iter().zip(names).enumerate() {
         match call.context.engine.network(&entry.name) {
             Ok(network) => plans.push(of_entry(call, network, entry, (ifname, place == 0))?),
-            // What was made on a network that is gone is in the book.
+            // What was made on a network that is gone is in the store.
             Err(_) if call.command == Command::Del => {}
             Err(error) => return Err(error),
         }

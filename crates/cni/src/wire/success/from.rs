@@ -5,7 +5,7 @@ use model::{Attached, Attachment, Error, IfName, InterfaceAddress, Mac, Mtu, Pla
 use super::{Interface, Ip, Success};
 
 impl Success {
-    /// The result that tells of `attached`; interfaces of the container are in `netns`.
+    /// The result that reports `attached`; interfaces of the container are in `netns`.
     pub fn of(attached: &Attached, netns: &str) -> Self {
         let interface = |it: &model::Interface| Interface {
             name: it.name.to_string(),

@@ -208,7 +208,7 @@ impl Undo {
         }
     }
 
-    /// The address that it gives back to this pool.
+    /// The address that it releases to this pool.
     pub(in super::super) fn address_in(&self, driver: &DriverName, pool: &str) -> Option<IpAddr> {
         match self {
             Undo::ReleaseAddress(of, from, given) if of == driver && from == pool => {
@@ -218,7 +218,7 @@ impl Undo {
         }
     }
 
-    /// Whether both give back the same to the same driver.
+    /// Whether both release the same to the same driver.
     pub(in super::super) fn gives_back_same(&self, other: &Undo) -> bool {
         match (self, other) {
             (Undo::ReleaseAddress(one, from, _), Undo::ReleaseAddress(_, _, given)) => {

@@ -36,7 +36,7 @@ pub enum Unusable {
     },
 }
 
-/// What of an answer that cannot be used is known, and is to be given back.
+/// What of an answer that cannot be used is known, and is to be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.

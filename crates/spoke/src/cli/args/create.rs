@@ -131,7 +131,8 @@ pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
 // Options of networks that third-party Docker plugins make, or give their addresses.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
-    /// Who hands out addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that name
+    /// Who allocates addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that
+    /// name
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(in crate::cli) ipam_driver: IpamDriver,
     /// Options of the IPAM plugin, as its author says
@@ -158,7 +159,7 @@ pub(in crate::cli) struct RemoteArgs {
     pub(in crate::cli) config_from: Option<NetworkName>,
 }
 
-/// Who hands out the addresses of a network.
+/// Who allocates the addresses of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum IpamDriver {
     Default,

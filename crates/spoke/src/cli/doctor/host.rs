@@ -1,4 +1,4 @@
-//! Whether the book can be written.
+//! Whether the store can be written.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -10,7 +10,7 @@ use super::super::facts::{DroppingChain, Forward, HostFacts};
 use super::super::{HostContext, findings};
 use super::{Check, parameter};
 
-/// What Ethernet devices have unless told otherwise, in bytes.
+/// What Ethernet devices have by default, in bytes.
 const ETHERNET_MTU: u32 = 1500;
 
 /// Routing between interfaces. Spoke switches it on with the first container, so that it is a

@@ -82,7 +82,7 @@ pub(super) fn network(
     Ok(Some(Network { stage, ..spec.network(frame(wanted, host_context, ipam), wiring) }))
 }
 
-/// The plugin that hands out the addresses of a network that Spoke itself makes, if one does.
+/// The plugin that allocates the addresses of a network that Spoke itself makes, if one does.
 pub(super) fn source(wanted: &CreateArgs) -> Result<Option<Ipam>> {
     match wanted.remote.ipam_driver {
         IpamDriver::Default => match wanted.remote.ipam_options.first() {
@@ -136,7 +136,7 @@ fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Spec> {
     }
 }
 
-/// What is asked of whoever hands out addresses; of each family at least one pool that it has.
+/// What is asked of whoever allocates addresses; of each family at least one pool that it has.
 fn pools(wanted: &CreateArgs) -> Result<RemoteIpam> {
     let remote = &wanted.remote;
     let mut pools: Vec<RemotePool> = Vec::new();
@@ -193,7 +193,7 @@ fn of<'a>(pools: &'a mut [RemotePool], what: &str, address: &IpAddr) -> Result<&
     within.ok_or_else(|| Error::invalid(format!("{what} {address} is in none of the subnets")))
 }
 
-/// Who really hands out addresses.
+/// Who really allocates addresses.
 fn realized(
     wanted: &CreateArgs,
     ipam: RemoteIpam,
@@ -211,8 +211,8 @@ fn realized(
     }
 }
 
-/// The book as libnetwork's driver `default`: the lowest address that is free, of one pool a family
-/// with every subnet of that.
+/// The store as libnetwork's driver `default`: the lowest address that is free, of one pool a
+/// family with every subnet of that.
 fn book(wanted: &CreateArgs, specs: &[RemotePool], taken: &Occupancy) -> Result<Ipam> {
     let mut pools: Vec<Pool> = Vec::new();
     for spec in specs {

@@ -184,7 +184,7 @@ impl Directory {
             .map_err(|cause| failed("linking", &self.path.join(name), cause))
     }
 
-    /// Puts back what `name` replaced, or removes it where it replaced nothing.
+    /// Restores what `name` replaced, or removes it where it replaced nothing.
     pub(super) fn give_back(&self, name: &str) -> Result<()> {
         let path = self.path.join(name);
         let done = match self.is_kept(name)? {

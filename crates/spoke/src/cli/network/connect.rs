@@ -22,7 +22,7 @@ use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
 use crate::cli::{Answer, HostContext};
 
-/// What interfaces are called where nobody says.
+/// What interfaces are called where none is given.
 const PREFIX: &str = "eth";
 
 /// Several networks are connected at once, and each wants the lowest name that is free.
@@ -150,7 +150,7 @@ pub(in crate::cli) fn path_of<'r>(records: &[&'r Attachment]) -> Option<&'r Path
     paths.all(|path| path == Some(first)).then_some(first)
 }
 
-/// Where the namespace is, and what its container is called where nobody says.
+/// Where the namespace is, and what its container is called where none is given.
 pub(in crate::cli) fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
     let path = Path::new(sandbox);
     if !sandbox.is_empty() && sandbox.bytes().all(|byte| byte.is_ascii_digit()) {

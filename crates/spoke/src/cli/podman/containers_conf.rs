@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::place::Place;
 
-/// Where it looks where nobody says so.
+/// Where it looks where none is given so.
 const DEFAULT: [&str; 4] = [
     "/usr/local/libexec/netavark",
     "/usr/libexec/netavark",

@@ -135,7 +135,7 @@ pub(super) fn numbered(config: &Value) -> String {
     config.to_string().replace("\"$port\"", "$port")
 }
 
-/// Addresses are handed out from a directory of the kit's own, and not from the host's.
+/// Addresses are allocated from a directory of the kit's own, and not from the host's.
 fn keep_from_host(entry: &mut Map<String, Value>, data: &Path) {
     let ipam = entry.get_mut("ipam").and_then(Value::as_object_mut);
     let ipam = ipam.filter(|ipam| ipam.get("type").and_then(Value::as_str) == Some("host-local"));

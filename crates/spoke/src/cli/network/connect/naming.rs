@@ -91,8 +91,9 @@ pub(in crate::cli) struct Moved<'a> {
     pub(in crate::cli) network: &'a NetworkName,
 }
 
-/// Has the sandbox resolve names as the book says by now, and those on the network too. What comes of that is
-/// told of this one only. The networks work without it, and the collector mends what this one could not do.
+/// Has the sandbox resolve names as the store says by now, and those on the network too. What comes
+/// of that is notified of this one only. The networks work without it, and the collector repairs
+/// what this one could not do.
 pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) -> Vec<String> {
     let own = moved.path.and_then(|path| names(root).name_of(path).map(str::to_owned));
     let named = match moved.path {
