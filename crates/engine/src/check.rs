@@ -42,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the reference plugins attached has no record of ours.
+    /// What the reference plugins attached has no record in Spoke's store.
     fn assumed(&self, request: &Request, attached: &Attached) -> Attachment {
         let phase = Phase::Attached(attached.clone());
         let mut assumed = request.record(model::Runtime::Reference, self.host.now(), phase);

@@ -1,4 +1,4 @@
-//! What a front end asks for.
+//! The request of a front end.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub struct Request {
     pub container: ContainerId,
     /// The interface in the container.
     pub ifname: IfName,
-    /// The container's lasting name, where the runtime tells one.
+    /// The container's lasting name, where the runtime gives one.
     pub owner: Option<OwnerName>,
     /// The container's namespace; none when it is already gone.
     pub sandbox: Option<Sandbox>,
@@ -31,12 +31,12 @@ pub struct Request {
     pub wanted: Vec<IpAddr>,
     /// Addresses that the attachment already has from an earlier layer or an earlier call.
     pub addresses: Vec<InterfaceAddress>,
-    /// What its user says of the attachment.
+    /// The user's labels of the attachment.
     pub labels: Labels,
 }
 
 impl Request {
-    /// Whose it is.
+    /// The attachment's identity.
     pub fn id(&self) -> AttachmentId {
         AttachmentId {
             network: self.network.name.clone(),

@@ -128,7 +128,7 @@ fn routed(attachment: &Attachment) -> Vec<Family> {
     defaults.map(|route| Family::of(&route.dst)).collect()
 }
 
-/// What of `all` is about the interfaces and routes in `own`.
+/// The part of `all` that concerns the interfaces and routes in `own`.
 fn part(all: &Attached, own: &Attached) -> Attached {
     let is_own = |interface: &Interface| {
         own.interfaces.iter().any(|it| (&it.name, it.place) == (&interface.name, interface.place))

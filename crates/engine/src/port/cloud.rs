@@ -36,13 +36,13 @@ pub struct PoolSpec {
 /// A pool that was allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudPool {
-    /// What later calls call it.
+    /// Its id for later calls.
     pub id: ResourceId,
     /// Its addresses.
     pub net: IpNet,
 }
 
-/// What an address is for.
+/// The use of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressUse {
     /// The network's gateway.
@@ -62,7 +62,7 @@ pub struct AddressSpec {
     pub address: Option<IpAddr>,
     /// The hardware address of the interface that will have it, where it is known.
     pub mac: Option<Mac>,
-    /// What it is for.
+    /// The use of the address.
     pub purpose: AddressUse,
 }
 
@@ -73,7 +73,7 @@ pub struct SubnetPlan {
     pub net: IpNet,
     /// Its gateway.
     pub gateway: Option<IpAddr>,
-    /// Addresses that nobody gets.
+    /// Addresses that are never allocated.
     pub auxiliary: Vec<IpAddr>,
     /// An existing subnet.
     pub subnet: Option<ResourceRef>,
@@ -84,7 +84,7 @@ pub struct SubnetPlan {
 /// A network that a runtime creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudNetwork {
-    /// What the runtime calls it.
+    /// The runtime's id.
     pub id: AliasId,
     /// An existing network of the cloud.
     pub existing: Option<ResourceRef>,
@@ -95,7 +95,7 @@ pub struct CloudNetwork {
     /// Whether addresses are allocated by the runtime's own IPAM, and not by
     /// [`Cloud::request_address`].
     pub foreign_addresses: bool,
-    /// What is asked of the ports of its containers.
+    /// The requested properties of its containers' ports.
     pub ports: model::PortSpec,
 }
 
@@ -112,12 +112,12 @@ pub struct ExposedPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus(pub String);
 
-/// What the store says of attachments, read when it is needed: whoever is in it has his port.
+/// The store's attachments, read on demand. An attachment in them has its port.
 pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
 
-/// What stands behind a plugin whose networks are a cloud's. Calls come on several threads at once.
-/// Every method may be repeated after a failure, also after a failure of which nobody knows what it
-/// did; none deletes or unbinds what somebody else made.
+/// The back end of a plugin whose networks are a cloud's. Calls come on several threads at once.
+/// Every method may be repeated after a failure, also where the effect of the failed call is
+/// unknown. None deletes or unbinds what others made.
 pub trait Cloud {
     /// Allocates a pool.
     fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool>;
@@ -131,9 +131,9 @@ pub trait Cloud {
     /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
     fn request_address(&self, spec: &AddressSpec) -> Result<IpNet>;
 
-    /// Takes an address back: the port that was made for it goes. One that is not allocated, or is
-    /// somebody else's, is no error and stays. Fails with [`model::Kind::Conflict`] where an
-    /// attachment has it.
+    /// Releases an address; the port that was made for it is deleted. An address that is not
+    /// allocated, or that has another owner, is no error and stays. Fails with
+    /// [`model::Kind::Conflict`] where an attachment has it.
     fn release_address(
         &self,
         pool: &ResourceId,
@@ -141,21 +141,22 @@ pub trait Cloud {
         records: &Records<'_>,
     ) -> Result<()>;
 
-    /// Makes a network, or joins one, and tells the template of its attachments. Repeating it is no
-    /// error.
+    /// Creates a network, or joins one, and returns the template of its attachments. Repeating it
+    /// is no error.
     fn create_network(&self, network: &CloudNetwork) -> Result<Network>;
 
-    /// The runtime is notified of the network, or the store is: from now on it goes only by
-    /// [`Cloud::delete_network`]. Until then what is left of it after a failure goes by itself.
+    /// Called when the runtime or the store has the network. From now on only
+    /// [`Cloud::delete_network`] removes it. Until then what a failure leaves is removed
+    /// automatically.
     fn settle_network(&self, id: &AliasId);
 
-    /// Gives a network up: what was made for it goes, unless others use it. One that is not known
-    /// is no error. Fails with [`model::Kind::Conflict`], before anything goes, where somebody has a
-    /// port of it.
+    /// Releases a network: what was made for it is deleted, unless others use it. An unknown
+    /// network is no error. Fails with [`model::Kind::Conflict`], before anything is deleted, where
+    /// a port of it is in use.
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()>;
 
-    /// The networks that were given up and that the cloud did not let go, for another reason than
-    /// that somebody uses them. Whoever gave them up does not ask again.
+    /// The networks that were released and that the cloud did not delete, for another reason than
+    /// that they are in use. Their callers do not ask again.
     fn given_up(&self) -> Result<Vec<AliasId>>;
 
     /// The network that some earlier life, or another program of the same contract, made or joined

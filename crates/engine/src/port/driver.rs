@@ -21,12 +21,12 @@ pub enum Presence {
     Doubtful,
 }
 
-/// What a driver left as it is, because somebody else made it so.
+/// A thing that a driver left unchanged, because another program made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What the namespace that it is about is called.
+    /// The name of the namespace.
     pub namespace: String,
-    /// What is left, and why.
+    /// What is unchanged, and why.
     pub sentence: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Near {
     pub records: Vec<Attachment>,
 }
 
-/// Something of ours in the kernel that no record speaks of.
+/// A thing of Spoke's in the kernel that no record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// A host interface that Spoke made.
@@ -107,10 +107,11 @@ pub trait HostDataplane {
 pub trait Driver: HostDataplane {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
     ///
-    /// Where the attachment has a [`model::GatewayRole`], its default routes are not made, nor its published
-    /// ports, until [`Driver::set_gateway`] says so. [`Attached::routes`] names those routes all the same,
-    /// each with its next hop if it has one: that is how it is known what could lead the sandbox out,
-    /// and [`Driver::check`] expects only those of [`model::GatewayRole::families`] in the kernel.
+    /// Where the attachment has a [`model::GatewayRole`], neither its default routes nor its
+    /// published ports are made until [`Driver::set_gateway`] is called. [`Attached::routes`] has
+    /// those routes all the same, each with its next hop if it has one, so that the engine knows
+    /// which attachment can be the default gateway. [`Driver::check`] expects only those of
+    /// [`model::GatewayRole::families`] in the kernel.
     fn attach(&self, attachment: &Attachment) -> Result<Attached>;
 
     /// Makes the link alone, up and without addresses, for a source that is asked over it. On an
@@ -122,9 +123,9 @@ pub trait Driver: HostDataplane {
         )))
     }
 
-    /// Makes the link where whoever makes it chooses the addresses too
-    /// ([`model::Wiring::chooses_addresses`]), and tells them: in the attachment's sandbox, or
-    /// aside where it has none yet. On an error the caller detaches.
+    /// Makes a link whose maker chooses the addresses too ([`model::Wiring::chooses_addresses`]),
+    /// and returns them. The link is made in the attachment's sandbox, or aside where there is none
+    /// yet. On an error the caller detaches.
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         Err(Error::unsupported(format!("{}: its driver chooses no addresses", attachment.id)))
     }
@@ -140,7 +141,7 @@ pub trait Driver: HostDataplane {
         self.attach(attachment)
     }
 
-    /// Which of the attachment's addresses somebody else answers for on the segment of the link that
+    /// Which of the attachment's addresses another host answers for on the segment of the link that
     /// [`Driver::connect`] made. It waits for answers, for a fraction of a second.
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
         let _ = attachment;
@@ -156,8 +157,8 @@ pub trait Driver: HostDataplane {
     /// Whether the container still has what the record describes.
     fn presence(&self, attachment: &Attachment) -> Presence;
 
-    /// Restores what others may take away from a living attachment: its packet filter. What is
-    /// still there stays as it is. Whether anything was missing.
+    /// Restores what other programs may remove from an attachment: its packet filter. Parts that
+    /// are present stay as they are. Returns whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
     /// The same of what it shares with others: that the host's own filter lets its packets pass.
@@ -174,9 +175,9 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
-    /// Makes the network known to whoever makes its links, where that must be told before the first
-    /// attachment comes; its addresses are known ([`super::Ipam::request`]). Called once in the
-    /// network's life, whatever is restarted in between. On an error the caller removes.
+    /// Announces the network to the maker of its links, where that is necessary before the first
+    /// attachment. Its addresses are known ([`super::Ipam::request`]). Called once in the network's
+    /// life, independent of restarts. On an error the caller removes.
     fn create(&self, network: &Network) -> Result<()> {
         let _ = network;
         Ok(())
@@ -193,10 +194,11 @@ pub trait Driver: HostDataplane {
     /// may need, goes, such as the only connection that a plugin serves.
     fn pause(&self) {}
 
-    /// Leads the attachment's sandbox out through it, for these families and no others: its default
-    /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
-    /// it. None: it leads nowhere any more. [`model::GatewayRole::families`] says what was so before, as far
-    /// as that is known. Repeating it is no error; [`Driver::detach`] undoes it with all the rest.
+    /// Makes the attachment the default gateway of its sandbox for these families and no others:
+    /// its default routes, which [`Attached::routes`] of its phase names, and the ports of the host
+    /// that lead to it. With no families it is none any more. [`model::GatewayRole::families`] has
+    /// the previous state, as far as it is known. Repeating it is no error; [`Driver::detach`]
+    /// undoes it too.
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let _ = families;
         Err(Error::unsupported(format!(

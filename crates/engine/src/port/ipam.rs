@@ -7,7 +7,7 @@ use model::{Attachment, Dns, InterfaceAddress, Link, Network, Result, Route};
 
 use crate::Members;
 
-/// What an address third party's source gives for an attachment.
+/// What a third party's address source gives for an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The addresses.
@@ -16,7 +16,7 @@ pub struct Offer {
     pub routes: Vec<Route>,
     /// The resolver's configuration.
     pub dns: Dns,
-    /// What the link came to be, where whoever made it decides more of it than its addresses.
+    /// The link as it was made, where its maker decides more than its addresses.
     pub link: Option<Link>,
 }
 
@@ -25,11 +25,11 @@ pub struct Offer {
 pub enum Granted {
     /// The leases that the store chose stand.
     Chosen,
-    /// One that the store chose is held by somebody whom the store does not know.
+    /// An address that the store chose has a holder that the store does not know.
     Held {
         /// The address.
         address: IpAddr,
-        /// Who holds it, for a person to read.
+        /// The holder, for a message.
         by: String,
         /// Every address that such holders have, so that none is proposed again.
         all: BTreeSet<IpAddr>,
@@ -50,9 +50,10 @@ pub trait Ipam {
 
     /// Claims the attachment's leases, or asks for addresses. The record is already committed.
     ///
-    /// Of a [`model::Ipam::Remote`] the leases that the attachment has are wishes: these addresses it
-    /// must get, or the call fails. Their prefix is as long as the address, for only the source knows
-    /// the subnet; the answer is [`Granted::Offered`] with the right one, each address once.
+    /// For a [`model::Ipam::Remote`] the attachment's leases are requests: it must get these
+    /// addresses, or the call fails. Their prefix is as long as the address, because only the
+    /// source knows the subnet. The answer is [`Granted::Offered`] with the right one, each address
+    /// once.
     fn lease(&self, attachment: &Attachment) -> Result<Granted>;
 
     /// Releases everything that the attachment's owner holds; nothing held is no error.
