@@ -12,10 +12,10 @@ use model::{Mac, Ownership, ResourceId};
 use crate::Neutron;
 use crate::api::PortResource;
 
-/// So many are remembered; then those that have had a container the longest are forgotten.
+/// The limit of the list. Beyond it, those are dropped that have had a container the longest.
 const MOST: usize = 16_384;
 
-/// What was allocated.
+/// The allocated addresses and ports.
 #[derive(Debug, Default)]
 pub(crate) struct Allocated(Mutex<Book>);
 
@@ -28,19 +28,19 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     network: ResourceId,
-    /// Told to whoever makes an attachment of it, and not kept after that.
+    /// Passed to the attachment that uses it, and dropped then.
     port: Option<Box<PortResource>>,
     /// The hardware address that it was requested for.
     asked: Option<Mac>,
     ownership: Ownership,
     /// Whether the attachment that had it has ended.
     is_ended: bool,
-    /// What was answered; the port may have more.
+    /// The addresses that were returned; the port may have more.
     out: Vec<IpAddr>,
     since: Instant,
 }
 
-/// What is known of a allocated port.
+/// An allocated port.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AllocatedPort {
     pub(crate) id: ResourceId,
@@ -96,7 +96,7 @@ impl Allocated {
     }
 
     /// The only port that waits for an attachment and was allocated with no address that passes the
-    /// test. Where several wait, nobody knows whose is which.
+    /// test. Where several wait, the right one is unknown.
     pub(crate) fn only_without(
         &self,
         network: &ResourceId,
@@ -145,7 +145,7 @@ impl Allocated {
         out.iter().filter(|address| !these.contains(address)).copied().collect()
     }
 
-    /// Forgets that these were allocated with the port, which lost them.
+    /// Drops these addresses of the port, which lost them.
     pub(crate) fn part(&self, port: &PortResource, these: &[IpAddr]) {
         let mut book = self.book();
         for address in these {
@@ -162,7 +162,7 @@ impl Allocated {
         }
     }
 
-    /// Forgets a port, with all its addresses.
+    /// Drops a port, with all its addresses.
     pub(crate) fn remove(&self, id: &ResourceId) {
         let mut book = self.book();
         book.remove(id);

@@ -1,4 +1,4 @@
-//! Telling somebody of every request, for figures.
+//! Reports every request, for metrics.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -24,10 +24,10 @@ pub struct Call<'a> {
     pub took: Duration,
 }
 
-/// Hears of a request.
+/// The callback for a request.
 type Hear = dyn Fn(&Call<'_>) + Send + Sync;
 
-/// Who hears of requests, once there is somebody.
+/// The observer of requests, once there is one.
 #[derive(Default)]
 pub(crate) struct Watcher(OnceLock<Box<Hear>>);
 
@@ -39,7 +39,7 @@ pub(crate) struct Watched {
 }
 
 impl Neutron {
-    /// Lets somebody hear of every request from now on. Only the first one ever does.
+    /// Reports every request to `hear` from now on. Only the first call has an effect.
     pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
         let _ = self.watcher.0.set(Box::new(hear));
     }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use model::{Error, Result};
 use ureq::{Proxy, ProxyProtocol};
 
-/// Through whom servers are reached.
+/// The proxies for servers.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     http: Option<String>,
@@ -14,7 +14,7 @@ pub struct Proxies {
     except: Vec<Exception>,
 }
 
-/// Who is reached directly.
+/// Hosts that are reached directly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exception {
     Everybody,

@@ -103,7 +103,7 @@ impl Engine<'_> {
         let is_filled = is_filled(&request);
         let mut begun = kept.value.clone();
         if is_filled {
-            // The record is made without its process until it is complete.
+            // Until it is complete, the attachment is undone if this process dies.
             begun.phase = Phase::Attaching { by: self.host.me() };
             begun.kept = false;
         }

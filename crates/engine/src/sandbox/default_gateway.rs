@@ -59,9 +59,9 @@ impl Engine<'_> {
         self.update_gateway_in_turn(container, &[], false)
     }
 
-    /// The same for the holder of the turn; `ports` no longer belong to the sandbox. `has_begun`:
-    /// the caller itself wrote this process into the sandbox's record, and the attachments' records
-    /// have the results.
+    /// The same for the holder of the turn; `withdrawn` ports no longer belong to the sandbox.
+    /// `has_begun`: the caller itself wrote this process into the sandbox's record, and the
+    /// attachments' records have the results.
     pub(crate) fn update_gateway_in_turn(
         &self,
         container: &ContainerId,

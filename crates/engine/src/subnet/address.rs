@@ -90,7 +90,8 @@ impl Engine<'_> {
         request: &AddressRequest,
         avoid: &Avoid,
     ) -> Result<Option<Proposal>> {
-        // The pool's cursor has the lowest free address; otherwise it would be unknown.
+        // Only a pool in the order lowest-free tracks its lowest free address, so only there the
+        // request may choose.
         let order = match place.pool.order {
             Order::NextAfterLast => Order::NextAfterLast,
             Order::LowestFree => request.order.unwrap_or(place.subnet.order),

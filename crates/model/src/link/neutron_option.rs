@@ -55,6 +55,8 @@ impl Nesting {
     /// The kind of nesting that `macvlan`, `ipvlan` or `trunk` with a parent, a mode and a trunk
     /// describe.
     ///
+    /// # Errors
+    ///
     /// [`crate::Kind::Invalid`] where they describe none.
     pub fn named(
         kind: &str,

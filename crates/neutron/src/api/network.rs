@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct NetworkResource {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Whether other projects see it.
@@ -43,7 +43,7 @@ pub struct NetworkResource {
 /// A network that is to be.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NewNetwork {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Whether it forwards.
     pub admin_state_up: bool,
@@ -59,7 +59,7 @@ pub struct NewNetwork {
 pub struct SubnetResource {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Its network.
@@ -101,7 +101,7 @@ pub struct HostRoute {
 /// A subnet that is to be.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewSubnet {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its network.
     pub network_id: ResourceId,
@@ -138,7 +138,7 @@ pub struct AllocationPool {
 pub struct SubnetPool {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// From which subnets are taken.
@@ -164,7 +164,7 @@ pub struct SubnetPool {
 /// A subnet pool that is to be.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewPool {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// From which subnets are taken.
     pub prefixes: Vec<IpNet>,

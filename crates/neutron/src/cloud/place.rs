@@ -11,7 +11,7 @@ use crate::Neutron;
 use crate::api::{SubnetPool, SubnetResource};
 use crate::contract;
 
-/// What is known of a pool.
+/// The subnets and the use of a pool.
 pub(super) struct Found {
     /// Its addresses.
     pub(super) net: IpNet,

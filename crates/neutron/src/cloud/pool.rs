@@ -31,7 +31,7 @@ impl Neutron {
         if let Some(subnet) = &note.subnet
             && let Err(error) = self.api().add_tag(Tagged::Pools, &pool.id, subnet.as_str())
         {
-            // Nobody else knows of it yet.
+            // No other process knows it yet.
             let _ = self.api().delete_pool(&pool.id, None);
             return Err(error);
         }
@@ -205,7 +205,7 @@ impl There {
     }
 }
 
-/// What is there already may be the part alone, and then that is what is meant.
+/// An existing subnet may be just the part, and then it is the requested one.
 fn part_that_is_there(spec: &PoolSpec, there: &[There]) -> PoolSpec {
     let is_there = |net: IpNet| there.iter().any(|of| of.has(net));
     let part = spec.part.filter(|part| !spec.net.is_some_and(is_there) && is_there(*part));
@@ -238,7 +238,7 @@ fn has_room_for(pool: &SubnetPool, net: IpNet) -> Result<ResourceId> {
     )))
 }
 
-/// Whether Neutron takes a subnet for larger than any, unless it is told otherwise.
+/// Whether Neutron takes a subnet for larger than any, unless a prefix length is given.
 fn is_wide(net: &IpNet) -> bool {
     match net {
         IpNet::V4(net) => net.prefix_len() < 8,

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A message is not longer than this: a thousand ports are half a megabyte.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// Bytes that came, and how far they were looked at.
+/// Received bytes, and how far they were scanned.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     bytes: Vec<u8>,

@@ -63,7 +63,7 @@ pub(super) fn wait(
     })
 }
 
-/// What the database's log says of the transaction.
+/// The comment on the transaction in the database's log.
 pub(super) fn comment(text: &str) -> Value {
     json!({ "op": "comment", "comment": text })
 }

@@ -66,7 +66,7 @@ pub(super) fn ensure(bridge: &IfName, mtu: Option<Mtu>, socket: &mut Socket) -> 
     Ok(found(bridge, socket)?.index)
 }
 
-/// What is there already is used as it is.
+/// An existing one is used as it is.
 fn taken(there: &Link) -> Result<u32> {
     match there.kind.as_deref() {
         Some("bridge") => Ok(there.index),

@@ -73,7 +73,7 @@ fn card(devices: &Path, slot: &DeviceAddress) -> Result<Option<Card>> {
     Ok(Some(Card { own, number, interface: interface(&device) }))
 }
 
-/// The number of the function, if `virtfnN` leads to it.
+/// The number of the function, if `virtfnN` links to it.
 fn number(card: &Path, name: &str, slot: &DeviceAddress) -> Option<u32> {
     let number = name.strip_prefix("virtfn")?.parse().ok()?;
     let leads_to: PathBuf = fs::read_link(card.join(name)).ok()?;

@@ -8,7 +8,7 @@ use netlink::{At, Change, Errno, Peer, Socket, Veth};
 use super::bridge::{attach, delete, ensure, found, has};
 use super::{GROUP, named};
 
-/// What the switch's end of the pair behind the bridge is called.
+/// The name of the switch's end of the pair behind the bridge.
 pub(super) fn switch_end(port: &ResourceId) -> Result<IfName> {
     named("qvo", port)
 }

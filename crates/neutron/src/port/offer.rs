@@ -1,4 +1,4 @@
-//! What a port is to its container: addresses, routes, resolvers, an interface.
+//! The container's part of a port: addresses, routes, resolvers, an interface.
 
 use engine::port::Offer;
 use model::{
@@ -9,7 +9,7 @@ use model::{
 use super::known::KnownNetwork;
 use crate::api::{PortResource, SubnetResource};
 
-/// What the attachment is told. `None`: the port has an address of a subnet that is not known.
+/// The attachment's offer. `None`: the port has an address of an unknown subnet.
 ///
 /// # Errors
 /// Where Neutron's answer makes no sense.

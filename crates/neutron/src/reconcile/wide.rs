@@ -1,4 +1,4 @@
-//! What is not found by its port.
+//! Resources that are not found by their port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -17,10 +17,10 @@ use crate::contract::{self, HostId, Mark};
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Neutron {
-    /// What was made for networks of runtimes and whose runtime has no such network on this host
-    /// any more. What was never told to a runtime, was released by one, or is on no engine's list,
-    /// goes by itself. Where no list is complete a runtime may still know the rest, if the store
-    /// was lost: that goes only when somebody says so.
+    /// Resources for networks of runtimes whose runtime has no such network on this host any more.
+    /// Those are deleted automatically that no runtime got, that one released, or that no engine
+    /// lists. Where no list is complete a runtime may still know the rest, if the store was lost:
+    /// that is deleted only on an operator's request.
     ///
     /// # Errors
     /// Where Neutron or the store does not answer.
@@ -84,7 +84,7 @@ impl Neutron {
     }
 }
 
-/// What Neutron has.
+/// The resources in Neutron.
 struct Wide<'a> {
     host: &'a HostId,
     /// Whether networks are a swarm's.
@@ -92,7 +92,7 @@ struct Wide<'a> {
     networks: Vec<NetworkResource>,
     subnets: Vec<SubnetResource>,
     pools: Vec<SubnetPool>,
-    /// How far networks came of which the runtime was not told yet.
+    /// The progress of networks whose runtime does not have the answer yet.
     begun: BTreeMap<String, Progress>,
     now: SystemTime,
 }
@@ -136,8 +136,8 @@ impl Wide<'_> {
         }
     }
 
-    /// Of what was told to a runtime that the store does not know. A swarm's node learns late of
-    /// what there is.
+    /// The remedy for what a runtime got and the store does not know. A swarm's node learns late of
+    /// existing networks.
     fn fate_of_unknown(&self, facts: &Facts) -> Fate {
         match facts.listed.is_some() && !self.is_swarm {
             true => Fate::Delete,
@@ -145,8 +145,8 @@ impl Wide<'_> {
         }
     }
 
-    /// What is done about a pool that we made; nothing where a network is made of it. One without a
-    /// subnet serves nobody: whoever requested it gave it back, or made no network of it and is gone.
+    /// The remedy for a pool of Spoke's; `None` where a network is made of it. One without a subnet
+    /// is of no use: its requester released it, or made no network of it and is gone.
     fn pool(
         &self,
         pool: &SubnetPool,
@@ -188,7 +188,7 @@ impl Wide<'_> {
     }
 
     fn is_old(&self, at: SystemTime) -> bool {
-        // What is younger than now is of a clock that was restored.
+        // An age below zero comes from a clock that was set back.
         self.now.duration_since(at).is_ok_and(|age| age >= IDLE)
     }
 
