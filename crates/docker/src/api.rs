@@ -1,8 +1,8 @@
-//! The API of a Docker Engine, as far as the reconciler asks it (Docker Engine API 1.41 and later;
-//! the paths carry no version, so that each engine speaks its own).
+//! The API of a Docker Engine, as far as the reconciler needs it (Docker Engine API 1.41 and later;
+//! the paths carry no version, so that each engine uses its own).
 //!
-//! Only lists are asked for. While an engine calls its network driver it holds the container's
-//! lock: whoever inspects that container then waits for the one who waits for us.
+//! Only lists are requested. While an engine calls its network driver it holds the container's
+//! lock: a request for that container waits for the engine, which waits for Spoke.
 
 mod decode;
 mod events;
@@ -30,7 +30,7 @@ pub struct Api {
 pub struct Network {
     /// The engine's id of it.
     pub id: AliasId,
-    /// What people call it; none if no network of ours could have the name.
+    /// Its name for people; `None` if no network of Spoke's could have the name.
     pub name: Option<NetworkName>,
     /// Its network driver.
     pub driver: String,
@@ -84,8 +84,8 @@ pub struct Container {
 }
 
 impl Api {
-    /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
-    /// connecting to the answer's last byte.
+    /// The engine that serves on `socket`. Each whole request has `timeout`, from connecting to the
+    /// answer's last byte.
     pub fn new(socket: impl Into<PathBuf>, timeout: Duration) -> Self {
         Self { socket: socket.into(), timeout }
     }
@@ -125,8 +125,8 @@ impl Api {
         Ok(self.containers()?.into_iter().flat_map(|container| container.endpoints).collect())
     }
 
-    /// What happens to networks and containers from now on (`GET /events`). An engine that is not
-    /// ready to serve has none to tell.
+    /// The events of networks and containers from now on (`GET /events`). An engine that is not
+    /// ready to serve has none.
     pub fn events(&self) -> Result<Events> {
         let deadline = Instant::now() + self.timeout;
         Events::open(&self.socket, deadline).map_err(|error| self.failed("/events", error))

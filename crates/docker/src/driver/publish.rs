@@ -26,7 +26,7 @@ pub(super) fn program(
     let network = engine.network(&alias.network)?;
     if call.ports.bindings.is_empty() {
         engine.unpublish(&id)?;
-        // A third-party plugin is told also without ports that it leads the sandbox out.
+        // A third-party plugin gets its gateway role also without ports.
         if network.wiring.is_remote() {
             engine.set_gateway_of_link(&id, &[Family::V4, Family::V6])?;
         }
@@ -48,7 +48,7 @@ pub(super) fn program(
     Ok(Answer::Done {})
 }
 
-/// What others reach at the container's own address.
+/// The ports that clients reach at the container's own address.
 fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol, NonZeroU16)> {
     if network.wiring.passage().is_unjudged() || is_internal(network) {
         return Vec::new();
@@ -57,7 +57,7 @@ fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol,
     ports.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What of a call is to be published; `usual` is the host's address where none is named.
+/// The ports of a call; `usual` is the host's address where none is named.
 pub(crate) fn publishing(
     call: &wire::ProgramConnectivity,
     usual: Option<IpAddr>,

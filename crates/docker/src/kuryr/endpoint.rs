@@ -51,7 +51,7 @@ fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
     Ok(wiring)
 }
 
-/// Whoever allocated the addresses, the cloud has them too; where nobody did it chooses.
+/// The cloud has the addresses of every source; without a source it chooses them.
 fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
     let mut leases = Vec::new();
     for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {

@@ -57,7 +57,7 @@ pub(super) fn revoke<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Re
     unpublished.map(|()| Answer::Done {})
 }
 
-/// Lets nobody in any more by what was exposed.
+/// Ends the access to exposed ports.
 pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<()> {
     if stage.hidden.has(&at.endpoint) {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> R
     Ok(())
 }
 
-/// What is published is exposed, whether the image says so or not.
+/// A published port is exposed, whether the image says so or not.
 fn exposed(ports: &Ports) -> Vec<ExposedPort> {
     let offered = ports.exposed.iter().map(|port| (port.protocol, port.port));
     let published = ports.bindings.iter().map(|binding| (binding.protocol, binding.port));

@@ -26,7 +26,7 @@ pub enum Notice {
     },
     /// Something was freed, or kept back, that no engine knows.
     Reclaimed {
-        /// What, and what became of it.
+        /// The finding, and its remedy.
         finding: Finding,
         /// For how long no engine has known it.
         missing: Duration,
@@ -36,7 +36,7 @@ pub enum Notice {
     Unknown {
         /// The engine's id of it.
         network: AliasId,
-        /// What people call it.
+        /// Its name for people.
         name: Option<NetworkName>,
     },
     /// The store knows a network of Docker's that no engine has ever listed: it belongs to an
@@ -44,7 +44,7 @@ pub enum Notice {
     Unclaimed {
         /// Docker's id of it.
         network: AliasId,
-        /// What it is called in the store.
+        /// Its name in the store.
         name: NetworkName,
     },
     /// The store holds a subnet that a Docker Engine requested, and no engine has ever listed a
@@ -52,7 +52,7 @@ pub enum Notice {
     Unlisted {
         /// Which.
         subnet: SubnetId,
-        /// What its network is called in the store.
+        /// The name of its network in the store.
         network: NetworkName,
     },
     /// The store could not be read or repaired.

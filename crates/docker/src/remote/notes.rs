@@ -1,8 +1,8 @@
-//! What processes tell each other about plugins, so that one that does a single thing asks no plugin
-//! again what it is, and does not wait for one that is known to be dead.
+//! Notes of processes for each other about plugins, so that a short process neither asks a plugin
+//! again for its profile, nor waits for one that is known to be dead.
 //!
-//! A file for each plugin and matter, in a directory of our own that a reboot may empty. All of it
-//! may be missing, old, or of no use at any time: it only spares work.
+//! There is a file for each plugin and matter, in a directory of Spoke's that a reboot may empty.
+//! Each may be missing, old, or unusable at any time: it only saves work.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -28,10 +28,10 @@ pub(super) struct Notes {
     folder: Option<PathBuf>,
 }
 
-/// What a note is about.
+/// The matter of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Matter {
-    /// What the plugin said when it was activated.
+    /// The plugin's answers when it was activated.
     Manifest,
     /// That it does not answer.
     Silence,
@@ -96,14 +96,14 @@ fn text(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// At once, for whoever reads it.
+/// Atomically for readers.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     let count = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = path.with_extension(format!("{}.{count}.new", std::process::id()));
     match file::replace(path, &draft, text) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // What is above it is somebody else's to make.
+            // Another program makes its parent.
             let made = fs::DirBuilder::new().mode(0o700).create(draft.parent().ok_or(error)?);
             match made {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

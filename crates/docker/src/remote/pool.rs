@@ -15,7 +15,7 @@ use super::parameters::NetworkParameters;
 use super::undo_log::{Given, LogFile, Place, PoolAsked, Subject, Undo};
 use crate::wire::{Answer, Call, PoolGiven, Purpose, Scope, Skip};
 
-/// What an IPAM driver may say of a pool's gateway.
+/// The key of a pool's gateway in an IPAM driver's answer.
 const GATEWAY: &str = "com.docker.network.gateway";
 /// So many pools that a driver chooses are refused before its choice is.
 const MOST_REFUSED: usize = 64;
@@ -222,14 +222,14 @@ impl Remote {
         Ok(got)
     }
 
-    /// Releases what [`Remote::request`] got. What fails is owed; an error means that not even that
-    /// could be written down.
+    /// Releases what [`Remote::request`] got. What fails stays pending; an error means that even
+    /// that could not be recorded.
     pub fn remove_pools(&self, network: &Network) -> Result<()> {
         self.announce(&Subject::Network(network.name.clone()), Undo::is_of_ipam)
     }
 }
 
-/// What can be refused before anybody is asked.
+/// Checks a pool before any request.
 fn sound(pool: &RemotePool) -> Result<()> {
     let Some(net) = pool.net else {
         return match (pool.part, pool.gateway) {

@@ -1,5 +1,5 @@
-//! IPAM drivers that forget (`RequiresRequestReplay`): another life of theirs is asked again for
-//! everything that is held, as libnetwork does when it starts.
+//! IPAM drivers that lose their state (`RequiresRequestReplay`): a new life of theirs gets all
+//! requests again, as libnetwork does when it starts.
 
 use std::fs;
 use std::io::ErrorKind;

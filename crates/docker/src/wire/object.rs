@@ -182,7 +182,7 @@ pub(crate) fn text_of<'a>(place: &str, value: &'a Value) -> Result<&'a str, Refu
     }
 }
 
-/// What `text` means; the error names the place and the text.
+/// The value of `text`; the error names the place and the text.
 pub(crate) fn parse<T: FromStr<Err: Display>>(place: &str, text: &str) -> Parsed<T> {
     text.parse().map_err(|why| Error::invalid(format!("{place}: {}: {why}", quoted(text))))
 }

@@ -1,5 +1,5 @@
-//! What a network's containers are connected to: a bridge, the segment of a parent device, a network
-//! of Neutron, or what CNI plugins make.
+//! The link kind of a network: a bridge, the segment of a parent device, a network of Neutron, or a
+//! chain of CNI plugins.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,7 +22,7 @@ const CNI: &[&str] = &["cni"];
 /// Where lists of plugins are that are named without a folder.
 const LISTS: &str = "/etc/cni/net.d";
 
-/// What [`MODE`] says where it is about addresses.
+/// The value of [`MODE`] that concerns addresses.
 const DHCP: &str = "dhcp";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,8 @@ fn ipvlan(texts: &Texts<'_>, spec: &NetworkSpec, mode: Option<Mode>, key: &str) 
     let said = texts.one(IPVLAN_MODE, "l2, l3 or l3s", choice(&IpvlanMode::WORDS))?;
     let mode = match mode {
         Some(Mode::Ipvlan(mode)) => agreed(texts, said, mode, IPVLAN_MODE)?,
-        // Its containers share the parent's hardware address, by which a server tells clients apart.
+        // Its containers share the parent's hardware address, by which a server distinguishes
+        // clients.
         Some(Mode::Dhcp | Mode::Macvlan(_)) => return Err(texts.contradiction(key, MODE[0])),
         None => said.unwrap_or_default(),
     };

@@ -21,7 +21,7 @@ pub(super) fn direct(texts: &Texts<'_>, is_open: bool, said: Option<bool>) -> Re
     }
 }
 
-/// Who reaches published ports at the containers' own addresses, and nothing else of them.
+/// Which clients reach published ports at the containers' own addresses, and no other ports.
 pub(super) fn passage(
     texts: &Texts<'_>,
     mode: Mode,
@@ -33,7 +33,7 @@ pub(super) fn passage(
         (Some(_), Some(Publisher::Runtime)) => {
             Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]))
         }
-        // Who reaches them all the same need not be trusted.
+        // Clients that reach them in any case need not be trusted.
         _ if mode == Mode::Routed => Ok(Some(Passage::Everybody)),
         (said, _) => Ok(said),
     }

@@ -30,7 +30,7 @@ pub(super) struct Slot {
     is_roomy: bool,
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) method: Method,
@@ -83,7 +83,7 @@ impl Slot {
         self.file.write_all_at(&bytes, 0)
     }
 
-    /// What it holds; none where that is nothing, damaged or of another version.
+    /// The contents; `None` where they are empty, damaged or of another version.
     pub(super) fn read(&self) -> io::Result<Option<Kept>> {
         let mut head = [0; HEAD];
         if !self.fill(&mut head, 0)? || head[..MAGIC.len()] != MAGIC {
