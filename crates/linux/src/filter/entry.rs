@@ -11,7 +11,7 @@ use super::ruleset::{
     MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
 };
 
-/// What the table knows about a container.
+/// An entry about a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// A port of the host leads to the container.
@@ -31,14 +31,15 @@ pub enum Entry {
     Hairpin(IfName, IpAddr),
     /// All clients do.
     MasqueradeAll(IpAddr),
-    /// What the container sends out through this interface keeps its source.
+    /// Packets of the container through this interface keep their source.
     Home(IfName, IpAddr),
     /// The container has an interface of the host to itself: what it sends to others that have
     /// one keeps its source.
     Routed(IpAddr),
-    /// What the container sends elsewhere appears as sent by the host.
+    /// Other packets of the container get the host's source address.
     Masquerade(IpAddr),
-    /// What the first, the container, sends elsewhere appears as sent by the second, the host.
+    /// Other packets of the first address, the container's, get the second one, the host's, as
+    /// source.
     Source(IpAddr, IpAddr),
     /// Behind this interface, and not reached from other ones with a policy.
     Guarded(IfName, IpAddr),
@@ -150,7 +151,7 @@ impl Entry {
         }
     }
 
-    /// What an element of `set` means; `None` if nothing that this program would have written.
+    /// The meaning of an element of `set`; `None` if this program would not have written it.
     pub(super) fn read(set: &Set<'_>, element: &Element) -> Option<Self> {
         let family = OWNED.iter().find(|pair| pair.iter().any(|one| one.name == set.name))?;
         let key = element.key.fields(set.key)?;

@@ -12,11 +12,11 @@ use super::rules::{Steps, rules};
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
 const COMMENT: &str = "made by Spoke";
-/// An empty chain that says which version of the chains is there. Whoever finds another one
-/// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
+/// An empty chain whose name is the version of the chains. A process that finds another version
+/// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
 const STAMP: &str = "ruleset_5";
-/// Each attempt but the last one found that somebody else was replacing the chains.
+/// In each attempt but the last one another process was replacing the chains.
 const ATTEMPTS: usize = 16;
 
 const ADDRESSES: [&[Field]; 2] = [&[Field::Ipv4], &[Field::Ipv6]];
@@ -89,7 +89,7 @@ pub(super) const OWNED: [[Set<'static>; 2]; 14] = [
     SERVED,
 ];
 
-/// The sets whose elements belong to nobody, in the order of `ruleset.nft`.
+/// The sets whose elements have no owner, in the order of `ruleset.nft`.
 const SHARED: [Set<'static>; 8] =
     [POLICED, INTERNAL, CLOSED, TRUSTED, SERVING, INSIDE, LAN[0], LAN[1]];
 
@@ -117,10 +117,10 @@ const CHAINS: [(&str, Option<Base>); 12] = [
     ("reach", None),
 ];
 
-/// A table of ours: what is in it whatever its elements are.
+/// A table of Spoke's, without its elements.
 pub(super) struct Ruleset {
     pub(super) table: Table<'static>,
-    /// An empty chain that tells the version.
+    /// An empty chain whose name is the version.
     pub(super) stamp: &'static str,
     pub(super) sets: Vec<Set<'static>>,
     pub(super) chains: Vec<(&'static str, Option<Base>)>,
@@ -202,7 +202,7 @@ impl Ruleset {
         Ok(())
     }
 
-    /// Replaces all chains; `false` if somebody else was faster.
+    /// Replaces all chains; `false` if another process was faster.
     fn load(&self, socket: &mut Socket) -> Result<bool> {
         let mut transaction = self.emptied(socket)?;
         let stamp = transaction.next_index();
@@ -237,9 +237,8 @@ impl Ruleset {
     }
 }
 
-/// Makes the table, or replaces the chains of another version, in one transaction; does nothing
-/// where it is as it should be. However many processes do this at once, it is there once, and
-/// nobody sees it half made.
+/// Makes the table, or replaces the chains of another version, in one transaction; no effect where
+/// it is current. With many concurrent callers it is made once, and none sees it half made.
 ///
 /// # Errors
 /// Where the kernel lacks something that the table needs, or the process may not change it;
@@ -293,7 +292,7 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Removes the table if nobody owns anything in it, and nobody changes that on the way.
+/// Removes the table if it has no owned elements, and no process adds one meanwhile.
 ///
 /// # Errors
 /// As [`unload`].
@@ -308,8 +307,9 @@ pub fn unload_unowned(socket: &mut Socket) -> Result<()> {
     outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
 }
 
-/// Whether a transaction was done; `false` where one has to look again and plan another, because
-/// what it met first was a `surprise`, or because the kernel's answers did not all arrive.
+/// Whether a transaction was done; `false` where the caller must read again and plan another one,
+/// because the first thing that it met was a `surprise`, or because some of the kernel's answers
+/// were lost.
 pub(super) fn settled(
     outcome: Result<Outcome>,
     surprise: impl Fn(&Failure) -> bool,

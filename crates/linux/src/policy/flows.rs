@@ -1,5 +1,5 @@
 //! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would go on
-//! sending a client's packets to where the port led before.
+//! sending a client's packets to the port's previous destination.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub(super) struct Stale<'a> {
 }
 
 impl<'a> Stale<'a> {
-    /// When the ports are published: what went to them before, to whomever. `None` without UDP.
+    /// When the ports are published: earlier flows to them, to any destination. `None` without UDP.
     pub(super) fn before(attachment: &'a Attachment) -> Result<Option<Self>> {
         let Some(stale) = Self::after(attachment) else { return Ok(None) };
         let addresses = Socket::route()?.addresses(None)?.into_iter();
@@ -26,7 +26,7 @@ impl<'a> Stale<'a> {
         Ok(Some(Self { host, ..stale }))
     }
 
-    /// When they are not any more: what is led to the container. `None` without UDP.
+    /// When they are withdrawn: flows to the container. `None` without UDP.
     pub(super) fn after(attachment: &'a Attachment) -> Option<Self> {
         let ports = &attachment.wiring.publish.as_ref()?.ports;
         let maps: Vec<_> = ports.iter().filter(|map| map.protocol == Protocol::Udp).collect();
@@ -44,7 +44,7 @@ impl<'a> Stale<'a> {
         led_here || self.maps.iter().any(|map| self.takes(map, flow))
     }
 
-    /// Whether the flow would be led to the container if it began now.
+    /// Whether the flow would lead to the container if it began now.
     fn takes(&self, map: &PortMap, flow: &Flow) -> bool {
         let to = flow.to.ip();
         let is_ours = !self.host.is_empty()

@@ -1,4 +1,4 @@
-//! Which tables of nftables are ours.
+//! Spoke's tables of nftables.
 
 use std::fmt;
 
