@@ -1,4 +1,4 @@
-//! Network namespaces of our own, which a path keeps while nobody is in them.
+//! Network namespaces of Spoke's, which a path keeps while no process is in them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};

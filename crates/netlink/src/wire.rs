@@ -106,7 +106,7 @@ impl Batch {
         self.starts.is_empty()
     }
 
-    /// What message `index` is about.
+    /// The subject of message `index`.
     pub fn about(&self, index: usize) -> &str {
         self.about.get(index).map_or("asking the kernel", |about| about)
     }

@@ -1,4 +1,4 @@
-//! What sets hold.
+//! The contents of sets.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -85,7 +85,7 @@ impl Field {
     }
 }
 
-/// How a set is looked up in.
+/// The kind of look-up in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// By keys.
@@ -99,11 +99,11 @@ pub enum Lookup {
 pub struct Set<'a> {
     /// At most 255 bytes.
     pub name: &'a str,
-    /// What is looked up.
+    /// The key.
     pub key: &'a [Field],
-    /// What is found; empty for a set.
+    /// The value; empty for a set.
     pub data: &'a [Field],
-    /// How it is looked up in.
+    /// The kind of look-up.
     pub lookup: Lookup,
 }
 
@@ -221,7 +221,7 @@ impl Tuple {
     }
 }
 
-/// What a table, rule or element says about itself: 1 to 127 printable bytes without quotes.
+/// The comment of a table, rule or element: 1 to 127 printable bytes without quotes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comment(String);
 
@@ -243,7 +243,7 @@ impl Comment {
         bytes
     }
 
-    /// The comment in user data that anybody may have written.
+    /// The comment in user data of any program.
     pub(crate) fn read(userdata: &[u8]) -> Option<Self> {
         let mut rest = userdata;
         while let [kind, length, tail @ ..] = rest {
@@ -274,11 +274,11 @@ impl FromStr for Comment {
 /// An element of a set or map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Element {
-    /// What is looked up.
+    /// The key.
     pub key: Tuple,
-    /// What is found, in a map.
+    /// The value, in a map.
     pub data: Option<Tuple>,
-    /// What it says about itself.
+    /// The comment.
     pub comment: Option<Comment>,
 }
 

@@ -19,7 +19,7 @@ pub struct Chain {
     pub table: String,
     /// Its name.
     pub name: String,
-    /// What makes it a base chain, if it is one.
+    /// Its hook, if it is a base chain.
     pub base: Option<Base>,
 }
 
@@ -28,9 +28,9 @@ pub struct Chain {
 pub struct Rule {
     /// Its number in its table.
     pub handle: u64,
-    /// What it does, as far as it is distinguished here.
+    /// Its effect, as far as it is distinguished here.
     pub shape: Vec<Shape>,
-    /// What it says about itself.
+    /// The comment.
     pub comment: Option<Comment>,
 }
 
@@ -58,7 +58,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What `expression` will be seen as.
+    /// The shape in which `expression` is listed.
     pub fn of(expression: &Expression<'_>) -> Self {
         match expression {
             Expression::Meta(Meta::InputName, _) => Shape::InputName,
@@ -134,8 +134,8 @@ pub fn generation(socket: &mut Socket) -> Result<u32> {
     socket.get(&mut batch, &[], read)?.ok_or_else(missing)
 }
 
-/// Whether the kernel has nftables, and lets itself be asked about it; `true` where that cannot be
-/// told. For when something failed: it opens a socket of its own.
+/// Whether the kernel has nftables and allows requests; `true` where that is unknown. For use after
+/// a failure: it opens a socket of its own.
 pub fn is_supported() -> bool {
     match Socket::try_netfilter() {
         Ok(mut socket) => answers(&mut socket, kind(abi::GETGEN)),

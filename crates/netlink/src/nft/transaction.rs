@@ -25,7 +25,7 @@ pub enum Place {
 
 /// Changes to the ruleset of a network namespace, in the order in which they are made.
 ///
-/// The kernel shows nobody a state in between. If one change is refused, none is made.
+/// No process sees a state in between. If one change is refused, none is made.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     batch: Batch,
@@ -65,7 +65,7 @@ impl Transaction {
         self.batch.count() == 1
     }
 
-    /// What [`Failure::index`] of the next change will be.
+    /// The [`Failure::index`] of the next change.
     pub fn next_index(&self) -> usize {
         self.batch.count()
     }
@@ -166,7 +166,7 @@ impl Transaction {
         self.element(abi::NEWSETELEM, CREATE | EXCLUSIVE, (table, set, about), element);
     }
 
-    /// Adds an element unless it is there; one that leads elsewhere is EEXIST.
+    /// Adds an element unless it exists; one with another value is EEXIST.
     pub fn ensure_element(
         &mut self,
         table: Table<'_>,
