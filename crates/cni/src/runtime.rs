@@ -26,5 +26,5 @@ pub use verbs::{Runtime, Valid};
 /// Where libcni keeps what it remembers.
 pub const CACHE: &str = "/var/lib/cni";
 
-/// Where runtimes look for configurations.
+/// The directory of configurations.
 pub const CONFIGURATIONS: &str = "/etc/cni/net.d";

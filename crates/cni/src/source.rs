@@ -186,7 +186,7 @@ fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
     }
 }
 
-/// What can be notified of the source where the configuration is not understood, for releasing.
+/// What is readable of the source where the configuration is not understood, for releasing.
 pub(crate) fn remnant(call: &Call<'_>) -> Source {
     let root = call.config.root();
     let ipam = root.object("ipam").ok().flatten();

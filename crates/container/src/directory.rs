@@ -51,7 +51,7 @@ impl Directory {
         Self(path.to_owned())
     }
 
-    /// Makes it, readable by nobody else.
+    /// Makes it, readable by its owner only.
     pub(crate) fn make(&self) -> Result<()> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
         made.and_then(|()| fs::set_permissions(&self.0, Permissions::from_mode(0o700)))
@@ -81,7 +81,7 @@ impl Directory {
         }
     }
 
-    /// What was started here last.
+    /// The container that was started here last.
     pub(crate) fn record(&self) -> Result<Option<Record>> {
         Ok(self.read("running")?.and_then(|text| Record::of_text(&text)))
     }
@@ -105,7 +105,7 @@ impl Directory {
             .map_err(|error| Error::os(format!("writing {}", path.display()), error))
     }
 
-    /// What [`Directory::write_list`] wrote; nothing if it wrote nothing.
+    /// The list that [`Directory::write_list`] wrote; empty if there is none.
     pub(crate) fn list(&self, name: &str) -> Result<Vec<PathBuf>> {
         let text = self.read(name)?.unwrap_or_default();
         Ok(text.lines().map(PathBuf::from).collect())
@@ -150,7 +150,7 @@ impl Directory {
         opened.map_err(|error| Error::os(format!("making {}", path.display()), error))
     }
 
-    /// How it ended, as far as anybody wrote, and what the main process wrote last.
+    /// How it ended, as far as that was written, and the main process's last output.
     pub(crate) fn ended(&self) -> Result<(Ending, String)> {
         let text = self.read("ended")?.unwrap_or_default();
         let (ending, words) = Ending::and_words(&text);

@@ -35,13 +35,13 @@ const DYING: Duration = Duration::from_millis(500);
 /// How long a shim may take to end what it started.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// What is called into.
+/// The container of a call.
 pub(crate) struct Container<'c> {
     /// Its first process.
     pub(crate) init: BorrowedFd<'c>,
     /// Where its processes are.
     pub(crate) cgroups: Cgroups,
-    /// What stays open as long as something of the call runs.
+    /// Stays open as long as a process of the call runs.
     pub(crate) held: Option<BorrowedFd<'c>>,
 }
 
@@ -125,8 +125,8 @@ fn enter_and_fork(init: BorrowedFd<'_>) -> Result<Side, Errno> {
     sys::fork_sibling()
 }
 
-/// What it means that the kernel refused: while a container ends, all that is done in it fails, and
-/// its first process is seen to have ended a moment later only.
+/// The meaning of the kernel's refusal: while a container ends, every call in it fails, and the end
+/// of its first process is visible only a moment later.
 fn refused(init: BorrowedFd<'_>, errno: Errno, error: impl FnOnce(Errno) -> Error) -> Error {
     let is_likely = matches!(errno, Errno::SRCH | Errno::INVAL | Errno::NOMEM | Errno::PERM);
     if is_likely && ready(init, Instant::now() + DYING) { gone() } else { error(errno) }
@@ -136,7 +136,7 @@ fn gone() -> Error {
     Error::try_again("the container has ended; try again when it has been started")
 }
 
-/// What the shim does.
+/// The work of the shim.
 fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &Line) {
     let mut kept: Vec<_> = [container.init, files.input, files.output, files.errors, line.as_fd()]
         .map(|fd| fd.as_raw_fd())
@@ -176,7 +176,7 @@ fn enter_and_spawn(
     let entered = move_into_thread_name_spaces(container.init, ThreadNameSpaceType::MOUNT);
     entered.doing("entering the mounts of a container")?;
     set_child_subreaper(Some(Pid::INIT)).doing("becoming a reaper")?;
-    // Said before: whoever is killed in between is not to be called again as if nothing had happened.
+    // Sent before: a call that is killed in between must not be repeated as if it had not begun.
     let _ = line.say(&Message::Started);
     let pid = program.spawn(files)?;
     let end = pidfd_open(pid, PidfdFlags::empty()).doing("watching a process")?;
@@ -206,7 +206,8 @@ struct Call {
 }
 
 impl Call {
-    /// What the shim says; without words it ended with the container. What has begun then ended unseen.
+    /// The shim's result; without one it ended with the container. A program that has begun then
+    /// ended with an unknown result.
     fn wait(&mut self, deadline: Instant) -> Result<Ending, Option<Fault>> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -226,7 +227,8 @@ impl Call {
         }
     }
 
-    /// Takes what there is to read, and waits for it up to `limit`; whether the shim said something.
+    /// Reads what is available, and waits for it up to `limit`; returns whether the shim sent a
+    /// message.
     fn turn(&mut self, limit: Duration) -> bool {
         let timeout = Timespec::try_from(limit).ok();
         let mut fds = vec![PollFd::new(&self.line, PollFlags::IN)];
@@ -254,7 +256,8 @@ impl Call {
     }
 }
 
-/// What a process writes, up to a bound. The rest is read and forgotten, so that it can go on.
+/// The output of a process, up to a bound. The rest is read and dropped, so that the process can go
+/// on.
 pub(crate) struct Output {
     pub(crate) file: Option<OwnedFd>,
     pub(crate) kept: Vec<u8>,

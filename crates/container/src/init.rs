@@ -20,10 +20,10 @@ use crate::sys;
 
 /// When a log is this long, in bytes, it becomes `log.1`, and a new one begins.
 const LONGEST_LOG: i64 = 1 << 20;
-/// How much of what it wrote last is told with the end of the main process, in bytes.
+/// How much of its last output is reported with the end of the main process, in bytes.
 const LAST_WORDS: usize = 1 << 10;
 
-/// What it was given. All its files are the starter's, and open in both.
+/// The parameters of the init. All its files are the starter's, and open in both.
 pub(crate) struct Init<'s> {
     pub(crate) line: &'s Line,
     /// Others may start in this directory when both have closed it.
@@ -39,7 +39,7 @@ pub(crate) struct Init<'s> {
 }
 
 impl Init<'_> {
-    /// What it was given, as numbers.
+    /// Its files, as numbers.
     pub(crate) fn files(&self) -> Vec<RawFd> {
         [self.line.as_fd(), self.lock, self.directory, self.ended, self.input]
             .iter()
@@ -56,7 +56,7 @@ impl Init<'_> {
         }
     }
 
-    /// What the first process does all its life.
+    /// The work of the first process.
     pub(crate) fn live(&self) -> ! {
         let mut kept = self.files();
         sys::close_all_but(&mut kept);
@@ -202,7 +202,7 @@ fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
     sys::exit(0)
 }
 
-/// Whole lines at the end of `said`, as many as may be told; of a longer one its end.
+/// Whole lines at the end of the output, as many as fit; of a longer one its end.
 fn last(said: &[u8]) -> &[u8] {
     let Some(from) = said.len().checked_sub(LAST_WORDS) else { return said };
     let reported = said.get(from..).unwrap_or_default();

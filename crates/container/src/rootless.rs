@@ -25,12 +25,12 @@ use crate::sys::{self, Side};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves the calling process into a user, mount and network namespace of its user's own, in which
-/// it is root. The namespaces are made if missing and kept by a process of which `runtime` holds
-/// the record, so that whoever calls with the same directory comes to the same place.
+/// it is root. The namespaces are made if missing and kept by a process whose record is in
+/// `runtime`, so that every caller with the same directory gets the same ones.
 ///
 /// # Errors
-/// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only such
-/// ones; [`model::Kind::Denied`] where users may not have namespaces.
+/// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only
+/// processes with one; [`model::Kind::Denied`] where users may not have namespaces.
 pub fn enter(runtime: &Path) -> Result<Stay> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(|error| Error::os("counting the own threads", error))?
@@ -57,7 +57,8 @@ pub fn enter(runtime: &Path) -> Result<Stay> {
     Ok(Stay { directory, inside })
 }
 
-/// The calling process is in its user's own namespaces. While this is held, whoever keeps them is not ended.
+/// The calling process is in its user's own namespaces. While this is held, their keeper is not
+/// ended.
 #[derive(Debug)]
 pub struct Stay {
     directory: Directory,
@@ -66,13 +67,13 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// Ends who keeps the namespaces, where nobody else is inside: they go with the calling process. To be
-    /// called where nothing is in them that is to stay. Whether they go.
+    /// Ends the keeper of the namespaces, if no other process is inside: the namespaces end with
+    /// the calling process. Call it where nothing in them has to stay. Returns whether they end.
     ///
     /// # Errors
     /// Where the records cannot be read.
     pub fn leave(self) -> Result<bool> {
-        // Nobody enters meanwhile.
+        // No process enters meanwhile.
         let Some(_lock) = self.directory.lock()? else { return Ok(false) };
         if flock(&self.inside, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(false);
@@ -86,7 +87,7 @@ impl Stay {
     }
 }
 
-/// The file that is locked by whoever is inside.
+/// The file that processes inside lock.
 fn inside(directory: &Directory) -> Result<OwnedFd> {
     let path = directory.path("inside");
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
@@ -94,7 +95,7 @@ fn inside(directory: &Directory) -> Result<OwnedFd> {
     opened.map(OwnedFd::from)
 }
 
-/// Who keeps the namespaces, if somebody does.
+/// The keeper of the namespaces, if there is one.
 fn keeper(directory: &Directory) -> Result<Option<OwnedFd>> {
     let Some(record) = directory.record()?.filter(Record::is_running) else { return Ok(None) };
     let pid = i32::try_from(record.init.pid).ok().and_then(Pid::from_raw);

@@ -15,7 +15,7 @@ use rustix::thread::UnshareFlags;
 
 use crate::seccomp::Filter;
 
-/// What [`fork`] returned in.
+/// The side on which [`fork`] returned.
 pub(crate) enum Side {
     /// The new process, with all signals blocked. It must end with [`exit`], whatever happens.
     Child,
@@ -136,8 +136,9 @@ pub(crate) fn reset_signals() {
     // The kernel's `struct sigaction`, which is no longer than this: no handler, flag or mask.
     let default = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: the default is no function of ours, and the kernel reads what is there. The C
-        // library would leave out its own signals, which may have been ignored before, too.
+        // SAFETY: the default is no function of this program, and the kernel reads an initialised
+        // value. The C library would leave out its own signals, which may have been ignored before,
+        // too.
         unsafe {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, 8);
@@ -164,7 +165,7 @@ pub(crate) fn overwrite(area: &Range<usize>, text: &[u8]) {
 #[allow(unsafe_code)]
 pub(crate) fn signals() -> Result<OwnedFd, Errno> {
     let all = SignalMask::all();
-    // SAFETY: the set is alive, and what is returned is a new descriptor that nobody else owns.
+    // SAFETY: the set is valid, and the result is a new descriptor without another owner.
     unsafe {
         let fd = libc::signalfd(-1, &raw const all.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 { Err(last()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
@@ -237,7 +238,7 @@ pub(crate) fn set_mount(
 ) -> Result<(), Errno> {
     let below = if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the descriptor is borrowed for the whole call, the path is an empty string, and the
-    // kernel reads as many bytes of `attributes` as it is told.
+    // kernel reads no more bytes of `attributes` than the given length.
     done(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

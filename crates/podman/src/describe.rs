@@ -83,7 +83,8 @@ fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
     (0..).zip(config.subnets()).map(pool).collect()
 }
 
-/// What is leased of a subnet. Podman names its last address too where `--ip-range` ends there.
+/// The range of a subnet that may be leased. Podman names its last address too where `--ip-range`
+/// ends there.
 fn range(of: &SubnetConfig) -> Result<Range> {
     let subnet = of.subnet.trunc();
     let (lowest, highest) = hosts_of(&subnet);

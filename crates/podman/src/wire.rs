@@ -1,4 +1,4 @@
-//! What netavark says and hears (`network/types.rs` of netavark).
+//! Netavark's messages (`network/types.rs` of netavark).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -111,7 +111,7 @@ impl Exec {
             .map_err(|cause| Error::invalid("the container is not understood").because(cause))
     }
 
-    /// The container's lasting name; a name that is none of ours to keep is no error.
+    /// The container's lasting name; a name that Spoke cannot keep is no error.
     pub(crate) fn owner(&self) -> Option<OwnerName> {
         self.container_name.parse().ok()
     }
@@ -138,7 +138,7 @@ impl Exec {
         given.map(str::parse).transpose()
     }
 
-    /// What was said for this container alone (`--network NAME:KEY=VALUE`).
+    /// The options of this container alone (`--network NAME:KEY=VALUE`).
     pub(crate) fn options(&self) -> BTreeMap<String, String> {
         self.network_options.options.clone().unwrap_or_default()
     }
@@ -198,13 +198,13 @@ fn port(whose: &str, first: u16, offset: u16) -> Result<NonZeroU16> {
     })
 }
 
-/// What `setup` answers.
+/// The answer of `setup`.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusBlock {
     pub(crate) attached: Attached,
-    /// What containers resolve names with.
+    /// The name servers of containers.
     pub(crate) dns_servers: Vec<IpAddr>,
-    /// Whether containers are told their gateway.
+    /// Whether containers get a gateway.
     pub(crate) has_gateway: bool,
 }
 

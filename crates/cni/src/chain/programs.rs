@@ -31,7 +31,7 @@ impl Chain {
         self.directory.join(TURNS).join(parking::name(id))
     }
 
-    /// Nobody waits for a turn any more.
+    /// No caller waits for a turn any more.
     pub(super) fn forget_turn(&self, id: &AttachmentId) -> Result<()> {
         self.forget_turn_called(&parking::name(id))
     }

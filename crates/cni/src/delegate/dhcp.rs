@@ -21,7 +21,7 @@ pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
     Ok(Offer { addresses, routes, dns, link: None })
 }
 
-/// Gives the address back. Without a daemon nobody keeps it, and it goes when its time is over.
+/// Releases the address. Without a daemon the lease is not renewed, and ends with its time.
 pub(super) fn release(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
     match daemon.status() {

@@ -1,8 +1,8 @@
 //! One network's directory of the reference plugin `host-local`.
 //!
-//! A file per held address, named after it, with the owner in it: the container's id, CR LF, the
-//! interface. `last_reserved_ip.N` is where the search in range set N goes on. `lock` is locked
-//! (flock(2)) by whoever reads or writes the others.
+//! There is a file per held address, named after it, with the owner in it: the container's id, CR
+//! LF, the interface. `last_reserved_ip.N` is where the search in range set N continues. A process
+//! that reads or writes the others locks `lock` (flock(2)).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ pub(super) struct Directory<'a> {
     pub(super) devices: &'a Path,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 enum Claim {
     Made,
     AlreadyOurs,
@@ -183,7 +183,7 @@ impl Directory<'_> {
             }
         }
         drop(lock);
-        // Something else in it, or somebody who came in between, keeps it.
+        // Another file in it, or another process that came in between, keeps it.
         let _ = fs::remove_dir(self.path);
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Directory<'_> {
 
     fn unmake(&self, made: &[&Lease]) {
         for lease in made {
-            // What cannot be removed is ours all the same, and goes when we are detached.
+            // A file that cannot be removed is Spoke's all the same, and is removed at the detach.
             let _ = fs::remove_file(self.file(lease.address.addr()));
         }
     }

@@ -1,4 +1,5 @@
-//! Who is connected. Of more than there is place for, whoever has asked nothing for longest is cut off.
+//! The connected callers. Beyond the limit, the one that has been silent the longest is
+//! disconnected.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everybody who is connected, in the order in which they came.
+/// All connected callers, in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Callers {
     most: usize,
@@ -55,7 +56,7 @@ impl Callers {
 }
 
 impl Held {
-    /// Whether there was anybody who has asked nothing.
+    /// Whether there was a caller without a request.
     fn cut_off(&mut self) -> bool {
         let is_silent = |caller: &Caller| !caller.has_asked.load(Ordering::Acquire);
         let mut silent = self.callers.iter().filter(|(_, caller)| is_silent(caller));

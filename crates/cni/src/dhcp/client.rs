@@ -131,7 +131,7 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// What Go's server says to a method that it does not have, as ours does.
+/// The answer of Go's server to a method that it does not have, and of Spoke's.
 pub(super) fn unknown(method: &str) -> String {
     let service = method.split('.').next().unwrap_or(method);
     match service == method {

@@ -58,7 +58,7 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })
 }
 
-/// What is done for every container of the network.
+/// What is made for every container of the network.
 fn template(
     call: &Call<'_>,
     root: &Object<'_>,

@@ -8,7 +8,7 @@ macro_rules! calls {
     ($($name:ident),* $(,)?) => { [$(Call::new(stringify!($name), libc::$name)),*] };
 }
 
-/// Allowed to everybody.
+/// Allowed in every container.
 pub(super) const ALLOWED: &[Call] = &calls! {
     SYS_accept, SYS_accept4, SYS_adjtimex, SYS_bind, SYS_brk, SYS_capget, SYS_capset, SYS_chdir,
     SYS_chroot, SYS_clock_adjtime, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep,

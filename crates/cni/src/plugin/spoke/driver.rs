@@ -1,4 +1,4 @@
-//! What connects a container: the field `driver`, and the link that its options describe.
+//! The field `driver`, and the link that its options describe.
 
 use model::{
     Gateway, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent, Place, Ptp, Result,

@@ -9,7 +9,7 @@ use crate::wire::{Node, Object};
 
 const FRONT: FrontEnd = FrontEnd::Cni;
 
-/// Those of them that are one container's, and so may be said of a network that is joined.
+/// Those of them that apply to one container, and so are allowed for a network that is joined.
 const PERSONAL: [&str; 8] =
     ["allmulti", "bandwidth", "mac", "promisc", "sourceRouting", "sysctl", "txQLen", "vrf"];
 

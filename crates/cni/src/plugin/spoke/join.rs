@@ -1,4 +1,4 @@
-//! A network that somebody else made, as it was made, with what one container asks for.
+//! An existing network of another front end, unchanged, with the requests of one container.
 
 use model::{Network, Result};
 

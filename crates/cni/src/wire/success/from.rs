@@ -37,8 +37,8 @@ impl Success {
         }
     }
 
-    /// What the result says, for a comparison with the kernel. An interface whose name the kernel
-    /// would not take is not one that we made.
+    /// The attachment in the result, for a comparison with the kernel. Spoke did not make an
+    /// interface whose name the kernel would refuse.
     pub fn attached(&self) -> Result<Attached> {
         let mut attached =
             Attached { routes: self.routes.clone(), dns: self.dns.clone(), ..Attached::default() };
