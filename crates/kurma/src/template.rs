@@ -27,16 +27,16 @@ pub type Random<'a> = &'a mut dyn FnMut() -> Result<u8>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(template::Template);
 
-/// What a template can ask for.
+/// The variables of a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// Whose interface it is.
+    /// The pod of the interface.
     pub pod: &'a PodId,
     /// How many networks the pod has been connected to.
     pub num: usize,
 }
 
-/// What a template became.
+/// The result of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
     /// The interface's name; none where the text is empty.
@@ -63,11 +63,11 @@ impl Template {
         self.0.source()
     }
 
-    /// The interface's name for one pod. `random` gives bytes that nobody can foretell.
+    /// The interface's name for one pod. `random` gives unpredictable bytes.
     ///
     /// # Errors
-    /// [`model::Kind::Invalid`] where a function is given what it cannot take, or the text is no
-    /// name of an interface.
+    /// [`model::Kind::Invalid`] where a function gets an argument that it cannot use, or the text
+    /// is no name of an interface.
     pub fn render(&self, facts: Facts<'_>, random: Random<'_>) -> Result<Rendered> {
         let mut scope = Names { facts, random, is_random: false };
         let about = |error: Error| {

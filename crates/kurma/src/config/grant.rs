@@ -1,4 +1,4 @@
-//! What an operator grants an image that asks for it.
+//! The rights that an operator grants to an image that asks for them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,8 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// What a mount point of this name asks for; none where nothing of the host belongs there.
+    /// The right that a mount point of this name asks for; `None` where it needs nothing of the
+    /// host.
     pub(crate) fn of_mount_point(name: &str) -> Option<Self> {
         match name {
             "spoke-runtime" => Some(Self::Runtime),

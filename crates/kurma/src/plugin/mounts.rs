@@ -1,4 +1,4 @@
-//! What of the host is in a plugin container.
+//! The parts of the host in a plugin container.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,8 +19,8 @@ const STATE: &str = "/var/lib/cni";
 const EMPTY: u64 = 4096;
 
 impl Book {
-    /// What is shared at a mount point, and whether only to be read. The store is there from now
-    /// on: a plugin that came first must not begin one of its own.
+    /// The directory that is shared at a mount point, and whether it is read-only. The store exists
+    /// from now on: a plugin that came first must not begin one of its own.
     fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {
         let (source, read_only) = match Grant::of_mount_point(&point.name)? {
             Grant::Runtime => (&self.runtime, point.read_only),
@@ -33,10 +33,10 @@ impl Book {
     }
 }
 
-/// All of them, in their order. That the image may have them was looked at before.
+/// All of them, in their order. The image's rights to them were checked before.
 ///
 /// # Errors
-/// [`Kind::Denied`] where a part of the host is asked for that no plugin sees.
+/// [`Kind::Denied`] where a part of the host is requested that no plugin may see.
 pub(super) fn mounts(
     pod: &NetworkingPod,
     wanted: &Wanted,
@@ -94,7 +94,7 @@ impl Hidden {
         Self(all.filter_map(|path| fs::canonicalize(path).ok()).collect())
     }
 
-    /// What lies over the parts of `source` that are not to be seen, where it is mounted at `target`.
+    /// The mounts over the hidden parts of `source`, where it is mounted at `target`.
     fn below(&self, source: &Path, target: &Path) -> Result<Vec<Mount>> {
         // Where there is nothing, mounting it says so.
         let Ok(whole) = fs::canonicalize(source) else { return Ok(Vec::new()) };
