@@ -16,16 +16,16 @@ use rustix::io::write;
 
 use crate::{Lease, LeaseStore, Pace, Subject, Terms};
 
-/// What the thread needs, in bytes; only what it uses is taken.
+/// The stack of the thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
 
 /// Where containers are, for a link that was moved since its lease was asked for.
 pub trait Places: Send {
-    /// Where the namespace of the attachment's container can be opened; `None` if nobody knows.
+    /// The path of the namespace of the attachment's container; `None` if it is unknown.
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
 }
 
-/// What became of a lease by itself.
+/// A change of a lease without a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// It is new.
@@ -53,7 +53,7 @@ enum Command {
 
 type Keep = Box<dyn Fn(&AttachmentId) -> bool + Send>;
 
-/// What the thread and its callers share.
+/// The state that the thread and its callers share.
 struct Door {
     commands: Mutex<VecDeque<Command>>,
     wake: OwnedFd,
@@ -66,10 +66,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Goes on with the leases on the shelf, and says what becomes of them.
+    /// Continues with the leases in the store, and reports their changes.
     ///
     /// # Errors
-    /// Where the shelf cannot be read, or no thread can be started.
+    /// Where the store cannot be read, or no thread can be started.
     pub fn start(
         lease_store: LeaseStore,
         pace: Pace,

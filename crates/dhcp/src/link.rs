@@ -14,7 +14,7 @@ use crate::keeper::Places;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
 use crate::{Heading, Subject};
 
-/// How many packets are looked at for one message.
+/// How many packets are read for one message.
 const PACKETS: usize = 32;
 
 /// A link, and the namespace that it is in now.
@@ -28,7 +28,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) packets: PacketSocket,
-    /// Has the port, so that the kernel does not tell servers that nobody has it.
+    /// Holds the port, so that the kernel does not answer servers that it is closed.
     port: Option<UdpSocket>,
 }
 

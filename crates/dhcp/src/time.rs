@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Time(pub u64);
 
 impl Time {
-    /// What never comes.
+    /// A time that never comes.
     pub const NEVER: Time = Time(u64::MAX);
 
     /// Now.

@@ -79,7 +79,7 @@ impl Images {
     /// # Errors
     /// As of [`Images::get`].
     pub fn pull(&self, locator: &Locator) -> Result<Image> {
-        // Somebody may have removed what it lies on at that moment.
+        // Its layers may have been removed at that moment.
         let again = |error: Error| match error.kind() {
             Kind::TryAgain if error.status().is_none() => Fetch::new(self).get(locator),
             _ => Err(error),
@@ -95,7 +95,7 @@ impl Images {
         Ok(self.cache.ready(fetched()?))
     }
 
-    /// The image at `locator`, if it can be had without asking anybody.
+    /// The image at `locator`, if it is available without a request.
     ///
     /// # Errors
     /// The cache cannot be read.
@@ -129,7 +129,7 @@ impl Images {
         self.cache.gc(keep, unused)
     }
 
-    /// What is in the cache for `locator`, and may be used.
+    /// The cached record of `locator`, if it may be used.
     fn known(&self, locator: &Locator) -> Result<Option<Record>> {
         let key = key(locator)?;
         let trust = Trust::new(self)?;

@@ -1,7 +1,8 @@
 //! Fetching over HTTP/1.1 (RFC 9112) and TLS, with `ureq`.
 //!
-//! Servers are believed nothing: what they send is bounded in length and time, they cannot send a
-//! caller from TLS to plain HTTP or to this host's own services, and no other host is told who asks.
+//! Servers are not trusted: what they send is bounded in length and time, they cannot redirect a
+//! caller from TLS to plain HTTP or to this host's own services, and no other host gets the
+//! credentials.
 
 mod redirect;
 mod reply;
@@ -43,14 +44,14 @@ pub(crate) struct Transport {
     agents: Agents,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Call<'a> {
     /// Where.
     pub(crate) url: &'a Url,
     /// As what, for `Accept`.
     pub(crate) accept: &'a str,
-    /// Who asks: told to this server only.
+    /// The credentials: sent to this server only.
     pub(crate) authorization: Option<&'a str>,
     /// A form that is sent, so that it's a `POST` rather than a `GET`.
     pub(crate) form: Option<&'a str>,
@@ -76,12 +77,12 @@ impl Transport {
         self.is_listed(host) || redirect::is_loopback(host)
     }
 
-    /// Asks, follows to wherever the server sends, and asks again where servers are busy. The
-    /// answer may be a refusal.
+    /// Sends the request, follows redirects, and repeats it where servers are busy. The answer may
+    /// be a refusal.
     ///
     /// # Errors
-    /// [`TryAgain`](model::Kind::TryAgain) when nobody answers, [`Denied`](model::Kind::Denied) when
-    /// it leads to where it may not.
+    /// [`TryAgain`](model::Kind::TryAgain) when no server answers, [`Denied`](model::Kind::Denied)
+    /// when a redirect is not allowed.
     pub(crate) fn call(&self, call: &Call<'_>) -> Result<Reply> {
         self.check(call.url)?;
         let mut hop = Hop::first(call);
@@ -92,10 +93,11 @@ impl Transport {
         }
     }
 
-    /// What it answers, whole. None where it is not there.
+    /// The whole body of the answer. `None` where there is no such file.
     ///
     /// # Errors
-    /// As for [`call`](Self::call), when it refuses, and when it answers more than `limit` bytes.
+    /// As for [`call`](Self::call), when the server refuses, and when it sends more than `limit`
+    /// bytes.
     pub(crate) fn bytes(&self, call: &Call<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
         let reply = self.call(call)?;
         match reply.status() {
@@ -130,7 +132,7 @@ impl Transport {
         }
     }
 
-    /// Whether somebody answers there, whatever that is.
+    /// Whether a server answers there, with any status.
     pub(crate) fn is_there(&self, url: &Url) -> bool {
         let call = Call::get(url);
         self.agent(url).is_ok_and(|agent| send(&agent, &call, &Hop::first(&call)).is_ok())
