@@ -59,9 +59,9 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StoreConfig {
-    /// What is discarded at a reboot: attachments and addresses.
+    /// The half of the store that lasts for one boot: attachments and addresses.
     pub(crate) runtime: PathBuf,
-    /// What outlives a reboot: networks and reservations.
+    /// The half that outlives a reboot: networks and reservations.
     pub(crate) state: PathBuf,
 }
 

@@ -54,7 +54,7 @@ impl Dataplane {
         }
     }
 
-    /// The kernel alone, for what is nobody's attachment.
+    /// The kernel's dataplane alone, for work without an attachment.
     pub(crate) fn linux(&self) -> &Linux {
         &self.linux
     }
@@ -85,7 +85,7 @@ impl Dataplane {
     }
 }
 
-/// What a runtime that moves interfaces itself finds in the host's namespace.
+/// The name in the host's namespace of an interface that its runtime moves.
 fn waiting(id: &AttachmentId) -> Result<IfName> {
     Identity::of(id).guest_link()
 }
@@ -103,7 +103,7 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     }
 }
 
-/// What of an attachment is not its link.
+/// The attachment without its link.
 fn rest(attachment: &Attachment) -> Attachment {
     let mut rest = attachment.clone();
     rest.wiring.link = None;

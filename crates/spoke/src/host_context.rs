@@ -15,7 +15,7 @@ use crate::kurma;
 use crate::serve::rivals::Pass;
 use crate::sources::Sources;
 
-/// What stands behind the engine's ports.
+/// The implementations of the engine's ports.
 pub(crate) struct HostContext {
     store: Embedded,
     driver: Dataplane,

@@ -28,7 +28,7 @@ const LINK: u8 = 253;
 /// Leases, as the remote calls want them.
 pub(crate) struct Leases {
     pub(crate) keeper: Keeper,
-    /// What stands before the path of every namespace.
+    /// The prefix of the path of every namespace.
     pub(crate) prefix: String,
 }
 
@@ -102,7 +102,7 @@ fn given(terms: Terms) -> Given {
     }
 }
 
-/// Nobody moves links but the runtime, which says where they are.
+/// Only the runtime moves links, and says where they are.
 struct Nowhere;
 
 impl Places for Nowhere {

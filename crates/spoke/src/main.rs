@@ -119,7 +119,7 @@ fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
     is_configured.then(|| Opened::new(Life::Short).neutron(config)).transpose()
 }
 
-/// How long a Docker Engine has for its answer to somebody who waits at a terminal.
+/// How long a Docker Engine may take for an answer to a person at a terminal.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {

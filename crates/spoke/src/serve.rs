@@ -53,20 +53,20 @@ use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
 
-/// What a thread of ours needs, in bytes; only what it uses is taken.
+/// The stack of a thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
 
 /// Says, in the environment, that Docker manages this daemon, and what it calls it
 /// (packaging/plugin/config.json).
 const MANAGED: &str = "SPOKE_PLUGIN";
 
-/// What Docker has asked and was not answered, below the runtime directory.
+/// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls";
 
 /// The kernel's parameters.
 const PARAMETERS: &str = "/proc/sys";
 
-/// What all threads of the daemon share.
+/// The state that all threads of the daemon share.
 pub(crate) struct Daemon {
     context_pool: ContextPool,
     journal: Arc<Journal>,
@@ -76,13 +76,13 @@ pub(crate) struct Daemon {
 
 /// Why the daemon ends.
 enum End {
-    /// It was told to.
+    /// It was asked to.
     Reported,
     /// Docker's server ended by itself.
     Server(Result<()>),
 }
 
-/// What is listened at, and what goes with the daemon's end.
+/// The sockets, and what ends with the daemon.
 struct Listeners {
     docker: Vec<Listener>,
     kuryr: Vec<Listener>,
@@ -94,16 +94,16 @@ struct Listeners {
 
 /// A plugin, and where engines reach it.
 struct Serving {
-    /// What it is called, and its thread.
+    /// The name of a thread, and the thread.
     name: &'static str,
     plugin: Arc<dyn Plugin>,
     listeners: Vec<Listener>,
-    /// What engines have asked of it and was not answered, below the runtime directory.
+    /// Engines' unanswered calls, below the runtime directory.
     calls: &'static str,
 }
 
-/// Serves until it is told to stop. Fails before anything is changed where the configuration
-/// cannot be served or somebody else serves already.
+/// Serves until it is stopped. Fails before any change where the configuration cannot be served or
+/// another daemon serves already.
 pub(crate) fn run(mut config: Config) -> Result<()> {
     if let Ok(name) = std::env::var(MANAGED) {
         config.docker.driver = Some(name);
@@ -329,8 +329,7 @@ impl Daemon {
             .map_err(|cause| Error::os(format!("starting the thread {name}"), cause))
     }
 
-    /// Lets every thread end. What they were about is resumed by whoever comes next, so nobody
-    /// waits for them.
+    /// Ends every thread. The next daemon resumes their work, so the end does not wait for them.
     fn end(&self) {
         *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.1.notify_all();
@@ -372,7 +371,7 @@ impl Daemon {
 fn unlock_parameters() -> Result<()> {
     let unlocked = mount_remount(PARAMETERS, MountFlags::BIND, "");
     match unlocked {
-        // It is no mount of its own: nobody locked it.
+        // It is no mount of its own: no process locked it.
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(cause) => Err(Error::os(format!("making {PARAMETERS} writable"), cause.into())),
     }

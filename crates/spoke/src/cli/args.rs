@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 mod connect;
 mod create;
@@ -60,8 +60,9 @@ pub(super) enum Output {
     Yaml,
 }
 
-// What a command takes is told to the parser when it is called, as of all others: half a millisecond of each
-// process. Comments that document such an argument's type would be taken for the command's own.
+// The arguments of a command are added to the parser when the command is called; those of all
+// commands would cost half a millisecond of each process. Comments that document such an argument's
+// type would be taken for the command's own.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(super) enum Command {
@@ -105,7 +106,7 @@ Examples:
   spoke events -f -o json             one JSON object a line"
     )]
     Events(EventsArgs),
-    /// Look at the address book, check and repair it
+    /// Show, check and repair the address book
     #[command(subcommand)]
     Ipam(IpamCommand),
     /// Remove what dead containers left behind: records, addresses, links, rules
@@ -149,7 +150,7 @@ Examples:
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
     #[command(subcommand)]
     Kuryr(KuryrCommand),
-    /// Look at what this host keeps in OpenStack Neutron ahead of need
+    /// Show what this host keeps in OpenStack Neutron ahead of need
     #[command(subcommand)]
     Neutron(NeutronCommand),
     /// Keep the leases of containers that get their addresses from DHCP servers
@@ -413,10 +414,10 @@ pub(super) enum DhcpCommand {
     },
 }
 
-// Where the service manager looks.
+// The service manager's directory.
 #[derive(Debug, Args)]
 pub(super) struct Units {
-    /// Where systemd looks for units
+    /// Where systemd finds units
     #[arg(long, default_value = "/etc/systemd/system", value_name = "DIRECTORY")]
     pub(super) unit_dir: PathBuf,
 }
@@ -426,16 +427,17 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// In Neutron, remove also what a runtime may know although the store does not; forget what no
-    /// call to a Docker plugin will settle; do not wait for what is younger than a minute
+    /// In Neutron, remove also what a runtime may know although the store does not; drop pending
+    /// cleanups that no call to a Docker plugin will complete; do not wait for what is younger than
+    /// a minute
     #[arg(long)]
     pub(super) force: bool,
 }
 
-// Where CNI runtimes look for plugins.
+// The directory of CNI plugins.
 #[derive(Debug, Args)]
 pub(super) struct Plugins {
-    /// Where the runtime looks for plugins
+    /// Where the runtime finds plugins
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIRECTORY")]
     pub(super) bin_dir: PathBuf,
 }

@@ -18,7 +18,7 @@ use super::output::render;
 use super::view::FindingView;
 use super::{Answer, FOUND, HostContext, HostFacts, events, findings, install, stock};
 
-/// Where most runtimes look for plugins.
+/// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
 
 /// How bad it is.
@@ -32,7 +32,7 @@ enum Status {
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Check {
     status: Status,
@@ -107,11 +107,11 @@ pub(super) fn clashes(
     checks.filter(|check| check.status != Status::Ok).map(sentence).collect()
 }
 
-/// Ports that somebody deleted in Neutron although containers have them.
+/// Ports that were deleted in Neutron although containers have them.
 fn lost_ports(host_context: &HostContext) -> Vec<Check> {
     let lost = match (host_context.neutron)() {
         Ok(Some(neutron)) => neutron.lost_ports().unwrap_or_default(),
-        // Whoever cannot ask for the cloud has lost none that we know of.
+        // Without access to the cloud no lost port is known.
         Ok(None) | Err(_) => Vec::new(),
     };
     let reported = |lost: &neutron::port_update::Lost| {

@@ -1,4 +1,4 @@
-//! What has no owner any more: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
+//! Things without an owner: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     // The store proves by it who is gone.
     let shown = kurma::left::collect(gc, host_context);
     let left = leftovers(&engine, mode, host_context);
-    // Plugins get what they are owed, whatever else fails.
+    // Pending cleanups are carried out, whatever else fails.
     let pending = pending::collect(gc, host_context);
     let (mut findings, _) = left?;
     let known = crate::netavark::known(&host_context.root);
@@ -55,7 +55,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     answer(&findings, output)
 }
 
-/// What stays wrong unless somebody does something.
+/// Whether it stays wrong unless a person acts.
 fn is_open(finding: &FindingView) -> bool {
     !finding.done && finding.remedy != "keep"
 }
@@ -84,7 +84,7 @@ fn text(findings: &[FindingView]) -> String {
 }
 
 /// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
-/// With the networks that there are then.
+/// Returned with the present networks.
 pub(super) fn leftovers(
     engine: &Engine,
     mode: Mode,
@@ -186,7 +186,8 @@ pub(super) fn overlaps(
     Ok(claims::clashes(&claims).into_iter().map(finding).collect())
 }
 
-/// The one to remove: Docker's and Podman's rather than ours, which was checked when it was made.
+/// The one to remove: Docker's and Podman's rather than Spoke's, which was checked when it was
+/// made.
 pub(super) fn newer<'a>(
     one: &'a claims::Claimed,
     other: &'a claims::Claimed,

@@ -7,7 +7,7 @@ use model::{Alias, AliasId, ContainerId, OwnerName, PortMap, Publisher, Runtime}
 
 use super::HostContext;
 
-/// What Docker maps.
+/// The ports that Docker maps.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     by_endpoint: BTreeMap<ContainerId, Target>,
@@ -59,7 +59,7 @@ impl Mapped {
         }
     }
 
-    /// What leads to an endpoint's container.
+    /// The ports that lead to an endpoint's container.
     pub(super) fn to(&self, endpoint: &ContainerId) -> Option<&Target> {
         self.by_endpoint.get(endpoint)
     }

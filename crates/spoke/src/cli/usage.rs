@@ -8,8 +8,8 @@ use model::{Holder, Pool, Range, Reservation};
 
 use super::view::PoolView;
 
-/// Who has addresses, from the store and from the reference plugins' files; each in the order of
-/// these.
+/// The addresses in use, from the store and from the reference plugins' files; each in ascending
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) holders: Vec<Holder>,

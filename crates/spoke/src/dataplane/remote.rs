@@ -16,9 +16,9 @@ use super::{Opened, rest};
 use crate::config::Config;
 use crate::host;
 
-/// Below the state directory: what plugins are owed must outlive a reboot.
+/// Below the state directory: pending cleanups must outlive a reboot.
 const LEDGER: &str = "remote";
-/// Below the runtime directory: what processes tell each other about plugins.
+/// Below the runtime directory: notes of processes for each other about plugins.
 const NOTES: &str = "remote";
 
 /// The plugins of this host, for one thread.
@@ -33,7 +33,7 @@ pub(crate) struct Foreign {
     pub(crate) calls: Arc<dyn Calls>,
 }
 
-/// As the host is configured. Calls nobody.
+/// The client for this host's configuration. Makes no call.
 pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let said = &config.remote;
     let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
@@ -61,12 +61,12 @@ impl Plugins {
         Self { config, opened }
     }
 
-    /// The same for everybody in this process.
+    /// The shared client of this process.
     pub(crate) fn foreign(&self) -> Result<Arc<Foreign>> {
         self.opened.foreign(&self.config)
     }
 
-    /// Where nobody was called there is nothing to release, and so nothing fails.
+    /// Without an earlier call there is nothing to release, and so nothing fails.
     pub(super) fn pause(&self) {
         if let Ok(foreign) = self.foreign() {
             foreign.calls.pause();
@@ -124,12 +124,13 @@ impl LinkDriver for Plugins {
         let ways = ways_out(&joined.kernel);
         let mut made = linux.attach(&within(joined.kernel))?;
         if sets_gateway_by_itself(attachment) {
-            // It is told the ways out, and says with the published ports that one of them is taken.
+            // The runtime gets the default routes, and says with the published ports that it uses
+            // one of them.
             made.routes.retain(|route| !route.is_default());
             made.routes.extend(ways);
             look(remote, attachment);
         } else if let Some(gateway_role) = &attachment.gateway_role {
-            // Whoever chooses what leads the sandbox out must know that this one could.
+            // The part that chooses the default gateway must know that this one is a candidate.
             let ways = remote.with_gateway(attachment, &joined.gateways)?.into_iter();
             let ways =
                 ways.flat_map(|gateway_route| gateway_route.routes).filter(Route::is_default);
@@ -267,7 +268,7 @@ impl Plugins {
         }
     }
 
-    /// Whoever publishes them, and whether it still knows: all of it is tried.
+    /// For either publisher, and whether it still knows them: all of it is tried.
     fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
         let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
         linux.detach(&rest(ports)).and(revoked)
@@ -282,7 +283,7 @@ fn look(remote: &Remote, attachment: &Attachment) {
 /// The kernel's part, among the other interfaces of its container: default routes as far away as its
 /// runtime ranks the interface, and none that another interface has.
 fn within(mut made: Attachment) -> Attachment {
-    // Whether the network is internal is its plugin's to see to.
+    // The plugin keeps an internal network internal.
     made.wiring.firewall = None;
     if sets_gateway_by_itself(&made) {
         made.routes.retain(|route| !route.is_default());
@@ -305,8 +306,8 @@ fn within(mut made: Attachment) -> Attachment {
     made
 }
 
-/// Whether its runtime chooses which of a sandbox's networks leads it out, sets the default routes
-/// and names the ports: Docker's controller.
+/// Whether its runtime chooses the sandbox's default gateway, sets the default routes and names the
+/// ports: Docker's controller.
 fn sets_gateway_by_itself(attachment: &Attachment) -> bool {
     attachment.runtime == Runtime::Docker && attachment.gateway_role.is_none()
 }

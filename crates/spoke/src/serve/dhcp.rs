@@ -1,5 +1,5 @@
-//! DHCP's daemon inside of ours: it keeps the leases of containers alive, for whoever speaks the
-//! reference's calls.
+//! The DHCP daemon inside `spoke serve`: it renews the leases of containers, for every caller of
+//! the reference's protocol.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ fn report(journal: &Journal, news: News) {
     }
 }
 
-/// What was recorded when the container was attached is not written again: nobody asked for that.
+/// The record of an attachment is not changed afterwards: its runtime did not ask for that.
 fn regained(id: &AttachmentId, terms: &Terms, first: Ipv4Net) -> String {
     let again = format!("{id} has an address again, {} from {}", terms.address, terms.server);
     match terms.address == first {

@@ -1,5 +1,5 @@
-//! Figures for Prometheus. What only the daemon sees is counted when it happens; what stands in the
-//! store is counted when somebody asks, so that it cannot be wrong.
+//! Metrics for Prometheus. What only the daemon sees is counted when it happens; what is in the
+//! store is counted at each request, so that it cannot be wrong.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -47,7 +47,7 @@ pub(crate) struct Metrics {
     plugins: Family<Labels, Gauge>,
 }
 
-/// What is counted of a cloud.
+/// The counters of a cloud.
 #[derive(Debug)]
 struct Neutron {
     calls: Family<Labels, Counter>,
@@ -57,7 +57,7 @@ struct Neutron {
     orphans: Gauge,
 }
 
-/// What the store says when figures are asked for.
+/// The state of the store at a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     /// Every network.
@@ -162,12 +162,12 @@ impl Metrics {
         self.neutron.stocked.get_or_create(&labels).inc_by(count);
     }
 
-    /// So many of Neutron's things are nobody's, as far as is known now.
+    /// The number of Neutron's resources without an owner.
     pub(crate) fn orphans(&self, count: usize) {
         self.neutron.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// So many calls are owed to Docker plugins.
+    /// The number of pending calls to Docker plugins.
     pub(crate) fn pending(&self, count: usize) {
         self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -257,7 +257,7 @@ impl Neutron {
     }
 }
 
-/// What is counted in the store.
+/// The counters from the store.
 fn registry_of(book: &Book) -> Registry {
     let mut registry = Registry::with_prefix("spoke");
     let (used, free) = (Family::default(), Family::default());

@@ -1,4 +1,4 @@
-//! The thread that frees what nobody uses any more.
+//! The thread that frees what is no longer used.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;

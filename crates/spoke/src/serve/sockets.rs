@@ -1,8 +1,8 @@
-//! The sockets that the daemon listens at: systemd's, or its own.
+//! The sockets of the daemon: systemd's, or its own.
 //!
-//! A socket that systemd holds outlives the daemon, so that no call is lost while it restarts. One
-//! of our own is removed at the end, and one that a dead daemon left is replaced; one at which
-//! somebody listens is never touched.
+//! A socket that systemd holds outlives the daemon, so that no call is lost while it restarts. The
+//! daemon's own is removed at the end, and one that a dead daemon left is replaced; one on which a
+//! process listens is never touched.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -21,10 +21,10 @@ use rustix::net::sockopt::socket_peercred;
 /// How long a daemon that ends may still have the lock.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// How often to look again whether it has ended.
+/// The interval at which to check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Listening sockets that somebody else holds for us (sd_listen_fds(3)).
+/// Listening sockets that the service manager passed (sd_listen_fds(3)).
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
@@ -117,7 +117,7 @@ fn clear(path: &Path) -> Result<()> {
     }
 }
 
-/// Who listens at the other end.
+/// The process that listens at the other end.
 fn listener_of(stream: &UnixStream) -> String {
     match socket_peercred(stream) {
         Ok(peer) => process(peer.pid.as_raw_nonzero().get()),

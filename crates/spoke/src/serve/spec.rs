@@ -100,7 +100,7 @@ impl Spec {
     }
 }
 
-/// What Docker calls a plugin whose file this is.
+/// Docker's name of a plugin with this file.
 fn name(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke")
 }

@@ -1,4 +1,4 @@
-//! What a network is made of.
+//! Arguments that describe a network.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(in crate::cli) struct CreateArgs {
     /// The gateway in a subnet; its first address unless given
     #[arg(long = "gateway", value_name = "IP", requires = "subnets")]
     pub(in crate::cli) gateways: Vec<IpAddr>,
-    /// Hand out only addresses of this part of a subnet
+    /// Allocate only addresses of this part of a subnet
     #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
     pub(in crate::cli) ranges: Vec<IpNet>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ impl CreateArgs {
     }
 }
 
-/// Who connects the containers of a network.
+/// The driver of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Driver {
     Bridge,
@@ -131,14 +131,13 @@ pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
 // Options of networks that third-party Docker plugins make, or give their addresses.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
-    /// Who allocates addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that
-    /// name
+    /// Source of addresses: Spoke (default), none (null), or the Docker IPAM plugin of that name
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(in crate::cli) ipam_driver: IpamDriver,
     /// Options of the IPAM plugin, as its author says
     #[arg(long = "ipam-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) ipam_options: Vec<(String, String)>,
-    /// An address that no container gets, by a name that is told to the plugin
+    /// An address that no container gets, by a name that the plugin gets
     #[arg(long = "aux-address", value_name = "NAME=IP", value_parser = auxiliary, requires = "subnets")]
     pub(in crate::cli) auxiliary: Vec<(String, IpAddr)>,
     /// Whether containers have IPv4 addresses
@@ -159,7 +158,7 @@ pub(in crate::cli) struct RemoteArgs {
     pub(in crate::cli) config_from: Option<NetworkName>,
 }
 
-/// Who allocates the addresses of a network.
+/// The source of a network's addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum IpamDriver {
     Default,

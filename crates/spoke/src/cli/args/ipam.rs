@@ -1,4 +1,4 @@
-//! What is asked of the address book, and changed in it by hand.
+//! Arguments of commands that read and change the address book.
 
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ pub(in crate::cli) enum IpamCommand {
     Reserve {
         /// The address
         address: IpAddr,
-        /// Who gets it when asking for any address: the container's lasting name
+        /// The owner that gets it when it asks for any address: the container's lasting name
         #[arg(long = "for", value_name = "OWNER", requires = "network")]
         owner: Option<OwnerName>,
         /// The network in which the owner gets it

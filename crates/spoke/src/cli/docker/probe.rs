@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Whoever takes longer does not answer.
+/// A plugin that takes longer counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A longer answer is none of the plugin's.
@@ -22,7 +22,7 @@ struct Manifest {
     implements: Vec<String>,
 }
 
-/// What the plugin at `socket` says it is, or why it does not say anything.
+/// The profile of the plugin at `socket`, or why it does not answer.
 pub(in crate::cli) fn ask(socket: &Path) -> Result<String, String> {
     let answer = converse(socket).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => "is not there; `spoke docker install`, or `spoke serve`".to_owned(),

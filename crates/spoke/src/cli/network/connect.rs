@@ -22,7 +22,7 @@ use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
 use crate::cli::{Answer, HostContext};
 
-/// What interfaces are called where none is given.
+/// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";
 
 /// Several networks are connected at once, and each wants the lowest name that is free.
@@ -74,7 +74,7 @@ pub(super) fn connect(
             network: network.clone(),
         };
         match engine.connect(&request, how.clone()) {
-            // Somebody else took the name meanwhile.
+            // Another process took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.joined.ifname.is_none();
                 if !is_chosen || !is_taken_since(&ifname, &within, &path)? {
@@ -118,7 +118,7 @@ pub(super) fn disconnect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    // The network may be gone, or called otherwise by whoever made it.
+    // The network may be gone, or have another name.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
     let connected = engine.connected(&wanted.container)?;
@@ -173,7 +173,7 @@ pub(in crate::cli) fn no_sandbox(said: &str) -> Error {
     ))
 }
 
-/// What the interface is called: as it is said, or the first name that is free.
+/// The name of the interface: the given one, or the first free one.
 pub(in crate::cli) fn interface(
     wanted: &JoinedArgs,
     known: &[Attachment],
@@ -192,13 +192,13 @@ pub(in crate::cli) fn interface(
     Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {PREFIX}…")))
 }
 
-/// What an attachment's interface is called in its sandbox.
+/// The name of an attachment's interface in its sandbox.
 pub(in crate::cli) fn name_of(record: &Attachment) -> &IfName {
     let said = record.wiring.link.as_ref().and_then(|link| link.name.as_ref());
     said.unwrap_or(&record.id.ifname)
 }
 
-/// Whether somebody else took the name after the sandbox was looked into.
+/// Whether another process took the name after the sandbox was read.
 pub(in crate::cli) fn is_taken_since(name: &IfName, before: &Within, path: &Path) -> Result<bool> {
     let now = crate::sandbox::look(path)?;
     let is_there = now.is_some_and(|now| now.links.contains(name));
@@ -253,7 +253,7 @@ pub(in crate::cli) fn wiring(
     Ok(wiring)
 }
 
-/// What a Docker plugin is told with the endpoint.
+/// The endpoint's options for a Docker plugin.
 fn say(wanted: &MadeArgs, link: &mut Link) -> Result<()> {
     let LinkKind::Remote(remote) = &mut link.kind else {
         return match wanted.driver_options.first() {

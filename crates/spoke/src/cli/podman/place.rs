@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ::podman::DRIVER;
 use model::{Error, Result};
 
-/// Whose the name is.
+/// The owner of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Missing,
@@ -55,7 +55,7 @@ impl Place {
         })
     }
 
-    /// Whether the link leads to a program called as this one is.
+    /// Whether the link leads to a program of the same name as this one.
     fn leads_to_a_namesake(&self, executable: &Path) -> bool {
         let target = fs::read_link(&self.path).unwrap_or_default();
         let name = target.file_name();

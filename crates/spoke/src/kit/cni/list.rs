@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::run::{Run, Step, Stop, Subject, Undo};
 use super::{ELSEWHERE, Plugin, config};
 
-/// What the method of a call begins with that is for another program: `DEL /opt/cni/bin/bridge`.
+/// The prefix of the method of a call to another program: `DEL /opt/cni/bin/bridge`.
 const DEL: &str = "DEL ";
 
 impl Plugin<'_> {
