@@ -1,13 +1,13 @@
-//! What is known of a container on disk. A container is what its directory says, to whoever looks.
+//! The state of a container on disk. The directory is the container, for every process that reads it.
 //!
 //! | file | |
 //! |---|---|
 //! | `lock` | held (flock(2)) while a container is being started, by the starter and by the new init |
-//! | `running` | the init, and what calls need to know |
-//! | `ended` | how the main process ended, and what it wrote last, written by the init |
-//! | `short-of-memory` | is there where the kernel ended processes because of its cgroup's limit |
+//! | `running` | the init, and the parameters of calls |
+//! | `ended` | how the main process ended, and its last output, written by the init |
+//! | `short-of-memory` | exists where the kernel ended processes because of its cgroup's limit |
 //! | `cgroups` | the cgroups that were made for it |
-//! | `log`, `log.1` | what the main process writes |
+//! | `log`, `log.1` | the main process's output |
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions};

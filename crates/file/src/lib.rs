@@ -34,7 +34,7 @@ pub fn open(path: &Path) -> IoResult<File> {
 /// As of [`open`].
 pub fn append(path: &Path, mode: u32) -> IoResult<File> {
     regular(path, OpenOptions::new().create(true).append(true).mode(mode)).map_err(|cause| {
-        // Of a FIFO that nobody reads, or a socket.
+        // A FIFO without a reader, or a socket.
         match cause.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) {
             true => other("it is no regular file"),
             false => cause,

@@ -4,12 +4,12 @@
 //! No process has to stay for that: a container is its directory, which any process finds again.
 //!
 //! ```text
-//! <runtime>/plugins/<network>/state.json          what runs, or ran last
-//!                             lock                who starts and stops
-//!                             volume/             what the plugin keeps: its /var/lib/cni
+//! <runtime>/plugins/<network>/state.json          the running container, or the last one
+//!                             lock                held while it is started or stopped
+//!                             volume/             the plugin's own files: its /var/lib/cni
 //!                             <generation>/       the container's own records
-//!                             <generation>.root/  what it has written into its file system
-//!                             <generation>.calls  shared by who calls into it
+//!                             <generation>.root/  its changes of its file system
+//!                             <generation>.calls  locked by its callers
 //! ```
 
 mod call;
@@ -115,7 +115,7 @@ pub struct NetworkingPod {
     pub images: Box<dyn Images>,
     /// The engine of containers, where a network names none.
     pub engine: Engine,
-    /// The host's book, if plugins may have it.
+    /// The host's store, if plugins may have it.
     pub book: Option<Book>,
     /// How long callers wait.
     pub limits: Limits,

@@ -60,7 +60,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of the file system at `root`, as the store says whose runtime directory is `book`.
+    /// The names in the file system at `root`, for the store with the runtime directory `book`.
     pub fn new(root: impl Into<PathBuf>, book: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), book: book.into() }
     }

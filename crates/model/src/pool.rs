@@ -23,7 +23,7 @@ pub use remote::{GivenPool, RemoteIpam, RemotePool};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
-    /// Everything that this host routes: one book for all networks.
+    /// Everything that this host routes: one space for all networks.
     Host,
     /// The address space that the hosts of a cluster share. Each host takes the same address from
     /// its own [`Space::Host`] too when it uses it.

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(state_and_start("7 (a"), None);
     }
 
-    /// A shell that tells who it is, in a namespace of processes of its own, is found from here.
+    /// A shell that prints its number, in a namespace of processes of its own, is found from here.
     #[test]
     fn a_process_that_others_count_is_found() {
         let mut shell = Command::new("unshare");

@@ -88,7 +88,7 @@ struct State {
     session: Option<Arc<Session>>,
     /// One thread asks Keystone; the others wait for the result.
     is_asking: bool,
-    /// How often somebody asked.
+    /// The number of requests.
     rounds: u64,
     /// The failure of the last attempt, if it failed.
     failed: Option<Failed>,

@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// As `podman network reload` tells it.
+    /// As `podman network reload` sends it.
     #[test]
     fn an_address_that_is_named_twice_is_one() {
         let exec = Exec::read(&json!({

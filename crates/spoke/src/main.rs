@@ -68,7 +68,7 @@ fn dhcp_daemon<'a>(name: Option<&OsStr>, args: &'a [OsString]) -> Option<&'a [Os
     }
 }
 
-/// CNI's reference program, which has no book.
+/// CNI's reference program, which has no store.
 fn tool(args: &[OsString]) -> u8 {
     let variable = |name: &str| std::env::var(name).ok();
     cli::run_tool(args, &variable, &mut std::io::stdout(), &mut std::io::stderr())

@@ -1,7 +1,7 @@
 //! `spoke serve`: what needs a long life. Docker's sockets, the watch over the packet filter and the
 //! subnets of this host, the reconcilers, the telling of what happens, and figures.
 //!
-//! Nothing of it is needed by the plugins and commands, which open the same book by themselves; and
+//! Nothing of it is needed by the plugins and commands, which open the same store themselves; and
 //! nothing is kept here that a restart would lose.
 
 mod backstage;

@@ -89,7 +89,7 @@ mod tests {
         /// What is alive, and whether there is a verdict: its span, and what is alive in it.
         Snapshot(u64, &'static [&'static str], Option<(u64, &'static [&'static str])>),
         Disturb(u64),
-        /// The book's clock is set forward.
+        /// The store's clock is set forward.
         Jump(u64),
     }
 

@@ -11,9 +11,9 @@ use model::{Error, text};
 pub enum Grant {
     /// A capability, such as `CAP_SYS_MODULE`.
     Capability(Capability),
-    /// `spoke-runtime`: the part of the host's book that goes with a reboot.
+    /// `spoke-runtime`: the part of the host's store that a reboot removes.
     Runtime,
-    /// `spoke-state`: the part of the host's book that outlives it.
+    /// `spoke-state`: the part of the host's store that outlives it.
     State,
     /// `spoke-config`: the configuration of Spoke, to be read.
     Config,

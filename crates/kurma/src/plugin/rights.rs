@@ -23,7 +23,7 @@ struct Refused {
     items: BTreeSet<Grant>,
 }
 
-/// The rights of `app`. `has_book` says whether the host's book can be shared at all.
+/// The rights of `app`. `has_book` says whether the host's store can be shared at all.
 ///
 /// # Errors
 /// [`Kind::Denied`] with everything that the image asks for and was not granted.

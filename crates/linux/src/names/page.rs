@@ -12,7 +12,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// How the first line begins, before whose book the file follows from.
+/// The beginning of the first line, before the name of the store.
 const HEAD: &str =
     "# Written by `spoke network connect`, and again as long as nobody changes it, for ";
 

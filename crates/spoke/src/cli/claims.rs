@@ -22,7 +22,7 @@ pub(super) struct Claimed {
 /// The owner of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
-    /// In our book.
+    /// In Spoke's store.
     Spoke,
     /// Declared in `/etc/cni/net.d`.
     Cni,

@@ -38,7 +38,7 @@ pub(crate) struct Made {
     identity: (u64, u64),
 }
 
-/// The proof that no other daemon works with the same book.
+/// The proof that no other daemon uses the same store.
 #[derive(Debug)]
 pub(super) struct Only {
     _lock: File,

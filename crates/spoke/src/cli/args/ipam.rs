@@ -40,7 +40,7 @@ pub(in crate::cli) enum IpamCommand {
         #[arg(long)]
         fix: bool,
     },
-    /// Keep an address back, for nobody or for one owner
+    /// Reserve an address, for one owner or for none
     #[command(after_help = "Examples:
   spoke ipam reserve 10.70.1.9
   spoke ipam reserve 10.70.1.9 --for db --network front")]
