@@ -195,6 +195,7 @@ impl Chain {
             attachment.id,
             advice(&missing, &subject.path)
         ));
+        // Some plugins are missing, which is reported; the attachment is gone all the same.
         let _ = self.with(subject, |runtime| runtime.abandon(&subject.list, &target));
         if !parking.is_there()
             && let Some(Ok(sandbox)) = sandbox.map(open)

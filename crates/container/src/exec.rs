@@ -103,11 +103,13 @@ fn fork_inside(container: &Container<'_>, child: impl FnOnce()) -> Result<Pid> {
                 Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
                 Err(errno) => -errno.raw_os_error(),
             };
+            // The starter notices the end of a child that could not send its number.
             let _ = write(&writer, &number.to_ne_bytes());
             sys::exit(0)
         }
         Side::Parent(between) => between,
     };
+    // It only reaps the child.
     let _ = waitpid(Some(between), WaitOptions::empty());
     let mut number = [0; 4];
     rustix::io::ioctl_fionbio(&reader, true).map_err(failed)?;
@@ -146,10 +148,12 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
         .collect();
     sys::close_all_but(&mut kept);
     sys::reset_signals();
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     let (pid, end) = match enter_and_spawn(container, program, files, line) {
         Ok(started) => started,
         Err(fault) => {
+            // If the starter is gone, there is no receiver.
             let _ = line.say(&Message::Failed(fault));
             return;
         }
@@ -160,6 +164,7 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
     if attend(line, &end) {
         let status = waitpid(Some(pid), WaitOptions::empty());
         let how = status.ok().flatten().map_or(Ending::Unseen, |(_, status)| ending(status));
+        // If the starter is gone, there is no receiver.
         let _ = line.say(&Message::Ended(how));
     } else {
         tree::end_descendants();
@@ -248,6 +253,7 @@ impl Call {
         if let Ok(shim) = pidfd_open(self.shim, PidfdFlags::empty())
             && !ready(&shim, Instant::now() + GRACE)
         {
+            // It may have ended already.
             let _ = pidfd_send_signal(&shim, Signal::KILL);
         }
         let _ = waitpid(Some(self.shim), WaitOptions::empty());

@@ -61,6 +61,7 @@ impl Init<'_> {
         let mut kept = self.files();
         sys::close_all_but(&mut kept);
         sys::reset_signals();
+        // It fails only for the leader of a session, which is one already.
         let _ = setsid();
         match self.begin() {
             Ok(Some(life)) => {
@@ -69,12 +70,15 @@ impl Init<'_> {
                     .to_vec();
                 kept.extend(life.output.as_ref().map(AsRawFd::as_raw_fd));
                 kept.extend(life.log.as_ref().map(AsRawFd::as_raw_fd));
+                // If the starter is gone, the container still runs, and the next caller finds its
+                // record.
                 let _ = self.line.say(&Message::Started);
                 sys::close_all_but(&mut kept);
                 life.go_on(self)
             }
             Ok(None) => sys::exit(1),
             Err(fault) => {
+                // If the starter is gone, there is no receiver.
                 let _ = self.line.say(&Message::Failed(fault));
                 sys::exit(1)
             }
@@ -87,6 +91,7 @@ impl Init<'_> {
         if let Some(plan) = self.plan {
             plan.enter()?;
         }
+        // If the starter is gone, the answer below is missing.
         let _ = self.line.say(&Message::Ready);
         if self.line.hear() != Some(Message::Go) {
             return Ok(None);
@@ -100,6 +105,7 @@ impl Init<'_> {
         let (reader, writer) = pipe_with(flags).doing("making a pipe")?;
         let (output, errors) = (writer.as_fd(), writer.as_fd());
         let pid = main.spawn(Files { input: self.input, output, errors })?;
+        // A pipe always accepts it.
         let _ = rustix::io::ioctl_fionbio(&reader, true);
         let (main, output) = (Some(pid), Some(reader));
         Ok(Some(Life { main, signals, output, log, said: Vec::new() }))
@@ -145,6 +151,7 @@ impl Life {
     fn wait(&self) {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.output.as_ref().map(|output| PollFd::new(output, PollFlags::IN)));
+        // After an interruption the loop checks everything.
         let _ = poll(&mut fds, None);
     }
 
@@ -152,6 +159,7 @@ impl Life {
         let named = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::CHILD);
         match (self.main, named) {
             (Some(main), Some(signal)) => {
+                // It may have ended already.
                 let _ = kill_process(main, signal);
             }
             (None, Some(Signal::TERM | Signal::INT)) => end(init, Ending::Exited(0), &[]),
@@ -188,16 +196,19 @@ impl Life {
             .extend(bytes.get(bytes.len().saturating_sub(2 * LAST_WORDS)..).unwrap_or_default());
         let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
         if length.is_some_and(|length| length >= LONGEST_LOG) {
+            // Then the log goes on in the same file.
             let _ = renameat(init.directory, "log", init.directory, "log.1");
             self.log = init.log();
         }
         if let Some(log) = &self.log {
+            // A full disk must not stop the container.
             let _ = write(log, bytes);
         }
     }
 }
 
 fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
+    // Without it the end counts as unknown.
     let _ = write(init.ended, &[how.to_text().as_bytes(), said].concat());
     sys::exit(0)
 }

@@ -83,6 +83,7 @@ impl Line {
 
     /// Closes this end for reading; the other end notices.
     pub(crate) fn hang_up(&self) {
+        // The other end may be gone.
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 }

@@ -121,6 +121,7 @@ fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
     let number = child.as_raw_nonzero().get();
     let known = u32::try_from(number).ok().and_then(process::with_id);
     let (Some(Message::Ready), Some(init)) = (&heard, known) else {
+        // It may have ended already.
         let _ = pidfd_send_signal(&keeper, Signal::KILL);
         let _ = waitpid(Some(child), WaitOptions::empty());
         return Err(refusal(heard));
@@ -151,17 +152,21 @@ fn keep(line: &Line, lock: Option<&OwnedFd>, ids: (u32, u32)) -> ! {
     kept.extend(lock.map(AsRawFd::as_raw_fd));
     sys::close_all_but(&mut kept);
     sys::reset_signals();
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     if let Err(fault) = separate(ids) {
+        // If the starter is gone, there is no receiver.
         let _ = line.say(&Message::Failed(fault));
         sys::exit(1);
     }
+    // If the starter is gone, the next caller finds the record.
     let _ = line.say(&Message::Ready);
     if line.hear() != Some(Message::Go) {
         sys::exit(1);
     }
     sys::close_all_but(&mut []);
     let Ok(signals) = sys::signals() else { sys::exit(1) };
+    // The descriptor always accepts it.
     let _ = rustix::io::ioctl_fionbio(&signals, false);
     // All signals are blocked and none is meant for it, but the one that cannot be.
     while read(&signals, &mut [0; 128]).is_ok() {}

@@ -50,6 +50,7 @@ pub(crate) fn command(
 ) -> Result<Process> {
     bundle::write(directory, spec)?;
     for file in [NUMBER, WORDS] {
+        // Mostly there is none; the runtime overwrites one that stays.
         let _ = fs::remove_file(directory.path(file));
     }
     let mut args = vec![program.into()];

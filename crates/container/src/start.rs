@@ -188,6 +188,7 @@ impl Start<'_> {
         let init = init.ok_or_else(|| self.failed("finding its init", Errno::SRCH))?;
         let record = Record { init, boot: boot()?, privileges, runtime: self.runtime.clone() };
         self.directory.write_record(&record)?;
+        // The answer below is missing if the init has ended.
         let _ = line.say(&Message::Go);
         self.expect(&line, &Message::Started, &pidfd)?;
         Ok((record, pidfd))
@@ -200,6 +201,7 @@ impl Start<'_> {
             Some(Message::Failed(fault)) => return Err(Failure::Fault(fault)),
             _ => {}
         }
+        // It may have ended already.
         let _ = pidfd_send_signal(pidfd, Signal::KILL);
         let what = format!("container {} ended, or hung, while it was started", self.spec.name);
         Err(Failure::Error(Error::try_again(what)))
@@ -241,6 +243,7 @@ fn detach(init: &Init<'_>, clear: impl FnOnce()) -> Result<(Pid, OwnedFd), Errno
             drop(far);
             let reported = reported(&near);
             drop(near);
+            // It only reaps the child.
             let _ = waitpid(Some(child), WaitOptions::empty());
             reported
         }
@@ -254,6 +257,7 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
     let mut kept = init.files();
     kept.push(far.as_raw_fd());
     sys::close_all_but(&mut kept);
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     let made = init.separate().and_then(|()| sys::fork());
     let number = match made {
@@ -261,7 +265,9 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
         Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
         Err(errno) => -errno.raw_os_error(),
     };
+    // If the starter is gone, the init ends too.
     let _ = write(far, &number.to_ne_bytes());
+    // The end of the starter ends the wait as well.
     let _ = read(far, &mut [0; 1]);
     sys::exit(0)
 }

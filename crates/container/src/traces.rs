@@ -40,6 +40,7 @@ impl Traces {
             true => DumpableBehavior::NotDumpable,
             false => DumpableBehavior::Dumpable,
         };
+        // The kernel refuses only values that it does not know.
         let _ = set_dumpable_behavior(dumpable);
         sys::overwrite(&self.environment, b"");
         sys::overwrite(&self.arguments, name.as_bytes());

@@ -38,12 +38,14 @@ pub(crate) fn end_descendants() {
         if found.is_empty() {
             return;
         }
+        // It only reaps a child.
         let _ = wait(WaitOptions::empty());
     }
 }
 
 fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended already.
         let _ = kill_process(pid, signal);
     }
 }

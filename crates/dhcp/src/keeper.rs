@@ -143,6 +143,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.door.put(Command::Stop);
+        // A panic of the thread was printed already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

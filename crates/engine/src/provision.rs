@@ -116,6 +116,8 @@ impl Engine<'_> {
             false => self.refuse_if_in_use(name),
         };
         if let Err(error) = emptied {
+            // The first error is returned. If this fails, the record names this process until it
+            // ends.
             let _ = self.move_to(&mut read, was);
             return Err(error);
         }
@@ -154,6 +156,8 @@ impl Engine<'_> {
         };
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
         if let Err(error) = self.empty(&read.value.name) {
+            // The first error is returned. If this fails, the record names this process until it
+            // ends.
             let _ = self.move_to(&mut read, Stage::Failed);
             return Err(error);
         }

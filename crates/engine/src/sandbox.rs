@@ -56,6 +56,7 @@ impl Engine<'_> {
                 let had = before.map(|sandbox_record| sandbox_record.ports).unwrap_or_default();
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
+                // If this fails, the record says so, and the reconciler repairs it.
                 let _ = self.update_gateway_in_turn(&id.container, &named, false);
                 Err(error)
             }

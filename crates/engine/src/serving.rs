@@ -97,6 +97,7 @@ impl Engine<'_> {
         for id in next {
             for layer in Layer::ALL {
                 if let Ok(Some(read)) = self.record_of(&id, layer) {
+                    // If this fails, `Engine::restore` adds what is missing.
                     let _ = self.take_over(&read, &gone.id);
                 }
             }

@@ -252,6 +252,7 @@ impl Cache {
                 rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             });
             if free {
+                // The next process tries again.
                 let _ = netlink::remove_tree(&path);
             }
         }

@@ -230,6 +230,7 @@ impl Names {
 
     /// Removes what a dead process prepared, and the directory with the last file.
     fn leave_place(&self) {
+        // Mostly there is none.
         let _ = fs::remove_file(self.fresh());
         leave(&self.root.join(PLACE));
     }
@@ -290,6 +291,7 @@ impl Names {
 fn leave(directory: &Path) {
     let is_ours = fs::symlink_metadata(directory).is_ok_and(|it| it.mode() & STICKY != 0);
     if is_ours {
+        // Other files in it keep it.
         let _ = fs::remove_dir(directory);
     }
 }

@@ -53,8 +53,10 @@ pub(crate) fn tune(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result<
 pub(crate) fn untune(tuning: &Tuning, ifname: &IfName, sandbox: Option<&Netns>) -> Result<()> {
     let Some(backup) = &tuning.backup else { return Ok(()) };
     if let (Some(before), Some(sandbox)) = (kept(backup), sandbox) {
+        // A failure must not block a detach: the interface goes with its container.
         let _ = sandbox.enter(|| restore(&before, ifname));
     }
+    // Mostly there is none.
     let _ = std::fs::remove_file(backup);
     Ok(())
 }
@@ -64,6 +66,7 @@ fn restore(before: &Before, ifname: &IfName) -> Result<()> {
     let mut socket = Socket::route()?;
     let Some(link) = socket.link(At::Name(ifname))? else { return Ok(()) };
     for attribute in before.changes() {
+        // The other attributes are tried all the same.
         let _ = change(&mut socket, &link, &[attribute]);
     }
     Ok(())

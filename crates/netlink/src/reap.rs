@@ -114,6 +114,7 @@ fn leave(hold: &Socket) -> Result<()> {
     match sys::fork() {
         Ok(Side::Child) => {
             let _end = End;
+            // It fails only for the leader of a session, which is one already.
             let _ = setsid();
             sys::close_all_but(&mut [hold.as_fd().as_raw_fd()]);
             linger();
@@ -135,6 +136,7 @@ fn delete(link: &Doomed) -> Result<()> {
 /// socket before that waits for the whole grace period, and holds the lock that every other change
 /// of the ruleset needs; afterwards no process waits.
 fn linger() {
+    // A shorter pause only costs time.
     let _ = poll(&mut [], Some(&LINGER));
 }
 

@@ -41,6 +41,7 @@ pub(crate) struct Watched {
 impl Neutron {
     /// Reports every request to `hear` from now on. Only the first call has an effect.
     pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        // Only the first observer counts.
         let _ = self.watcher.0.set(Box::new(hear));
     }
 }

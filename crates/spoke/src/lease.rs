@@ -197,6 +197,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        // The next daemon replaces it.
         let _ = fs::remove_file(&self.0);
     }
 }

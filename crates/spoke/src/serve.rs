@@ -310,6 +310,7 @@ impl Daemon {
     fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {
         let wait = move |_: &Daemon| {
             if signals.forever().next().is_some() {
+                // The daemon may be ending already.
                 let _ = ended.send(End::Reported);
             }
         };

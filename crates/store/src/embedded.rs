@@ -134,6 +134,7 @@ impl Embedded {
             let name = entry.file_name();
             let other = name.to_str().filter(|name| is_boot_id(name) && *name != self.boot_id);
             if other.is_some() {
+                // The next boot tries again.
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }

@@ -18,6 +18,7 @@ pub(super) fn of(path: &[PathBuf], network: &NetworkName) -> Programs<'static> {
 }
 
 pub(super) fn complain(said: &[u8]) {
+    // Without standard error there is no reader.
     let _ = io::stderr().write_all(said);
 }
 

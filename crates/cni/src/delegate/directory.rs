@@ -179,6 +179,8 @@ impl Directory<'_> {
                 .to_str()
                 .is_some_and(|name| name == "lock" || name.starts_with("last_reserved_ip."));
             if ours {
+                // Another process may have removed it; one that stays is found by the next
+                // collection.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -227,6 +229,7 @@ impl Directory<'_> {
         let write =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
         let address = lease.address.addr().to_string();
+        // Only the order of addresses depends on it.
         let _ = write.and_then(|mut file| file.write_all(address.as_bytes()));
     }
 
@@ -294,6 +297,7 @@ fn owner(id: &AttachmentId) -> String {
 fn create(file: &Path, owner: &str) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     opened.write_all(owner.as_bytes()).inspect_err(|_| {
+        // The write's own error is returned.
         let _ = fs::remove_file(file);
     })
 }

@@ -131,6 +131,7 @@ fn run(
             Ok(Ended { said, complained, status })
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = child.wait();
             Err(Error::new(

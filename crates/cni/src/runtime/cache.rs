@@ -135,6 +135,7 @@ impl Cache {
     /// Where the file cannot be removed.
     pub fn remove(&self, network: &NetworkName, target: &Target) -> Result<()> {
         let file = self.file(network, target);
+        // Mostly there is none.
         let _ = fs::remove_file(self.draft(network, target));
         if self.is_of_another(network, target) {
             return Ok(());

@@ -39,6 +39,7 @@ impl Runtime<'_> {
             if !known {
                 // The first failure is returned.
                 let _ = self.undo(list, target, None, Stop::AtTheEnd);
+                // A failed ADD has mostly stored none; a DEL works with or without it.
                 let _ = self.cache.remove(&list.name, target);
             }
         })
@@ -76,10 +77,12 @@ impl Runtime<'_> {
             false => Ok(None),
         };
         let previous = previous.unwrap_or_else(|_| {
+            // An unreadable result is of no use; one that stays is read again the next time.
             let _ = self.cache.remove(&list.name, target);
             None
         });
         self.undo(list, target, previous.as_ref(), Stop::AtFirst)?;
+        // As in libcni: the attachment is gone, and a repeated DEL succeeds.
         let _ = self.cache.remove(&list.name, target);
         Ok(())
     }
@@ -93,6 +96,7 @@ impl Runtime<'_> {
         let previous = self.cache.result(&list.name, target, list.version).unwrap_or_default();
         let previous = previous.filter(|_| list.version >= Version::V040);
         let undone = self.undo(list, target, previous.as_ref(), Stop::AtTheEnd);
+        // As in libcni: the attachment is gone, and a repeated DEL succeeds.
         let _ = self.cache.remove(&list.name, target);
         undone
     }

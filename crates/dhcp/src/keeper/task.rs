@@ -233,6 +233,7 @@ impl Task {
         surroundings: &Surroundings,
     ) -> Result<()> {
         for answer in self.waiting.drain(..) {
+            // The caller may have stopped waiting.
             let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
         }
         let steps = self.client.release();
@@ -359,6 +360,7 @@ impl Task {
         }
         let reported = self.reported().unwrap_or_else(|| terms.clone());
         for answer in self.waiting.drain(..) {
+            // The caller may have stopped waiting.
             let _ = answer.send(Ok(reported.clone()));
         }
         let id = self.subject.id.clone();
@@ -417,6 +419,7 @@ impl Task {
     fn fail(&mut self, error: &Error) {
         for answer in self.waiting.drain(..) {
             let again = Error::new(error.kind(), error.to_string());
+            // The caller may have stopped waiting.
             let _ = answer.send(Err(again.context(&self.subject.id)));
         }
         self.sockets = None;

@@ -68,6 +68,7 @@ impl Notes {
 
     pub(super) fn remove(&self, name: &DriverName, matter: Matter) {
         if let Some(path) = self.path(name, matter) {
+            // Mostly there is none; an old note only costs a request.
             let _ = fs::remove_file(path);
         }
     }

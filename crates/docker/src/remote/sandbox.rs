@@ -90,6 +90,7 @@ fn put(link: &Path, path: &Path) -> io::Result<()> {
 fn remove(link: &Path) {
     let is_link = || fs::symlink_metadata(link).is_ok_and(|found| found.is_symlink());
     if is_name(link.file_name()) && is_link() {
+        // Another process may have removed it; one that stays leads to no namespace.
         let _ = fs::remove_file(link);
     }
 }

@@ -230,6 +230,7 @@ impl UndoLog {
     fn put_aside(&self, path: &Path) {
         let Some(name) = path.file_name() else { return };
         let odd = self.directory.join("odd");
+        // The rename below fails without it.
         let _ = make(&odd);
         let names = (1..=MOST_ODD).map(|number| match number {
             1 => name.to_owned(),
@@ -346,6 +347,7 @@ impl UndoLog {
                 let age = entry.metadata().and_then(|found| found.modified());
                 let age = age.ok().and_then(|since| since.elapsed().ok());
                 if is_draft && age.is_some_and(|age| age > STALE) {
+                    // Another process may have removed it; the next one tries again.
                     let _ = fs::remove_file(entry.path());
                 }
             }

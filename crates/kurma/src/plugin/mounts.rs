@@ -28,6 +28,7 @@ impl Book {
             Grant::Config => return self.config.exists().then_some((&self.config, true)),
             Grant::Capability(_) => return None,
         };
+        // It exists mostly; the mount fails without it.
         let _ = DirBuilder::new().recursive(true).mode(0o755).create(source);
         Some((source, read_only))
     }

@@ -258,6 +258,7 @@ impl Transaction {
     /// Closes the batch. The last change is acknowledged, not the end of the batch: that the kernel
     /// answers only from 6.10 on.
     fn end(&mut self) {
+        // The result is read with the batch's answers.
         let _ = self.batch.acknowledged();
         let mut end = self.batch.request(abi::BATCH_END, 0, "changing the nftables ruleset");
         end.bytes(&header(0, abi::BATCH_RESOURCE));

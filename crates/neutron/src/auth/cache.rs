@@ -50,6 +50,7 @@ impl Cache {
         let new = path.with_extension(std::process::id().to_string());
         let made = self.make(&new).and_then(|mut file| file.write_all(&bytes));
         if made.and_then(|()| fs::rename(&new, &path)).is_err() {
+            // The cache only saves requests.
             let _ = fs::remove_file(&new);
         }
     }

@@ -176,6 +176,7 @@ impl Neutron {
                 && PoolMark::read(&pool.description).is_some()
                 && pool.tags.iter().any(|tag| tag == RELEASED)
             {
+                // Either way is fine: a pool in use stays.
                 let _ = self.delete_idle_pool(&id)?;
             }
         }

@@ -106,6 +106,7 @@ fn run(mut command: Command, limit: Duration) -> Result<()> {
     let ended = watch(&mut child, Instant::now() + limit);
     if !matches!(ended, Ok(Some(_))) {
         if let Some(pid) = pid(&child) {
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = child.wait();

@@ -90,6 +90,7 @@ impl Known {
     }
 
     fn forget(&self, directory: &Path, key: &str) {
+        // Mostly there is none; an old one expires.
         let _ = fs::remove_file(file(directory, key));
         self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

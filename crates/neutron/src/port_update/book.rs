@@ -136,6 +136,7 @@ impl Book {
         if moved(&self.queued(id), &void)? {
             return Ok(Some(Forgone::Unsaid));
         }
+        // Moved or missing: the wait below finds out.
         let _ = moved(&self.begun(id), &void)?;
         let Some(turn) = self.wait_for(&void)? else { return Ok(None) };
         // Where the file is gone, that process has all its answers.

@@ -251,6 +251,7 @@ impl StockFiles {
 
     /// Removes the place of this key's ports, if it is empty.
     pub(crate) fn tidy(&self, digest: &KeyDigest) {
+        // Ports in it keep it.
         let _ = fs::remove_dir(self.ready(digest));
     }
 

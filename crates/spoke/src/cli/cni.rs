@@ -51,6 +51,7 @@ fn with<T>(
 
 /// Plugins' standard error is for the caller.
 pub(super) fn complain(said: &[u8]) {
+    // Without standard error there is no reader.
     let _ = std::io::stderr().write_all(said);
 }
 

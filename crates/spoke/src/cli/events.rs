@@ -135,6 +135,7 @@ impl Tail {
                     events.extend(serde_json::from_slice::<Event>(&line).ok());
                 }
                 Ok(_) | Err(_) => {
+                    // A failure shows at the next read.
                     let _ = self.reader.seek(SeekFrom::Start(self.read));
                     return events;
                 }

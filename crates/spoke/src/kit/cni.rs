@@ -149,6 +149,7 @@ impl<'w> Plugin<'w> {
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(child.wait_with_output()));
         ended.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
+            // It may have ended already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             Err(std::io::ErrorKind::TimedOut.into())
         })
@@ -225,8 +226,10 @@ impl<'w> Plugin<'w> {
 
 impl Drop for Plugin<'_> {
     fn drop(&mut self) {
+        // The test is over; what stays is reported by the next one.
         let _ = Netns::unmake(&self.host);
         sandbox::leave_place();
+        // The test is over; a later one has its own directory.
         let _ = fs::remove_dir_all(&self.data);
     }
 }

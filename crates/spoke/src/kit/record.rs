@@ -166,6 +166,7 @@ struct Bound(PathBuf);
 
 impl Drop for Bound {
     fn drop(&mut self) {
+        // The recording is over.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -218,6 +218,7 @@ impl<'a> Run<'a> {
                     self.exchanges.push(self.subject.call(&method, &body, &vars));
                 }
                 Undo::Sandbox(path) => {
+                    // The case is over.
                     let _ = netlink::Netns::unmake(path.as_ref());
                 }
             }

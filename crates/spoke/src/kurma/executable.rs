@@ -93,6 +93,7 @@ fn answer(verb: Verb, text: &[u8], arguments: &[OsString]) -> Result<String> {
 fn wait() -> Result<()> {
     let signals = Signals::new([SIGTERM, SIGINT]);
     let mut signals = signals.map_err(|cause| Error::os("listening to signals", cause))?;
+    // Any end of the signals ends the wait.
     let _ = signals.forever().next();
     Ok(())
 }

@@ -137,6 +137,7 @@ impl Drop for Made {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
         if there.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+            // The next daemon replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -170,6 +171,7 @@ impl Only {
 
 fn other(lock: &mut File, runtime: &Path) -> Error {
     let mut pid = String::new();
+    // Without the number the sentence names no process.
     let _ = lock.rewind().and_then(|()| lock.take(16).read_to_string(&mut pid));
     let who = pid.trim().parse().map_or_else(|_| "another process".to_owned(), process);
     Error::conflict(format!(

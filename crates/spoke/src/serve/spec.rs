@@ -107,6 +107,7 @@ fn name(path: &Path) -> &str {
 
 impl Drop for Spec {
     fn drop(&mut self) {
+        // The next daemon replaces it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -125,6 +125,7 @@ impl LogFile {
         let (draft, lock) = self.draft(&directory)?;
         let put = self.put_into_place(&draft, place, &path);
         if put.is_err() {
+            // The first error is returned; an old draft is removed later.
             let _ = fs::remove_file(&draft);
         }
         put?;
@@ -218,6 +219,7 @@ impl LogFile {
         match written {
             Ok(file) => Ok((draft, file)),
             Err(error) => {
+                // The first error is returned; an old draft is removed later.
                 let _ = fs::remove_file(&draft);
                 Err(failed("writing", &draft, error))
             }

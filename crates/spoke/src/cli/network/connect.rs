@@ -107,6 +107,7 @@ pub(in crate::cli) fn look(
     };
     for record in records.iter().filter(is_remote) {
         if let Ok(foreign) = (host_context.foreign)() {
+            // libnetwork asks for it too; the answer has no effect.
             let _ = foreign.remote.info(record);
         }
     }

@@ -78,6 +78,7 @@ impl Place {
     pub(super) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.path)
             .map_err(|cause| Error::os(format!("removing {}", self.path.display()), cause))?;
+        // Other files in it keep it.
         let _ = fs::remove_dir(&self.directory);
         Ok(())
     }
