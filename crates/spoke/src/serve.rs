@@ -1,8 +1,8 @@
-//! `spoke serve`: what needs a long life. Docker's sockets, the watch over the packet filter and the
-//! subnets of this host, the reconcilers, the telling of what happens, and figures.
+//! `spoke serve`: the work that needs a long-lived process. It serves Docker's sockets, watches the
+//! packet filter and the subnets of this host, reconciles, and reports events and metrics.
 //!
-//! Nothing of it is needed by the plugins and commands, which open the same store themselves; and
-//! nothing is kept here that a restart would lose.
+//! Plugins and commands do not need it: they open the same store themselves. It keeps nothing that a
+//! restart would lose.
 
 mod backstage;
 mod book;
