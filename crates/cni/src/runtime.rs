@@ -1,9 +1,9 @@
-//! The other side of CNI: what container runtimes do with configurations and plugins (CNI 1.1.0
-//! §3 and §4), in the words and files of the reference library libcni, so that either can go on
+//! The other side of CNI: what container runtimes do with configurations and plugins (CNI 1.1.0 §3
+//! and §4), in the words and files of the reference library libcni, so that either can continue
 //! where the other stopped.
 //!
 //! [`NetworkList`] is a configuration, [`Runtime`] executes it for a [`Target`], and [`Cache`]
-//! keeps what became of it.
+//! keeps the results.
 
 mod cache;
 mod call;

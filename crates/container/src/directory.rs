@@ -86,7 +86,7 @@ impl Directory {
         Ok(self.read("running")?.and_then(|text| Record::of_text(&text)))
     }
 
-    /// Writes the record so that it is there as a whole or not at all.
+    /// Writes the record so that it exists as a whole or not at all.
     pub(crate) fn write_record(&self, record: &Record) -> Result<()> {
         let (path, new) = (self.path("running"), self.path("running.new"));
         let written = file::replace(&path, &new, record.to_text().as_bytes());

@@ -159,9 +159,9 @@ impl Running {
         self.exec_holding(process, input, bounds, None)
     }
 
-    /// As [`Running::exec`], with a file that stays open until all that comes of the call has ended,
-    /// also where the caller dies before: a lock on it (flock(2)) keeps others out as long. A runtime
-    /// that makes the call does not hold it.
+    /// As [`Running::exec`], with a file that stays open until every process of the call has ended,
+    /// also where the caller dies before: a lock on it (flock(2)) lasts as long. A runtime that
+    /// makes the call does not hold it.
     ///
     /// # Errors
     /// As [`Running::exec`].

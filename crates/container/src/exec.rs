@@ -1,9 +1,9 @@
 //! Runs programs in a container that runs already.
 //!
 //! A *shim* in the container's namespaces starts the call's program and reports its end. It is the
-//! reaper of all that comes of the program, so that it finds and ends all of it when the caller hangs
-//! up, by will or by death. It ends with the call; what the call left in the background is the
-//! container's init's from then on.
+//! reaper of all descendants of the program, so that it finds and ends all of them when the caller
+//! closes the line or dies. It ends with the call; background processes of the call belong to the
+//! container's init from then on.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -262,8 +262,8 @@ impl Call {
     }
 }
 
-/// The output of a process, up to a bound. The rest is read and dropped, so that the process can go
-/// on.
+/// The output of a process, up to a bound. The rest is read and dropped, so that the process can
+/// continue.
 pub(crate) struct Output {
     pub(crate) file: Option<OwnedFd>,
     pub(crate) kept: Vec<u8>,
@@ -277,8 +277,8 @@ impl Output {
         Ok(Self { file: Some(file), kept: Vec::new(), truncated: false, bound })
     }
 
-    /// Reads what is there now, at most a full pipe: who writes without end is not listened to
-    /// without end.
+    /// Reads what is available, at most a full pipe: a process that writes without end does not
+    /// keep the reader.
     pub(crate) fn take(&mut self) {
         let mut bytes = [0; 16 * 1024];
         for _ in 0..64 {

@@ -196,7 +196,7 @@ impl Life {
             .extend(bytes.get(bytes.len().saturating_sub(2 * LAST_WORDS)..).unwrap_or_default());
         let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
         if length.is_some_and(|length| length >= LONGEST_LOG) {
-            // Then the log goes on in the same file.
+            // Then the log continues in the same file.
             let _ = renameat(init.directory, "log", init.directory, "log.1");
             self.log = init.log();
         }

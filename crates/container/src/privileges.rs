@@ -39,7 +39,7 @@ impl User {
 
 /// Makes the calling process `user` with `privileges`, and with nothing else.
 pub(crate) fn assume(user: &User, privileges: Privileges) -> Result<(), Fault> {
-    // While it may: without the right to do this one would have to give up all others for good.
+    // While it may: without the right to do this one would have to give up all others permanently.
     if let Some(mask) = privileges.capabilities {
         sys::filter(&seccomp::filter(mask)).doing("filtering system calls")?;
     }

@@ -62,7 +62,7 @@ pub fn enter(runtime: &Path) -> Result<Stay> {
 #[derive(Debug)]
 pub struct Stay {
     directory: Directory,
-    /// Locked, shared with all who are inside.
+    /// Locked, shared with all processes inside.
     inside: OwnedFd,
 }
 

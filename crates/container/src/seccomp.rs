@@ -100,7 +100,7 @@ pub(crate) const CONDITIONS: [Condition; 5] = [
     },
 ];
 
-/// The calls that are allowed with any arguments to who has the capabilities `mask`.
+/// The calls that are allowed with any arguments to processes with the capabilities `mask`.
 fn allowed(mask: u64) -> impl Iterator<Item = Call> {
     let more = WITH_CAPABILITY.iter().filter(move |(name, _)| {
         name.parse::<Capability>().is_ok_and(|one| mask & (1 << one.number()) != 0)
@@ -108,7 +108,7 @@ fn allowed(mask: u64) -> impl Iterator<Item = Call> {
     ALLOWED.iter().chain(OLDER).chain(more.flat_map(|(_, calls)| calls.iter())).copied()
 }
 
-/// The filter for who has the capabilities `mask`.
+/// The filter for processes with the capabilities `mask`.
 pub(crate) fn filter(mask: u64) -> Filter {
     Filter::new(allowed(mask).map(|call| call.number).collect(), &CONDITIONS)
 }

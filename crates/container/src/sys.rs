@@ -31,13 +31,14 @@ fn done(result: libc::c_long) -> Result<(), Errno> {
     if result < 0 { Err(last()) } else { Ok(()) }
 }
 
-/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
 pub(crate) fn fork() -> Result<Side, Errno> {
     let before = block_signals();
-    // SAFETY: only the calling thread goes on in the child. What that does keeps to the rules at the
-    // top of this file, and no handler of the caller runs there, because all signals are blocked.
+    // SAFETY: only the calling thread continues in the child. What that does keeps to the rules at
+    // the top of this file, and no handler of the caller runs there, because all signals are
+    // blocked.
     let pid = unsafe { libc::fork() };
     let failure = last();
     if pid == 0 {
@@ -52,7 +53,7 @@ pub(crate) fn fork() -> Result<Side, Errno> {
 pub(crate) fn fork_sibling() -> Result<Side, Errno> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: as in `fork`, whose child has one thread and all signals blocked. No memory is shared
-    // and no stack given, so that the child goes on with a copy of everything.
+    // and no stack given, so that the child continues with a copy of everything.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     let failure = last();
     if pid == 0 {
@@ -69,7 +70,8 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Ends the process where it is dropped: a forked child that panics does not go on as its parent.
+/// Ends the process where it is dropped: a forked child that panics does not continue as its
+/// parent.
 pub(crate) struct EndHere;
 
 impl Drop for EndHere {
@@ -195,7 +197,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Subjects the calling process, and all that comes of it, to `filter` for good (seccomp(2)).
+/// Subjects the calling process and its descendants to `filter` permanently (seccomp(2)).
 #[allow(unsafe_code)]
 pub(crate) fn filter(filter: &Filter) -> Result<(), Errno> {
     let program = filter.instructions();

@@ -30,7 +30,7 @@ pub trait Places: Send {
 pub enum News {
     /// It is new.
     Bound(AttachmentId, Terms),
-    /// It goes on.
+    /// It continues.
     Renewed(AttachmentId, Terms),
     /// It ended, because of this; its address was taken from the interface, and another is sought.
     Lost(AttachmentId, Terms, &'static str),
@@ -59,7 +59,7 @@ struct Door {
     wake: OwnedFd,
 }
 
-/// Keeps leases alive until it is dropped. They stay on disk, for the next one to go on with.
+/// Keeps leases alive until it is dropped. They stay on disk, for the next one to continue with.
 pub struct Keeper {
     door: Arc<Door>,
     thread: Option<JoinHandle<()>>,
@@ -101,7 +101,7 @@ impl Keeper {
         self.ask(|answer| Command::Allocate(Box::new(subject), answer))?
     }
 
-    /// Gives an address back; nothing happens where there is none.
+    /// Releases an address; nothing happens where there is none.
     ///
     /// # Errors
     /// Where the lease cannot be removed from disk.

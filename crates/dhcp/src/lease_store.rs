@@ -20,7 +20,7 @@ const UNFINISHED: &str = "new";
 /// The lock file.
 const LOCK: &str = "lock";
 
-/// A lease, with all that is needed to go on with it.
+/// A lease, with all that is needed to continue with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The owner of the lease.
@@ -78,7 +78,7 @@ impl LeaseStore {
         Ok(Self { directory: directory.to_owned(), boot, _lock: lock })
     }
 
-    /// The leases that are there, each with its name here. What cannot be read, or is of an earlier
+    /// The leases that exist, each with its name here. What cannot be read, or is of an earlier
     /// boot, is removed.
     ///
     /// # Errors

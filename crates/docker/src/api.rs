@@ -47,7 +47,7 @@ pub struct Network {
 pub enum Reach {
     /// It exists on this engine alone.
     Local,
-    /// Swarm decides where it exists and who is on it, its ingress network among them.
+    /// Swarm decides on its hosts and attachments, its ingress network among them.
     Swarm,
     /// Nowhere: other networks are made after it (`docker network create --config-only`).
     Template,

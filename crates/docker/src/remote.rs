@@ -85,7 +85,7 @@ pub struct Joined {
     pub kernel: Attachment,
     /// For [`model::Attached::keeps_in`], as the driver answered.
     pub keeps_in: bool,
-    /// For which families the driver named a way out: a gateway, or a default route.
+    /// The families for which the driver named a gateway or a default route.
     pub gateways: Vec<Family>,
     /// The prefix of the interface's name, as the driver answered (libnetwork's `DstPrefix`).
     pub prefix: Option<IfName>,

@@ -98,7 +98,7 @@ pub struct Limits {
     pub reading: Duration,
     /// How long a call or a connection waits for its turn before it is refused with status 503.
     pub timeout: Duration,
-    /// How long calls may go on after the server is stopped.
+    /// How long calls may continue after the server is stopped.
     pub stopping: Duration,
     /// How long a connection may bring its first request after that: an engine that is connected
     /// is about to write.

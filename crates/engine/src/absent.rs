@@ -239,7 +239,7 @@ struct Search<'l> {
     live: &'l Live,
     /// Later attachments are skipped.
     before: Timestamp,
-    /// Networks of which the runtime does not say who is on them.
+    /// Networks whose attachments the runtime does not list.
     opaque: BTreeSet<NetworkName>,
     /// Networks that the runtime knows.
     known: BTreeSet<NetworkName>,

@@ -14,10 +14,10 @@ use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
 impl Engine<'_> {
-    /// Makes `network`, or joins the one of its name that is there, and knows it under `alias` from
-    /// then on. What its attachments share is there afterwards. Repeating it is no error; an id that
-    /// stands for another network is a [`model::Kind::Conflict`], and so is a new network whose
-    /// subnets overlap those of another. After a failure nothing is left.
+    /// Makes `network`, or joins the one of its name that exists, and knows it under `alias` from
+    /// then on. What its attachments share is there afterwards. Repeating it is no error; an id
+    /// that stands for another network is a [`model::Kind::Conflict`], and so is a new network
+    /// whose subnets overlap those of another. After a failure nothing is left.
     pub fn enroll(&self, alias: &Alias, network: &Network) -> Result<Network> {
         if alias.network != network.name {
             return Err(Error::bug(format!("{} enrolled for {}", alias.network, network.name)));

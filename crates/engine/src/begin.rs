@@ -296,7 +296,7 @@ impl Engine<'_> {
     }
 }
 
-/// That it is there already.
+/// That it exists already.
 fn attached(request: &Request, record: &Attachment) -> Fact {
     let first = record.leases.first().map(|lease| lease.address.addr());
     let wanted = request.wanted.first().and_then(|address| wanted(request, *address));

@@ -95,7 +95,7 @@ impl Engine<'_> {
         keys.into_iter().map(|key| Ok((key.clone(), self.claims_of(&key)?))).collect()
     }
 
-    /// Says who has a port, and through which runtime.
+    /// The error that names the holder of a port, and its runtime.
     pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
         let records =
             Layer::ALL.iter().filter_map(|layer| self.record_of(holder, *layer).ok().flatten());

@@ -154,8 +154,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until a process that works on the record, and would go on making what we remove, has
-    /// ended or has written that it is done. Then the record is as it is now, if it is there.
+    /// Waits until a process that works on the record, and would continue making what we remove,
+    /// has ended or has written that it is done. Then the record is as it is now, if it exists.
     fn outlive(
         &self,
         read: &Read<Box<Attachment>>,
@@ -247,8 +247,8 @@ impl Engine<'_> {
         Err(Error::try_again(format!("forgetting {} loses every race", read.value.id)))
     }
 
-    /// Brings every layer of an attachment to its end, whatever the first one says. It is the
-    /// caller's turn.
+    /// Brings every layer of an attachment to its end, whatever the first one says. The caller
+    /// holds the turn.
     pub(crate) fn detach_layers(&self, id: &AttachmentId) -> Result<()> {
         let mut failures = Vec::new();
         for layer in Layer::ALL {
@@ -276,9 +276,9 @@ impl Engine<'_> {
         Ok(freed)
     }
 
-    /// Proved: the processes that worked on it died on the way, or the container's namespace is
-    /// no more. What this process has not finished it does not work on either, for it is the
-    /// caller's turn.
+    /// Whether the end is proved: the processes that worked on it died, or the container's
+    /// namespace is gone. This process does not work on it either, because the caller holds the
+    /// turn.
     pub(crate) fn is_gone(&self, attachment: &Attachment) -> bool {
         self.is_gone_as(attachment, self.presence_if_attached(attachment))
     }

@@ -86,7 +86,7 @@ impl Engine<'_> {
         Ok(Draft { under: Some(under), ..Draft::of(request, blank) })
     }
 
-    /// The record that is there already, if it is what is asked for. What was being removed is.
+    /// The existing record, if it equals the request. One that is being removed is removed.
     fn standing(&self, draft: &Draft<'_>) -> Result<Option<Box<Attachment>>> {
         let id = &draft.blank.id;
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(None) };
@@ -183,7 +183,7 @@ impl Engine<'_> {
         match made {
             Ok(()) => Ok(*read.value),
             Err(error) => {
-                // If this fails the record says that it is unfinished, and the next call goes on.
+                // If this fails the record says that it is unfinished, and the next call continues.
                 let _ = self.rewind(read);
                 self.let_go(id, Layer::Link);
                 Err(error)
@@ -295,7 +295,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Removes the attachment, every layer of it; what is gone is done. Addresses that were
+    /// Removes the attachment, every layer of it; what is gone is no error. Addresses that were
     /// requested by themselves stay until they are released by themselves.
     ///
     /// Without a record, what the identity names is removed all the same.
@@ -325,8 +325,8 @@ impl Engine<'_> {
     }
 }
 
-/// Whether the reservation was complete and is not being removed, whatever became of the interface.
-/// An interface has a sandbox from the start.
+/// Whether the reservation was complete and is not being removed, whatever the state of the
+/// interface. An interface has a sandbox from the start.
 pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
     match &attachment.phase {
         Phase::Reserved | Phase::Attached(_) => true,

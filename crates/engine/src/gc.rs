@@ -23,7 +23,7 @@ pub struct Finding {
 /// The kinds of garbage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Garbage {
-    /// An attachment whose process died on the way, or whose container is gone.
+    /// An attachment whose process died before the end, or whose container is gone.
     Attachment(AttachmentId),
     /// An attachment whose process died while it made or unmade the interface: that goes, and the
     /// attachment is reserved as before.
@@ -70,8 +70,8 @@ pub enum Mode {
 
 impl Engine<'_> {
     /// Removes every attachment of the network that is not listed, all layers of it. Those that
-    /// another runtime than the network's made stay: this one could not list them. Goes on after an
-    /// error and reports them all.
+    /// another runtime than the network's made stay: this one could not list them. An error does
+    /// not end the work; all errors are reported.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
         let mut kept = valid.clone();
@@ -165,7 +165,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records are committed before anything is made, so they are read after what is there.
+    /// Records are committed before anything is made, so they are read after what exists.
     fn strays(
         &self,
         mode: Mode,

@@ -57,7 +57,7 @@ impl Engine<'_> {
     }
 
     /// Puts the packet filter of every living attachment back where it is time, and says whether
-    /// anything of it was missing. Goes on after an error and reports them all.
+    /// anything of it was missing. An error does not end the work; all errors are reported.
     pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
         let shares = backoff.is_due(Healed::Shared);
         let (mut missed, mut shared_missed) = (false, false);

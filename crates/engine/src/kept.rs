@@ -35,7 +35,7 @@ pub const APART: &str = "eth";
 /// The parameters of [`Engine::join_endpoint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entering {
-    /// The sandbox, which is there.
+    /// The sandbox, which exists.
     pub sandbox: Sandbox,
     /// The sandbox's name; each sandbox has one.
     pub container: ContainerId,
@@ -83,7 +83,7 @@ impl Engine<'_> {
         Err(lost(&draft.blank))
     }
 
-    /// Removes what a dead process left of one of this name; one that is there is in the way.
+    /// Removes what a dead process left of an endpoint of this name; an existing one is a conflict.
     fn clear_unfinished(&self, id: &AttachmentId) -> Result<()> {
         if let Some(kept) = self.kept_of(id)? {
             return Err(standing(&kept.value));
@@ -152,7 +152,7 @@ impl Engine<'_> {
             self.replace(&mut read, complete, Txn::new())
         });
         made.inspect_err(|_| {
-            // If this fails the record says that it is unfinished, and the next call goes on.
+            // If this fails the record says that it is unfinished, and the next call continues.
             let _ = self.rewind(read);
             self.let_go(id, Layer::Link);
         })
@@ -233,7 +233,7 @@ impl Engine<'_> {
         self.part(read)
     }
 
-    /// Removes an endpoint, and gives its addresses back. One that is in a sandbox is refused unless
+    /// Removes an endpoint, and releases its addresses. One that is in a sandbox is refused unless
     /// `force`; one that is not there is no error then.
     pub fn remove_endpoint(&self, id: &AttachmentId, force: bool) -> Result<()> {
         let read = match self.record_of(id, Layer::Link)? {

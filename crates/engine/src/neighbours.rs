@@ -67,7 +67,7 @@ impl Engine<'_> {
         Ok(found.networks.into_iter().map(|read| *read.value).collect())
     }
 
-    /// The networks that a new one may be in the way of by name: those of `names` and on `bridge`, and
+    /// The networks with which a new one may clash by name: those of `names` and on `bridge`, and
     /// all that a configuration describes.
     pub fn namesakes(
         &self,

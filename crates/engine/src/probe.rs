@@ -61,7 +61,7 @@ impl Engine<'_> {
     }
 }
 
-/// A server that is asked over the link sees to it by itself, with its client.
+/// The client of a server that is asked over the link probes itself.
 fn is_probed(attachment: &Attachment) -> bool {
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     matches!(kind, Some(LinkKind::Macvlan(Macvlan { probe: true, .. })))

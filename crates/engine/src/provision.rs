@@ -24,7 +24,7 @@ impl Engine<'_> {
         };
         let mut is_created = false;
         self.provision_all(&mut read, &mut is_created).inspect_err(|_| {
-            // If this fails the record says so, and the next call goes on.
+            // If this fails the record says so, and the next call continues.
             let _ = self.deprovision(read, is_created, DeprovisionOrder::DriverFirst);
         })
     }

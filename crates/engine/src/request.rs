@@ -45,7 +45,7 @@ impl Request {
         }
     }
 
-    /// The record of what is asked for, without any lease.
+    /// The record of the request, without any lease.
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
             owner: self.owner.clone(),

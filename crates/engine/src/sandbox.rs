@@ -113,8 +113,8 @@ impl Engine<'_> {
             .put(key, Record::Sandbox(sandbox_record)))
     }
 
-    /// Adds to the transaction that the attachment is none of its sandbox any more, and that these ports are
-    /// not the sandbox's for its sake.
+    /// Removes the attachment from its sandbox's record in the transaction, with the ports that
+    /// only it brought.
     pub(crate) fn dismiss(
         &self,
         attachment: &Attachment,

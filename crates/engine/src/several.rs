@@ -15,9 +15,9 @@ impl Engine<'_> {
     /// Makes the attachments in their order, each a transaction of its own. After any failure
     /// nothing is left of those before it.
     ///
-    /// Of each family the first that has a default route keeps it; the later ones get none.
-    /// The records are marked with `origin`, so that [`Engine::detach_several`] finds them where a
-    /// process that dies on the way has made some.
+    /// For each family the first that has a default route keeps it; the later ones get none. The
+    /// records are marked with `origin`, so that [`Engine::detach_several`] finds them after a
+    /// process died in between.
     pub fn attach_several(&self, origin: &Origin, requests: &[Request]) -> Result<Vec<Attachment>> {
         let mut origin = origin.clone();
         let mut made = Vec::with_capacity(requests.len());
@@ -40,7 +40,7 @@ impl Engine<'_> {
     }
 
     /// Removes whatever the call made, as the store knows it, and what `requests` name besides: the
-    /// call may say something else by now. Goes on after an error and reports them all.
+    /// call may say something else by now. An error does not end the work; all errors are reported.
     pub fn detach_several(&self, origin: &Origin, requests: &[Request]) -> Result<()> {
         if let [only] = requests {
             let _turn = self.host.turn(&only.id());
@@ -113,7 +113,7 @@ impl Engine<'_> {
         Ok(made)
     }
 
-    /// Whether another call made what is meant.
+    /// Whether another call made the attachment.
     fn is_of_another(&self, origin: &Origin, request: &Request) -> bool {
         let read = self.record_of(&request.id(), request.layer).ok().flatten();
         let its = read.and_then(|read| read.value.origin);

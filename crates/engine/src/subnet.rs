@@ -71,9 +71,9 @@ pub struct SubnetRequest {
 /// The purpose of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The network's gateway: kept for good, until it is released.
+    /// The network's gateway: kept permanently, until it is released.
     Gateway,
-    /// A device outside of any container: kept for good, until it is released.
+    /// A device outside of any container: kept permanently, until it is released.
     Auxiliary,
     /// A container; its lasting name where one is known.
     Container(Option<OwnerName>),

@@ -75,7 +75,7 @@ impl Recipe {
     }
 }
 
-/// Makes an App Container image: a `tar.gz` that is there as a whole or not at all.
+/// Makes an App Container image: a `tar.gz` that exists as a whole or not at all.
 ///
 /// # Errors
 /// When the recipe is wrong, a file of it is missing, or `to` cannot be written.
@@ -83,7 +83,7 @@ pub fn aci(recipe: &Recipe, to: &Path) -> Result<ImageId> {
     named(recipe).and_then(|()| pack::aci(recipe, to)).map_err(|error| doing(error, to))
 }
 
-/// Makes an OCI image layout in a directory, which is made. Blobs that are there stay; the image
+/// Makes an OCI image layout in a directory, which is made. Blobs that exist stay; the image
 /// becomes the layout's only one.
 ///
 /// # Errors

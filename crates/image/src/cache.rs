@@ -61,7 +61,7 @@ impl Cache {
         Staging::new(self)
     }
 
-    /// The image `id`, if it is there as a whole.
+    /// The image `id`, if it exists as a whole.
     pub(crate) fn image(&self, id: &ImageId) -> Result<Option<Record>> {
         let Some(record) = Record::read(&self.record(id))? else { return Ok(None) };
         let is_whole = |layer: &String| self.layer(layer).is_dir() && self.tree(layer).is_file();
@@ -87,8 +87,8 @@ impl Cache {
         found.write(&self.found_path(&found.key), &self.staging())
     }
 
-    /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a layer
-    /// that is there already stays. Who verified the image before is kept.
+    /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a
+    /// layer that exists already stays. Who verified the image before is kept.
     ///
     /// # Errors
     /// A layer that it shares with another image was removed meanwhile.

@@ -52,7 +52,7 @@ impl Images {
         Self { keys: files.to_vec(), ..self.clone() }
     }
 
-    /// The image at `locator`: out of the cache if it is there (a file that changed is not), else
+    /// The image at `locator`: out of the cache if it exists (a file that changed is not), else
     /// fetched, checked and unpacked. What is given holds what was unpacked once.
     ///
     /// # Errors

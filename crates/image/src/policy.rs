@@ -10,7 +10,7 @@ use web::Proxies;
 pub struct Policy {
     /// The keys that images need.
     pub keys: Vec<KeyRule>,
-    /// Hosts (`name` or `name:port`) that may be spoken to without TLS, besides this host itself.
+    /// Hosts (`name` or `name:port`) that may be reached without TLS, besides this host itself.
     pub insecure: Vec<String>,
     /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
     pub auth: Option<PathBuf>,

@@ -38,7 +38,7 @@ const DOWNLOADS: u32 = 3;
 
 /// Fetches, for all threads of this process.
 pub(crate) struct Transport {
-    /// Hosts that may be spoken to without TLS, besides this host itself.
+    /// Hosts that may be reached without TLS, besides this host itself.
     insecure: Vec<String>,
     proxies: Proxies,
     agents: Agents,
@@ -71,8 +71,8 @@ impl Transport {
         Self { insecure, proxies, agents: Agents::default() }
     }
 
-    /// Whether this host may be spoken to without TLS: it is listed, with its port or without, or
-    /// it is this host.
+    /// Whether this host may be reached without TLS: it is listed, with its port or without, or it
+    /// is this host.
     pub(crate) fn may_be_plain(&self, host: &str) -> bool {
         self.is_listed(host) || redirect::is_loopback(host)
     }

@@ -95,7 +95,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
     serde_json::from_slice(&text).map(Some).map_err(damaged)
 }
 
-/// Replaces a file. Only who has the lock of what it is about may do so.
+/// Replaces a file. Only the holder of its lock may do so.
 pub(crate) fn write(path: &Path, value: &Value) -> Result<()> {
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
     let new = path.with_extension("new");

@@ -60,7 +60,7 @@ pub enum Event {
 }
 
 /// Keeps every network's plugin running, starts again those that end, and calls pending `del`s,
-/// until `stop` can be read. The plugins go on running then: the next supervisor finds them.
+/// until `stop` can be read. The plugins continue running then: the next supervisor finds them.
 ///
 /// # Errors
 /// The kernel's refusal to wait.

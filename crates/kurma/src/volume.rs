@@ -147,7 +147,7 @@ impl<'a> Volume<'a> {
         Netns::open(&self.directory.join(name)).is_ok()
     }
 
-    /// Ends what [`Volume::show`] began; what is gone is done.
+    /// Ends what [`Volume::show`] began; what is gone is no error.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -75,7 +75,7 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
     }
 }
 
-/// Says for good that Spoke turned it on.
+/// Says permanently that Spoke turned it on.
 fn mark(family: Family) -> Result<()> {
     sysctl::write(of_loopback(family), "0")?;
     Memory::read().with(family, false).write()

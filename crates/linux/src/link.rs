@@ -43,7 +43,7 @@ pub(crate) fn make(
     }
 }
 
-/// Makes the link alone, unless it is there.
+/// Makes the link alone, unless it exists.
 pub(crate) fn connect(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     carry_out(attachment, sandbox, Before::Connected, plan::connect).map(drop)
 }
@@ -115,7 +115,7 @@ fn report_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Res
     Ok(attached)
 }
 
-/// Removes what is there of the attachment's own link. Whether there was anything.
+/// Removes what exists of the attachment's own link. Whether there was anything.
 fn clear(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
     let Some(link) = &attachment.wiring.link else { return Ok(false) };
     let mut socket = Socket::route()?;

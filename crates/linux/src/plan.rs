@@ -36,7 +36,7 @@ pub use port::{Port, VlanGateway};
 pub use single::Single;
 pub use step::{Step, Tap, Veth};
 
-/// The steps of attaching one link, and what comes of them.
+/// The steps of attaching one link, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In the host's namespace.

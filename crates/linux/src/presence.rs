@@ -148,8 +148,8 @@ enum AtPath {
     Nothing,
 }
 
-/// Which one it was is not known where the runtime named it before it was there: then one that is
-/// there is no other.
+/// Which one it was is not known where the runtime named it before it was there: then one that
+/// exists is no other.
 fn at_path(sandbox: &Sandbox) -> AtPath {
     let is_same = |netns: &Netns| [0, netns.inode()].contains(&sandbox.inode);
     match Netns::open(&sandbox.path) {

@@ -1,4 +1,4 @@
-//! Which subnets this host is connected to, and who else uses any.
+//! The subnets of this host, and other users of subnets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -111,7 +111,7 @@ fn find(there: &[netlink::Vrf], name: &IfName) -> Option<netlink::Vrf> {
     there.iter().find(|vrf| vrf.name == *name).cloned()
 }
 
-/// Something else of that name is in the way for good.
+/// Something else of that name is in the way permanently.
 fn make(socket: &mut Socket, name: &IfName, table: u32) -> Result<()> {
     let mut batch = Batch::new();
     batch.new_vrf(name, table);

@@ -100,7 +100,7 @@ pub struct Attached {
     pub routes: Vec<Route>,
     /// The resolver configuration for the container.
     pub dns: Dns,
-    /// Whether the sandbox is to get no other way out although this is none (libnetwork's
+    /// Whether the sandbox is to get no other default route although this is none (libnetwork's
     /// `DisableGatewayService`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_in: bool,

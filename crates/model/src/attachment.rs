@@ -214,8 +214,8 @@ pub struct Process {
     pub start: u64,
 }
 
-/// Where an attachment stands. The record exists before its first side effect and until after
-/// the last one is undone.
+/// The phase of an attachment. The record exists before its first side effect and until after the
+/// last one is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -228,7 +228,7 @@ pub enum Phase {
     },
     /// Complete.
     Attached(Attached),
-    /// This process removes it. After that process's death any other one may go on.
+    /// This process removes it. After that process's death any other one may continue.
     Detaching {
         /// The process at work.
         by: Process,
@@ -300,13 +300,13 @@ pub struct Attachment {
     pub routes: Vec<Route>,
     /// The resolver configuration of its container.
     pub dns: Dns,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
 }
 
 impl Attachment {
     /// Whether a third-party Docker plugin maps the published ports: it does where it named a
-    /// way out, as in libnetwork.
+    /// default route, as in libnetwork.
     pub fn is_published_by_plugin(&self) -> bool {
         match &self.phase {
             Phase::Attached(attached) if self.wiring.is_remote() => {

@@ -1,4 +1,4 @@
-//! Where a pool's search for a free address goes on.
+//! Where a pool's search for a free address continues.
 
 use std::net::IpAddr;
 
@@ -10,11 +10,11 @@ use crate::address::{next_address, previous_address};
 /// So many freed addresses of a range are remembered one by one.
 const REMEMBERED: usize = 256;
 
-/// Where a pool's search for a free address goes on. A hint: who holds an address is written
-/// elsewhere, and a cursor that is lost or wrong costs time and order, never an address.
+/// The point from which a pool's search for a free address continues. It is a hint: leases are
+/// recorded elsewhere, and a cursor that is lost or wrong costs time and order, never an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// The address that was allocated last: [`crate::Order::NextAfterLast`] goes on after it.
+    /// The address that was allocated last: [`crate::Order::NextAfterLast`] continues after it.
     pub at: IpAddr,
     /// What is known of each range, for [`crate::Order::LowestFree`]. Empty in pools with the other
     /// order.

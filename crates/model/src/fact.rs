@@ -14,7 +14,7 @@ pub enum Fact {
     Words(String),
     /// Exactly these words are expected, whatever was being done.
     Whole(String),
-    /// The attachment is there already.
+    /// The attachment exists already.
     Attached {
         /// Its first address from a range set.
         first: Option<IpAddr>,

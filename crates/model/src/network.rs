@@ -74,7 +74,7 @@ pub enum Stage {
         /// The process at work.
         by: Process,
     },
-    /// This process removes it. After that process's death any other one may go on.
+    /// This process removes it. After that process's death any other one may continue.
     Unmaking {
         /// The process at work.
         by: Process,

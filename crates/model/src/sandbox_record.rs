@@ -56,8 +56,8 @@ pub enum GatewayState {
 pub struct GatewayRole {
     /// The sandbox's default routes are those of the interface with the greatest one.
     pub priority: i32,
-    /// Of which families the default route is this one's now; of one that is being made: of which it is to
-    /// be at once, where it has a way out.
+    /// Of which families the default route is this one's now; of one that is being made: of which
+    /// it is to be at once, where it has a default route.
     pub families: Vec<Family>,
     /// The name of the sandbox, where it differs from the attachment's container.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,7 +50,7 @@ pub enum Wake {
     Lost,
 }
 
-/// Ends the waiting of every [`Monitor`] that waits with it, from any thread and for good.
+/// Ends the waiting of every [`Monitor`] that waits with it, from any thread and permanently.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 
@@ -113,11 +113,11 @@ impl Monitor {
         Self { socket, heard, pending, lost: false, knows_threads: knows_threads() }
     }
 
-    /// Waits until something has changed, for at most `limit`. What changes together mostly arrives
-    /// together; who wants a pause after it waits again.
+    /// Waits until something has changed, for at most `limit`. Related changes mostly arrive
+    /// together; a caller that wants a pause after them waits again.
     ///
     /// # Errors
-    /// [`model::Kind::Kernel`] where the kernel cannot be listened to any more.
+    /// [`model::Kind::Kernel`] where the kernel sends no notifications any more.
     pub fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<Wake> {
         let deadline = Instant::now() + limit;
         loop {

@@ -39,7 +39,7 @@ pub struct Neighbour {
 }
 
 impl Batch {
-    /// Sets who has `address` on `link`, for good; returns the message's index.
+    /// Sets a permanent entry for `address` on `link`; returns the message's index.
     pub fn set_neighbour(&mut self, link: u32, address: IpAddr, mac: Mac) -> usize {
         let about = format!("setting neighbour {address} of link {link} to {mac}");
         let mut request = self.request(NEW, CREATE | REPLACE, about);

@@ -2,7 +2,7 @@
 //!
 //! The kernel acknowledges `RTM_DELLINK` only after an RCU barrier of some 15 ms, long after the
 //! link is gone, and closing an nfnetlink socket after a deletion blocks as long. A forked child
-//! waits for both; the caller goes on when the kernel reports that the links are gone. In a
+//! waits for both; the caller continues when the kernel reports that the links are gone. In a
 //! long-lived process a thread waits instead ([`Reaper`]).
 //!
 //! The kernel reports that a link is gone only after the driver's part, which for a bridge is a
@@ -95,7 +95,7 @@ struct Doomed {
     name: IfName,
 }
 
-/// Those that are there.
+/// Those that exist.
 fn find(links: &[IfName], route: &mut Socket) -> Result<Vec<Doomed>> {
     let mut found = Vec::with_capacity(links.len());
     for name in links {

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
-/// A directory on the way down.
+/// A directory on the path.
 struct Level {
     /// Its name in the one above.
     name: OsString,

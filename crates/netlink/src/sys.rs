@@ -131,7 +131,7 @@ pub(crate) enum Side {
     Parent,
 }
 
-/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
 pub(crate) fn fork() -> Result<Side, Errno> {

@@ -29,7 +29,7 @@ pub const REPLACE: u16 = 0x100;
 pub const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_CREATE`: a missing object is made.
 pub const CREATE: u16 = 0x400;
-/// `NLM_F_APPEND`: behind what is there.
+/// `NLM_F_APPEND`: behind what exists.
 pub const APPEND: u16 = 0x800;
 /// `NLM_F_CAPPED`, in an [`ERROR`]: the request is not repeated in full.
 pub const CAPPED: u16 = 0x100;

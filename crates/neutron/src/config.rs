@@ -21,7 +21,7 @@ pub const LONGEST_WAIT: u64 = 300;
 /// Everything that may be set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where the cloud is, and who we are there.
+    /// Where the cloud is, and the account there.
     pub access: Access,
     /// This host, as Neutron's agents know it.
     pub host: HostId,
@@ -41,10 +41,10 @@ impl Settings {
     }
 }
 
-/// Where the cloud is, and who we are there.
+/// Where the cloud is, and the account there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// How we say who we are.
+    /// The credentials.
     pub identity: Identity,
     /// Of which region the endpoint is taken; any where none is named.
     pub region: Option<String>,
@@ -99,7 +99,7 @@ pub enum Interface {
     Admin,
 }
 
-/// How we say who we are (Keystone v3).
+/// The credentials (Keystone v3).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     /// Not at all: Neutron runs with `auth_strategy = noauth`.

@@ -16,13 +16,13 @@ pub const OWNER: &str = "compute:kuryr";
 /// The name of a port that no container has yet; it keeps it.
 pub const PORT_NAME: &str = "kuryr-unbound-port";
 
-/// The tag of a port that was there before.
+/// The tag of a port that existed before.
 pub const EXISTING_PORT: &str = "kuryr.port.existing";
 
-/// The tag of a subnet pool that was there before.
+/// The tag of a subnet pool that existed before.
 pub const EXISTING_POOL: &str = "kuryr.subnetpool.existing";
 
-/// The prefix of the tag of a network that was there before; twelve digits of its Docker id follow.
+/// The prefix of the tag of a network that existed before; twelve digits of its Docker id follow.
 pub const EXISTING_NETWORK: &str = "kuryr.net.existing:";
 
 /// The prefixes of the tags that hold the first and the second half of a Docker id, of networks and
@@ -38,7 +38,7 @@ pub const DEFAULT_POOLS: [&str; 2] = ["kuryr", "kuryr6"];
 /// The default prefix of the names of pools.
 pub const POOL_PREFIX: &str = "kuryrPool";
 
-/// The prefix of the tags that count who uses something that several may use.
+/// The prefix of the tags that count the users of a shared resource.
 const USE: &str = "spoke.use:";
 
 /// The tags that a network or port has for a Docker id. A short id, such as swarm's, gives one.

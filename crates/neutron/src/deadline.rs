@@ -64,7 +64,7 @@ impl Deadlines {
         self.state().of.get(&thread::current().id()).copied()
     }
 
-    /// Learns from what came of a request that had to be done by then.
+    /// Adapts to the result of a request that had a deadline.
     pub(crate) fn learn<T>(&self, until: Option<Instant>, done: &Result<T>) {
         let is_answered = done.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
         let mut state = self.state();

@@ -30,7 +30,7 @@ const MADE_BY: &str = "spoke";
 /// each answer.
 const TAKING: Duration = Duration::from_secs(10);
 
-/// How long it may take to find the port's device, which is there.
+/// How long it may take to find the port's device, which exists.
 const FINDING: Duration = Duration::from_secs(2);
 
 /// How often a port is read again that others change.
@@ -214,7 +214,7 @@ impl Ovsdb {
         Ok(value::rows(&results, 0).iter().filter_map(plugged).collect())
     }
 
-    /// Whether the port is there already as it is to be. One that is this Neutron port's, but in
+    /// Whether the port exists already as it is to be. One that is this Neutron port's, but in
     /// another bridge or of another device, is removed.
     fn is_there(&mut self, new: &NewPort<'_>) -> Result<bool> {
         let results = self.carry_out(&[
@@ -283,7 +283,7 @@ impl Ovsdb {
     }
 }
 
-/// Makes the port, provided that there is none of its name and that there is the bridge.
+/// Makes the port, if none of its name exists and the bridge does.
 fn insertion(new: &NewPort<'_>) -> Vec<Value> {
     let here = |name: &IfName| json!([{ "name": name.as_str() }]);
     let ids = [

@@ -260,8 +260,8 @@ impl Neutron {
         self.with_switch_port(attachment, plug::release)
     }
 
-    /// Removes the host's end of a link that another program of the same contract made for the port;
-    /// what is gone is done.
+    /// Removes the host's end of a link that another program of the same contract made for the
+    /// port; what is gone is no error.
     ///
     /// # Errors
     /// What the kernel refuses.

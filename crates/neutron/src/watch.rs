@@ -18,7 +18,7 @@ pub struct Call<'a> {
     pub verb: Verb,
     /// Of which collection: `ports`.
     pub collection: &'a str,
-    /// How it went; what became of it is unknown where an error has no status.
+    /// The failure, if there is one; the effect is unknown where an error has no status.
     pub failure: Option<&'a Error>,
     /// How long it took, with every repetition.
     pub took: Duration,

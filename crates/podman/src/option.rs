@@ -30,7 +30,7 @@ const SOURCES: [&[&str]; 2] = [&["host_ipv4"], &["host_ipv6"]];
 /// The requested properties of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Spec {
-    /// To be one that is there already.
+    /// To be one that exists already.
     Join(NetworkName),
     /// To be a new one.
     New(Box<NetworkSpec>),

@@ -32,8 +32,8 @@ pub(crate) struct Leases {
     pub(crate) prefix: String,
 }
 
-/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it goes on
-/// with them.
+/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it
+/// continues with them.
 pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
     let name = socket.to_string_lossy().trim_matches('/').replace('/', "-");
     config.store.runtime.join("dhcp").join(name)

@@ -22,8 +22,9 @@ impl Neighbours {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = networks.to_vec();
     }
 
-    /// Adds theirs to the subnets that the kernel knows of, in front of them, so that who is refused
-    /// reads a name. Of bridges only what the kernel confirms: it knows at once when one goes.
+    /// Adds Docker's names to the subnets that the kernel has, in front of them, so that an error
+    /// has a name. Of bridges only those that the kernel confirms: it knows at once when one is
+    /// removed.
     pub(crate) fn name(&self, known: Vec<Occupied>) -> Vec<Occupied> {
         let networks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut named = Vec::new();

@@ -33,7 +33,7 @@ pub(crate) fn namespace(sandbox: &Sandbox) -> Result<Option<Namespace>> {
     Ok(Some(Namespace { inode: sandbox.inode, seen_from, number }))
 }
 
-/// Whether the namespace is no more: the kernel takes its number away at its end and at no other time.
+/// Whether the namespace is gone: the kernel takes its number away at its end and at no other time.
 pub(crate) fn is_ended(namespace: &Namespace) -> Result<bool> {
     let is_seen_from_here = Netns::current()?.inode() == namespace.seen_from;
     Ok(is_seen_from_here && !Socket::route()?.namespace_ids()?.contains(&namespace.number))

@@ -47,7 +47,7 @@ impl<'a> Parking<'a> {
         find(&there, &self.id.ifname).ok()??.mac
     }
 
-    /// Moves the interface into this thread's namespace under `name`, unless it is there.
+    /// Moves the interface into this thread's namespace under `name`, unless it exists.
     pub(super) fn hand_over(&self, name: &IfName) -> Result<()> {
         let here = Netns::current()?;
         match self.move_to(&here, name)? {

@@ -199,7 +199,7 @@ impl Directory<'_> {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) => return Err(failed(cause)),
         }
-        // As the reference: what is there is taken, whatever it is.
+        // As the reference: what exists is taken, whatever it is.
         let Some(holder) = content(&file) else {
             let by = format!("{}, which names no container", file.display());
             return Ok(Claim::Held(by));
@@ -222,7 +222,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Where the reference plugin would go on. It starts at the first address if this is lost.
+    /// Where the reference plugin would continue. It starts at the first address if this is lost.
     fn remember(&self, lease: &Lease) {
         let Some(pool) = &lease.pool else { return };
         let file = self.path.join(format!("last_reserved_ip.{}", pool.index));

@@ -40,7 +40,7 @@ impl Callers {
         Self { most, held: Mutex::default() }
     }
 
-    /// A place for who calls on `stream`; none where all others have asked something.
+    /// A place for the caller on `stream`; `None` where all others have sent a request.
     pub(super) fn welcome(self: &Arc<Self>, stream: &UnixStream) -> io::Result<Option<Place>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.callers.len() >= self.most && !held.cut_off() {

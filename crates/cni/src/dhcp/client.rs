@@ -13,7 +13,7 @@ use super::gob::Value;
 use super::rpc::{CONNECT, CONNECTED, Line};
 use super::{Given, Subject, spec};
 
-/// The reference's daemon goes on asking servers for 208 s, and longer with its flags.
+/// The reference's daemon continues asking servers for 208 s, and longer with its flags.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long an answer may take that waits for no server.
 const PROMPT: Duration = Duration::from_secs(10);

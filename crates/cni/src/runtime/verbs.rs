@@ -8,7 +8,7 @@ use super::request::{of_attachment, of_gc, of_plugin};
 use super::{Cache, NetworkList, PluginConfig, Programs, Target};
 use crate::wire::{Command, Environment, Failure, Object, Success, Version};
 
-/// Executes lists, in the order that the specification has, and remembers what became of it.
+/// Executes lists, in the order of the specification, and stores the results.
 pub struct Runtime<'a> {
     /// Where plugins are, and how they are executed.
     pub programs: &'a Programs<'a>,

@@ -68,7 +68,7 @@ pub(super) const OLDER: &[Call] = &calls! {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const OLDER: &[Call] = &[];
 
-/// Allowed to who has the capability.
+/// Allowed to processes with the capability.
 pub(super) const WITH_CAPABILITY: &[(&str, &[Call])] = &[
     ("DAC_READ_SEARCH", &calls! { SYS_open_by_handle_at }),
     ("SYS_BOOT", &calls! { SYS_reboot }),

@@ -1,4 +1,4 @@
-//! ProgramExternalConnectivity and its opposite: who may reach a container's ports, and where.
+//! ProgramExternalConnectivity and its opposite: access to a container's ports.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn program<B: Backstage>(
     if stage.settings.exposes && !exposed.is_empty() {
         stage.hidden.remove(&call.at.endpoint);
         let done = stage.cloud.expose(&attachment, &exposed);
-        // With 404 engines believe that the call itself is unknown, and go on.
+        // With 404 engines believe that the call itself is unknown, and continue.
         done.map_err(|error| match error.status() {
             Some(404) => error.with_status(500),
             _ => error,

@@ -23,7 +23,7 @@ const POOL_V6_UUID: &[&str] = &["neutron.pool.v6.uuid"];
 const POOL_V6_NAME: &[&str] = &["neutron.pool.v6.name"];
 const PUBLISH: &[&str] = &["neutron.publish"];
 const ADDRESS_SCOPE: &[&str] = &["neutron.address_scope"];
-/// As kuryr-libnetwork calls what is there already, and as every other front end does.
+/// As kuryr-libnetwork calls what exists already, and as every other front end does.
 const PORT: &[&str] = &["neutron.port.uuid", "neutron.port"];
 
 /// Of networks, subnets and pools: kuryr-libnetwork's, and the scope.

@@ -108,7 +108,7 @@ fn unsaid() -> Failed {
 /// they say to it for this.
 const NONE: IpamCapabilities = IpamCapabilities { requires_mac: false, requires_replay: false };
 
-/// Only who wants a pool of no named space needs them: that is refused then, and not the driver.
+/// Only a pool of no named space needs them: that is refused then, and not the driver.
 fn spaces(name: &DriverName, reply: &Reply) -> Result<Option<AddressSpaces>, Failed> {
     match reported(name, Method::AddressSpaces, reply, AddressSpaces::decode) {
         Ok(spaces) => Ok(spaces),

@@ -57,7 +57,7 @@ impl Notes {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Leaves a note instead of the one that is there. Where that cannot be, there is none.
+    /// Leaves a note instead of the one that exists. Where that cannot be, there is none.
     pub(super) fn write(&self, name: &DriverName, matter: Matter, note: &impl Serialize) {
         let Some(path) = self.path(name, matter) else { return };
         match serde_json::to_vec(note) {
@@ -78,7 +78,7 @@ impl Notes {
     }
 }
 
-/// Milliseconds since 1970: processes have no other clock in common that goes on in suspend. Who
+/// Milliseconds since 1970: processes have no other clock in common that continues in suspend. Who
 /// compares with it must be prepared for its being set.
 pub(super) fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

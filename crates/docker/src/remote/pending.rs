@@ -252,8 +252,8 @@ impl Remote {
         }
     }
 
-    /// A pool whose name was lost with an answer: who asks for the same gets the same, and has it
-    /// twice then where the driver counts.
+    /// A pool whose name was lost with an answer: the same request gets the same pool, which then
+    /// counts twice with a driver that counts.
     fn undo_unknown(
         &self,
         log_file: &mut LogFile,

@@ -34,10 +34,10 @@ struct Terms<'a> {
 }
 
 impl Remote {
-    /// Gets a network's pools, with their gateways and auxiliary addresses, and says what was
-    /// given. A pool of the driver's choice that overlaps with one of those in `busy` (the subnets
-    /// that this host is connected to; asked only if it matters) is refused. Where it fails on the
-    /// way it releases what it got.
+    /// Requests a network's pools, with their gateways and auxiliary addresses, and returns them. A
+    /// pool of the driver's choice that overlaps with one of those in `busy` (the subnets that this
+    /// host is connected to; called only if it matters) is refused. After a failure it releases
+    /// what it got.
     pub fn request(&self, network: &Network, busy: Busy<'_>) -> Result<Ipam> {
         let doing = |error: Error| error.context(format!("network {}", network.name));
         self.request_all(network, busy).map_err(doing)
@@ -118,7 +118,7 @@ impl Remote {
         let gateway = match (pool.gateway, gateway_of(&got)?) {
             _ if terms.skip.has(&net) => None,
             (None, Some(reported)) => {
-                // libnetwork gives it back with the others, though it never asked for it.
+                // libnetwork releases it with the others, though it never asked for it.
                 let undo = (terms.driver.clone(), key.clone(), Given::Surely(reported));
                 log_file.hold(Undo::ReleaseAddress(undo.0, undo.1, undo.2));
                 log_file.save()?;

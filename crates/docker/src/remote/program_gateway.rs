@@ -1,4 +1,4 @@
-//! ProgramExternalConnectivity: who publishes a sandbox's ports.
+//! ProgramExternalConnectivity: publishing a sandbox's ports.
 
 use model::{Attachment, Error, Family, Result};
 

@@ -12,9 +12,9 @@ use super::undo_log::{LogFile, Place, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
-    /// Asks another life of the driver again for what is held, if it wants that; once for every
-    /// life, whichever process finds it. Nothing is released because of an answer: a driver that
-    /// remembers says that what is asked for is taken.
+    /// Repeats the requests for all that is held to another life of the driver, if it wants that;
+    /// once for every life, in any process. Nothing is released because of an answer: a driver with
+    /// state answers that it is taken.
     pub(super) fn replay(&self, driver: &DriverName, able: IpamCapabilities) -> Result<()> {
         if !able.requires_replay {
             return Ok(());

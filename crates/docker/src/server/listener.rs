@@ -11,7 +11,7 @@ use super::Tls;
 /// Where engines connect to.
 #[derive(Debug)]
 pub enum Listener {
-    /// A unix socket. Who may connect is a matter of its file's mode.
+    /// A unix socket. The file's mode decides which clients may connect.
     Unix(UnixListener),
     /// TCP without protection: every client is obeyed.
     Tcp(TcpListener),

@@ -13,7 +13,7 @@ use super::pace::Pace;
 /// How soon another one gives way, where the one that was asked to has begun to speak.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// The places, and who has them.
+/// The places, and the connections that have them.
 pub(super) struct Places {
     free: Arc<Semaphore>,
     held: Arc<Mutex<Held>>,

@@ -83,7 +83,7 @@ pub struct EndpointGiven {
 /// The answer of Join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Joined {
-    /// The interface that the engine moves into the sandbox; `None` if it is there already (28.0).
+    /// The interface that the engine moves into the sandbox; `None` if it exists already (28.0).
     #[serde(rename = "InterfaceName", skip_serializing_if = "Option::is_none")]
     pub interface: Option<Moved>,
     /// The sandbox's default route. Without one the engine connects it to `docker_gwbridge`.

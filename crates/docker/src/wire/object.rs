@@ -16,7 +16,7 @@ const MOST_OPTIONS: usize = 4096;
 /// As much of a refused value is repeated in the error, in characters.
 const SHOWN: usize = 80;
 
-/// An object and where it stands in the body; null and absent objects are empty ones.
+/// An object and its place in the body; null and absent objects are empty ones.
 pub(crate) struct Object<'a> {
     place: String,
     fields: Option<&'a Map<String, Value>>,

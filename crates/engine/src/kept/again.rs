@@ -80,8 +80,8 @@ impl Engine<'_> {
             .collect())
     }
 
-    /// Makes again what a reboot took of endpoints, on one network or on all. What is there stays as it is.
-    /// Goes on after an error and reports them all.
+    /// Makes again what a reboot took of endpoints, on one network or on all. What exists stays as
+    /// it is. An error does not end the work; all errors are reported.
     pub fn revive_endpoints(&self, network: Option<&NetworkName>) -> Result<()> {
         let mut failures = Vec::new();
         for kept in self.kept_endpoints(network)? {

@@ -25,7 +25,7 @@ pub struct PoolSpec {
     pub subnet: Option<ResourceRef>,
     /// An existing subnet pool.
     pub pool: Option<ResourceRef>,
-    /// An existing network, whose subnets may be what is meant.
+    /// An existing network, one of whose subnets may be the requested one.
     pub network: Option<ResourceRef>,
     /// The address scope of a pool that is made.
     pub address_scope: Option<ResourceRef>,
@@ -128,7 +128,7 @@ pub trait Cloud {
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()>;
 
     /// Allocates an address, with the prefix length of its subnet. Fails with
-    /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
+    /// [`model::Kind::Conflict`], naming the holder, where an exact one is taken.
     fn request_address(&self, spec: &AddressSpec) -> Result<IpNet>;
 
     /// Releases an address; the port that was made for it is deleted. An address that is not

@@ -208,7 +208,7 @@ pub trait Driver: HostDataplane {
     }
 
     /// Makes what the network's attachments share, such as its bridge with its gateway addresses,
-    /// before the first of them comes. What is there already stays.
+    /// before the first of them comes. What exists already stays.
     fn up(&self, network: &Network) -> Result<()>;
 
     /// Removes what the network's attachments share, such as its bridge.

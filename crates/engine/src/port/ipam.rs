@@ -41,9 +41,8 @@ pub enum Granted {
 /// An address source beside the store: a `host-local` directory, or a foreign IPAM plugin. The
 /// attachment's [`model::Ipam`] says which.
 pub trait Ipam {
-    /// Gets what the network's addresses are allocated from, before there is a network: what the
-    /// source gave. Where it fails on the way it releases what it got. [`Ipam::remove`] is the
-    /// opposite.
+    /// Allocates the network's pools, before the network exists; returns what the source gave.
+    /// After a failure it releases what it got. [`Ipam::remove`] is the opposite.
     fn request(&self, network: &Network) -> Result<model::Ipam> {
         Ok(network.ipam.clone())
     }

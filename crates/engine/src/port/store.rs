@@ -25,7 +25,7 @@ pub enum Key {
     Attachment(AttachmentId, Layer),
     /// A held address.
     Lease(Space, IpAddr),
-    /// Where a pool's search goes on.
+    /// Where a pool's search continues.
     Cursor(PoolId),
     /// The holders of a host port.
     Port(Protocol, NonZeroU16),
@@ -79,8 +79,8 @@ pub enum Prefix {
     Attachments,
     /// Every [`Key::Attachment`] of one network.
     AttachmentsOf(NetworkName),
-    /// Every [`Key::Attachment`] of one container. Who has them is in their names: the others' records are
-    /// not read.
+    /// Every [`Key::Attachment`] of one container. The keys name the container, so other records
+    /// are not read.
     AttachmentsOfContainer(ContainerId),
     /// Every [`Key::Lease`] of one space.
     Leases(Space),
@@ -137,7 +137,7 @@ pub enum Expect {
     At(Revision),
 }
 
-/// Changes that happen all or not at all, also when the process is killed on the way.
+/// Changes that happen all or not at all, also when the process is killed in between.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Txn {
     /// Checked first, in order.

@@ -160,8 +160,8 @@ pub(super) struct Plan {
     /// The ports to publish: each with an address of the host.
     pub(super) maps: Vec<PortMap>,
     pub(super) chosen: Vec<(Protocol, NonZeroU16)>,
-    /// Where the search for a number goes on, by protocol, address and where it began: a container
-    /// may want thousands.
+    /// Where the search for a number continues, by protocol, address and where it began: a
+    /// container may want thousands.
     next: BTreeMap<(Protocol, Option<IpAddr>, NonZeroU16), u16>,
     /// The siblings that give something up, and what.
     pub(super) losers: BTreeMap<AttachmentId, Vec<(Key, Option<IpAddr>)>>,

@@ -15,9 +15,9 @@ pub(super) struct Candidate {
     pub(super) is_gateway_endpoint: bool,
     /// Whether its network is internal.
     pub(super) is_internal: bool,
-    /// Whether its driver wants no other way out because of it.
+    /// Whether its driver wants no other default route because of it.
     pub(super) keeps_in: bool,
-    /// Of which families it has a way out.
+    /// Of which families it has a default route.
     pub(super) ways: Vec<Family>,
     /// The families for which it is the default gateway now, as far as its record knows.
     pub(super) gateway_families: Vec<Family>,
@@ -72,9 +72,9 @@ pub(super) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
     (0..candidates.len()).map(of).collect()
 }
 
-/// Whether the sandbox is to get a way out (libnetwork's `needDefaultGW`): it is on a network that
-/// could have one and has none. Networks that have none by their nature, and those whose driver
-/// wants none, do not count either way.
+/// Whether the sandbox is to get a default route (libnetwork's `needDefaultGW`): it is on a network
+/// that could have one and has none. Networks that have none by their nature, and those whose
+/// driver wants none, do not count either way.
 pub(super) fn needs_gateway_endpoint(candidates: &[Candidate]) -> bool {
     let counts = |it: &&Candidate| !it.is_gateway_endpoint && !it.is_internal && !it.keeps_in;
     let mut counting = candidates.iter().filter(counts).peekable();

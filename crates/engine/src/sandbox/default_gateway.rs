@@ -120,7 +120,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The namespace of the sandbox, if it is there: it may be another one than before.
+    /// The namespace of the sandbox, if it exists: it may be another one than before.
     fn namespace_of(&self, members: &[Attachment]) -> Option<Namespace> {
         let mut sandboxes = members.iter().rev().filter_map(|member| member.sandbox.as_ref());
         sandboxes.find_map(|sandbox| self.driver.namespace(sandbox))

@@ -242,7 +242,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Frees a requested address, and removes who uses it. `false` where it changed meanwhile.
+    /// Frees a requested address, and removes its user. `false` where it changed meanwhile.
     fn free_lease(&self, id: &SubnetId, mut read: Read<Holder>) -> Result<bool> {
         let (space, address) = (&id.space, read.value.lease.address.addr());
         if let Some(user) = read.value.attachment().cloned()

@@ -24,7 +24,7 @@ const RACES: usize = 200;
 impl Engine<'_> {
     /// Allocates a subnet.
     ///
-    /// Where the request names a network that is there, its subnet is shared, and counted; one that
+    /// Where the request names a network that exists, its subnet is shared, and counted; one that
     /// only a configuration described is declared from then on. Otherwise the subnet must overlap
     /// nothing that is allocated, declared or in use: `Conflict` names the holder and proposes
     /// others. The same subnet may be allocated in parts that do not overlap.
@@ -296,7 +296,7 @@ impl Engine<'_> {
     }
 }
 
-/// A subnet that is there to be shared.
+/// A subnet that exists to be shared.
 struct Offer {
     id: SubnetId,
     order: Order,

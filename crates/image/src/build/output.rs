@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all, and what they hash to.
+//! Files that exist as a whole or not at all, and what they hash to.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -26,7 +26,7 @@ const DEEPEST: usize = 16;
 /// One image, and those that it needs.
 pub(super) struct Fetch<'a> {
     images: &'a Images,
-    /// The names on the way down.
+    /// The names on the path from the image.
     above: Vec<String>,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// Unpacks it into `directory`, and checks that who must have signed it has; gives who has.
+    /// Unpacks it into `directory`, and checks the required signatures; returns the signers.
     pub(super) fn unpack(
         mut self,
         locator: &Locator,

@@ -279,7 +279,7 @@ impl<'b> Tree<'b> {
         self.open_directory(path)?.map_err(|errno| escape(path, errno))
     }
 
-    /// The directory that `path` is in, if it is there.
+    /// The directory that `path` is in, if it exists.
     fn existing(&mut self, path: &Path) -> Result<Option<OwnedFd>> {
         let directory = path.parent().unwrap_or(Path::new(""));
         match self.open_directory(directory)? {

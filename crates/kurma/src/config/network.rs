@@ -75,7 +75,7 @@ pub struct Mount {
 }
 
 impl NetworkConfig {
-    /// Reads one object; `at` is where it stands.
+    /// Reads one object; `at` is its place.
     ///
     /// # Errors
     /// [`model::Kind::Invalid`] or [`model::Kind::Unsupported`] with the place, the field, its
@@ -127,7 +127,7 @@ impl Sandboxing {
     }
 }
 
-/// A field of an object, and where it stands.
+/// A field of an object, and its place.
 struct Field<'a> {
     at: String,
     value: Option<&'a Value>,

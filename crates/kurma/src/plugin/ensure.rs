@@ -235,7 +235,7 @@ impl NetworkingPod {
         state.write(&directory)?;
         if let Err(error) = self.begin(wanted, &plan, &state) {
             if runs.is_some() && before.generation != generation {
-                // The running one goes on serving.
+                // The running one continues serving.
                 let mut retired = before.retired.clone();
                 retired.retain(|past| *past != generation);
                 retired.push(generation);
@@ -249,7 +249,7 @@ impl NetworkingPod {
         Ok(Started::Runs)
     }
 
-    /// Ends what was replaced. What runs serves, whatever becomes of that: the record says what went wrong.
+    /// Ends what was replaced. The running container serves in any case: the record has the error.
     fn retire_former(&self, directory: &Path, mut state: State) -> Result<()> {
         let (left, failed) = self.retire(directory, state.retired);
         state.retired = left;

@@ -84,8 +84,8 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
     }
 }
 
-/// Directories of the host that decide what runs: images, and the records of plugin containers. Who
-/// writes there becomes any other plugin.
+/// Directories of the host that decide what runs: images, and the records of plugin containers. A
+/// plugin that writes there could become any other plugin.
 struct Hidden(Vec<PathBuf>);
 
 impl Hidden {

@@ -24,7 +24,7 @@ pub(super) struct Ended {
     pub(super) why: String,
 }
 
-/// The last start, and what came of it.
+/// The last start, and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Digest of what was wanted.

@@ -25,7 +25,7 @@ pub struct Status {
     pub name: String,
     /// Its image, as it was asked for.
     pub image: String,
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
     /// How often it was started again because it had ended.
     pub restarts: u32,

@@ -49,8 +49,8 @@ impl Pods<'_> {
         Err(Error::new(Kind::TryAgain, what))
     }
 
-    /// Disconnects a pod for good: a `del` that fails now is not pending any more, and neither is
-    /// an unreadable one. Returns what may be left of the pod because of that.
+    /// Disconnects a pod permanently: a `del` that fails now is not pending any more, and neither
+    /// is an unreadable one. Returns what may be left of the pod because of that.
     ///
     /// # Errors
     /// Why the record or the namespace cannot be removed.

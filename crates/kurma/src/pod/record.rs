@@ -19,7 +19,7 @@ pub struct Record {
     pub netns: PathBuf,
     /// Whether that is the host's own.
     pub is_host: bool,
-    /// Where it stands.
+    /// Its stage.
     pub stage: Stage,
     /// The networks that it was to have, in order.
     pub wanted: Vec<Name>,
@@ -29,7 +29,7 @@ pub struct Record {
     pub skipped: Vec<(Name, String)>,
 }
 
-/// Where a pod stands.
+/// The stage of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Its networks are being added. Without a process that does so, it is to be undone.
@@ -47,11 +47,11 @@ pub struct Attachment {
     pub network: NetworkConfig,
     /// Its interface in the pod.
     pub interface: Option<IfName>,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
 }
 
-/// Where an attachment stands.
+/// The state of an attachment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// `add` began.

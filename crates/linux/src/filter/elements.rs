@@ -286,7 +286,7 @@ fn yields(
     Err(Error::conflict(format!("{} is taken by {by}, which has {what}", listed.entry)))
 }
 
-/// Takes the elements out that are there and have this owner. A missing table is done.
+/// Takes the elements out that exist and have this owner. A missing table is done.
 ///
 /// # Errors
 /// Where the process may not change the table; [`Kind::TryAgain`] if others keep changing it.

@@ -51,7 +51,7 @@ pub enum Entry {
     LocalOnly(IpAddr),
     /// Behind this bridge, in a VLAN whose gateway is another interface.
     Switched(IfName, IpAddr),
-    /// The container's port is published, and reached at its own address by who is trusted.
+    /// The container's port is published, and trusted clients reach it at its own address.
     Served(IpAddr, Protocol, u16),
 }
 

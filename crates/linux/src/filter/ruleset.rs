@@ -282,7 +282,7 @@ pub fn verify(socket: &mut Socket) -> Result<()> {
     inet().verify(socket)
 }
 
-/// Removes the table with everything in it, for good. A missing table is done.
+/// Removes the table with everything in it, permanently. A missing table is done.
 ///
 /// # Errors
 /// Where the process may not change it.

@@ -8,9 +8,9 @@ use netlink::{Errno, Socket};
 
 use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED};
 
-/// Where Docker publishes ports of our containers (`ports=docker`), they have this way around their
-/// network's isolation. It is policed as our bridges are, whether it is there yet or not, and no
-/// longer once none of them is.
+/// Docker's own gateway network, on which it publishes ports of Spoke's containers
+/// (`ports=docker`). They could bypass their network's isolation there, so it is policed as Spoke's
+/// bridges are, even before it exists, and as long as one of them exists.
 const DOCKERS_WAY_OUT: &str = "docker_gwbridge";
 /// Others may change the ruleset between the read and the write.
 const ATTEMPTS: usize = 16;

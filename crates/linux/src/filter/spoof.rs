@@ -97,7 +97,7 @@ impl Sender {
     }
 }
 
-/// Drops what the port sends from another address. What is there is left.
+/// Drops what the port sends from another address. What exists is left.
 pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     for _ in 0..ATTEMPTS {

@@ -11,7 +11,7 @@ const LITTLE_ENDIAN: u8 = b'l';
 const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
-/// The bus does not start who is called.
+/// The bus does not start the called service.
 const NO_AUTO_START: u8 = 2;
 const VERSION: u8 = 1;
 

@@ -14,7 +14,7 @@ ff02::1\tip6-allnodes
 ff02::2\tip6-allrouters
 ";
 
-/// Of a namespace that has these attachments: itself, and who else is on its networks.
+/// The hosts file of a namespace with these attachments: itself, and the others on its networks.
 pub(super) fn hosts(members: &[&Attachment], all: &[Attachment]) -> String {
     let networks: BTreeSet<_> = members.iter().map(|member| &member.id.network).collect();
     let own: BTreeSet<_> = members.iter().map(|member| &member.id).collect();

@@ -205,8 +205,8 @@ fn with_default(
     routes
 }
 
-/// Gives the bridge its gateway addresses. Another address of the same family is in the way,
-/// unless it may be replaced (or, in IPv6, lies in another subnet), or is expected there.
+/// Gives the bridge its gateway addresses. Another address of the same family is an error, unless
+/// it may be replaced (or, in IPv6, is in another subnet), or is expected there.
 fn gateway_addresses(
     attachment: &Attachment,
     bridge: &Bridge,

@@ -13,7 +13,7 @@ pub enum Step {
     Bridge {
         /// Its name.
         name: IfName,
-        /// Its hardware address, for good.
+        /// Its hardware address, permanently.
         mac: Mac,
         /// Its MTU.
         mtu: Option<Mtu>,

@@ -1,4 +1,4 @@
-//! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would go on
+//! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would continue
 //! sending a client's packets to the port's previous destination.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use model::{Attachment, PortMap, Protocol, Result};
 use netlink::Socket;
 use netlink::conntrack::{self, Flow};
 
-/// The flows that an attachment's ports make wrong. What this host or a container asks others on
-/// a port of the same number is none of them.
+/// The flows that an attachment's ports make stale. Requests of this host or a container to a port
+/// of the same number are not among them.
 pub(super) struct Stale<'a> {
     maps: Vec<&'a PortMap>,
     containers: Vec<IpAddr>,

@@ -75,7 +75,7 @@ pub struct Tap {
     pub bridge: Option<IfName>,
 }
 
-/// third-party CNI plugins that make the whole attachment, executed in order.
+/// Third-party CNI plugins that make the whole attachment, executed in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginChain {
     /// The network configuration list. Only the crate that executes it reads it.

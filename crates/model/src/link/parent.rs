@@ -12,7 +12,7 @@ pub struct Parent {
     /// Where it is.
     pub place: Place,
     /// A VLAN of it instead of itself: a device `parent.VLAN` in the host, made when its first
-    /// container comes and removed with its network. One that is there already is taken as it is.
+    /// container comes and removed with its network. One that exists already is taken as it is.
     pub vlan: Option<VlanId>,
 }
 

@@ -87,7 +87,7 @@ pub enum Verdict<'a> {
     Drop,
     /// Continue behind the jump to this chain.
     Return,
-    /// Go on in this chain, and come back.
+    /// Continue in this chain, and come back.
     Jump(&'a str),
 }
 

@@ -10,7 +10,7 @@ use super::object::{Base, Family, Table};
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};
 use crate::{Errno, Socket};
 
-/// A chain that is there.
+/// A chain that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// Of which family its table is.
@@ -23,7 +23,7 @@ pub struct Chain {
     pub base: Option<Base>,
 }
 
-/// A rule that is there.
+/// A rule that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its number in its table.
@@ -34,7 +34,7 @@ pub struct Rule {
     pub comment: Option<Comment>,
 }
 
-/// One step of a rule that is there, without its registers.
+/// One step of a rule that exists, without its registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// [`Expression::Meta`] of the interface that the packet came in through.
@@ -228,8 +228,8 @@ pub fn elements(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<
     Ok(lists.into_iter().flatten().collect())
 }
 
-/// Those of `keys` (a set and an element, of which only the key counts) that are there, as
-/// (index in `keys`, element). Few questions go out in one send.
+/// Those of `keys` (a set and an element, of which only the key counts) that exist, as (index in
+/// `keys`, element). Few questions go out in one send.
 ///
 /// # Errors
 /// As [`Socket::send`], and a refusal other than that there is no such element, set or table.

@@ -70,7 +70,7 @@ impl Transaction {
         self.batch.count()
     }
 
-    /// Makes a table, unless it is there.
+    /// Makes a table, unless it exists.
     pub fn add_table(&mut self, table: Table<'_>, comment: Option<&Comment>) {
         let about = format!("adding {table}");
         let mut request = self.request(abi::NEWTABLE, CREATE, table.family, about);

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 /// A larger file is not Spoke's, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Files in a directory that only we may read, each for one cloud and one who we are there.
+/// Files in a directory that only we may read, each for one cloud and one the account there.
 ///
 /// Nothing here is an error: what cannot be read is asked for again, what cannot be written is asked
 /// for by the next process.

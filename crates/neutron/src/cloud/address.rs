@@ -245,7 +245,7 @@ fn fixed(subnet: &ResourceId, address: Option<IpAddr>) -> FixedIp {
     FixedIp { subnet_id: Some(subnet.clone()), ip_address: address }
 }
 
-/// The gateway of a subnet that is there. Where it has none, kuryr-libnetwork's answer.
+/// The gateway of a subnet that exists. Where it has none, kuryr-libnetwork's answer.
 fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
     let subnet = &place.subnet;
     match (wanted, subnet.gateway_ip) {

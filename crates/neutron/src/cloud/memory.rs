@@ -37,7 +37,7 @@ pub(crate) struct Note {
     pub(crate) auxiliary: BTreeSet<IpAddr>,
     /// The operator's pool that the subnet is to be taken from.
     pub(crate) source: Option<ResourceId>,
-    /// A subnet that is there already.
+    /// A subnet that exists already.
     pub(crate) subnet: Option<ResourceId>,
     pub(crate) since: Instant,
 }
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// The pool of which a network with this subnet is to be made: that whose turn it is, or the
-    /// youngest. `subnet` is the one that is there already.
+    /// youngest. `subnet` is the one that exists already.
     pub(super) fn pool_for(
         &self,
         net: &IpNet,

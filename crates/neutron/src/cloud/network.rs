@@ -174,7 +174,7 @@ impl Neutron {
     }
 }
 
-/// The tag of a network that was there before.
+/// The tag of a network that existed before.
 pub(super) fn existing_tag(id: &AliasId) -> String {
     let id = id.as_str();
     format!("{}{}", contract::EXISTING_NETWORK, id.get(..12).unwrap_or(id))

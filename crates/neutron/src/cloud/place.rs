@@ -67,7 +67,7 @@ impl Neutron {
         Ok(best(subnets, pool).map(|subnet| Place { subnet, siblings }))
     }
 
-    /// Of a pool of a subnet that was there before.
+    /// Of a pool of a subnet that existed before.
     fn place_by_tag(&self, pool: &SubnetPool) -> Result<Option<Place>> {
         for id in subnets_of(pool) {
             if let Some(subnet) = self.api().subnets(&[("id", id.to_string())])?.pop() {

@@ -40,8 +40,8 @@ impl Neutron {
         Ok(CloudPool { id: pool.id, net })
     }
 
-    /// The prefixes of what is there already and may be meant: of a subnet, a pool, or all subnets of a
-    /// network. Only where a part is named is there a choice.
+    /// The prefixes of what exists already and may be meant: of a subnet, a pool, or all subnets of
+    /// a network. Only where a part is named is there a choice.
     fn there(
         &self,
         spec: &PoolSpec,
@@ -186,7 +186,7 @@ pub(super) fn only<T>(mut found: Vec<T>, what: &str, which: &ResourceRef) -> Res
     }
 }
 
-/// Addresses of something that is there already.
+/// Addresses of something that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     /// All of a subnet's.

@@ -220,7 +220,7 @@ fn is_used(pool: &SubnetPool) -> bool {
     pool.tags.iter().any(|tag| contract::is_use(tag))
 }
 
-/// The subnet, if it is there already.
+/// The subnet, if it exists already.
 fn present<'a>(
     part: &SubnetPlan,
     network: &NetworkResource,

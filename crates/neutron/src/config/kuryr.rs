@@ -106,7 +106,7 @@ struct Reading<'a> {
     notes: Vec<String>,
 }
 
-/// Reads `kuryr.conf`; `variable` gives the environment's. Besides, who we are in the cloud.
+/// Reads `kuryr.conf`; `variable` gives the environment's. Besides, the account in the cloud.
 pub(super) fn read(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,

@@ -68,7 +68,7 @@ pub struct Sources {
 /// The settings in the sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourcesRead {
-    /// Where the cloud is, and who we are there.
+    /// Where the cloud is, and the account there.
     pub access: Access,
     /// The rest of `kuryr.conf`, or what holds without it.
     pub conf: KuryrConf,

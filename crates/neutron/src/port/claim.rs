@@ -200,7 +200,7 @@ impl Neutron {
         self.change(port, change, None).map(|port| Claimed { port, ownership })
     }
 
-    /// Several may want a port that was there before: the first who changes it has it.
+    /// Several may want a port that existed before: the first who changes it has it.
     fn take_borrowed(
         &self,
         attachment: &Attachment,

@@ -1,4 +1,4 @@
-//! Whether a port that is there may become an attachment's.
+//! Whether a port that exists may become an attachment's.
 
 use model::{Attachment, Error, Result};
 

@@ -273,7 +273,7 @@ fn turn(path: &Path, how: FlockOperation) -> Result<Option<File>> {
     }
 }
 
-/// Whether this is the file that is there.
+/// Whether this is the file that exists.
 fn is_of(file: &File, path: &Path) -> bool {
     let same = |there: fs::Metadata| {
         file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))

@@ -182,7 +182,7 @@ impl Wide<'_> {
             let is_idle = pool_made_at(&mark).is_some_and(|at| self.is_old(at));
             return Some(if is_idle { Fate::Delete } else { Fate::Wait });
         }
-        // One of a subnet that was there before: that bears the same tag.
+        // One of a subnet that existed before: that bears the same tag.
         let mut with_tag = uses.filter(|tag| self.subnets.iter().any(|of| of.tags.contains(tag)));
         Some(if with_tag.next().is_some() { self.fate_of_unknown(facts) } else { Fate::Delete })
     }

@@ -340,7 +340,7 @@ fn label_filter(text: &str) -> Result<LabelFilter, String> {
 
 #[derive(Debug, Args)]
 pub(super) struct EventsArgs {
-    /// Go on with each event as it comes
+    /// Continue with each event as it comes
     #[arg(short, long)]
     pub(super) follow: bool,
     /// Only so many of the past; with --follow none unless given

@@ -15,7 +15,7 @@ use super::time::rfc3339;
 use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
 
-/// A longer line is none of the daemon's.
+/// A longer line is not the daemon's.
 const LONGEST: u64 = 1 << 20;
 
 /// The events so far.

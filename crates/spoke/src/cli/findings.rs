@@ -33,7 +33,7 @@ pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Re
 pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
-    // The store proves by it who is gone.
+    // The store uses it to prove which containers are gone.
     let shown = kurma::left::collect(gc, host_context);
     let left = leftovers(&engine, mode, host_context);
     // Pending cleanups are carried out, whatever else fails.

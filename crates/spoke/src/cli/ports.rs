@@ -14,7 +14,7 @@ use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use super::{Answer, HostContext};
 
-/// A published port and who has it.
+/// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct PublishedView {
     host_port: u16,

@@ -260,7 +260,7 @@ pub(super) struct AttachmentView {
     pub(super) labels: BTreeMap<String, String>,
     /// Link-local addresses of its interface, besides `addresses`.
     pub(super) link_local: Vec<String>,
-    /// Of which families the container's way out is this one, where Spoke chooses that.
+    /// Of which families the container's default route is this one, where Spoke chooses that.
     pub(super) default_gateway: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,

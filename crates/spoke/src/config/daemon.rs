@@ -231,7 +231,7 @@ impl DockerConfig {
 }
 
 impl TcpConfig {
-    /// Refuses what cannot be served; `section` is where it stands.
+    /// Refuses what cannot be served; `section` is its place.
     pub(super) fn check(&self, section: &str) -> Result<()> {
         let of = |key: &str| format!("{section}.{key}");
         absolute(&of("certificate"), &self.certificate)?;

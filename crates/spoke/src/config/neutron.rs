@@ -1,5 +1,5 @@
-//! `[neutron]`: which cloud it is, who we are there, and how ports are connected on this host. What
-//! keystoneauth has a name for has that name here.
+//! `[neutron]`: which cloud it is, the account there, and how ports are connected on this host.
+//! What keystoneauth has a name for has that name here.
 
 use std::path::PathBuf;
 use std::time::Duration;

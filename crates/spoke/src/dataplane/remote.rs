@@ -27,7 +27,7 @@ pub(crate) struct Plugins {
     opened: Opened,
 }
 
-/// third-party Docker plugins, and who carries calls to them.
+/// Third-party Docker plugins, and who carries calls to them.
 pub(crate) struct Foreign {
     pub(crate) remote: Remote,
     pub(crate) calls: Arc<dyn Calls>,
@@ -240,8 +240,8 @@ impl LinkDriver for Plugins {
     }
 }
 
-/// Ports that are published for a link which is there already: the plugin's to publish where it named a
-/// gateway, as in libnetwork, and the kernel's otherwise.
+/// Ports that are published for a link which exists already: the plugin's to publish where it named
+/// a gateway, as in libnetwork, and the kernel's otherwise.
 impl Plugins {
     fn publish(&self, linux: &Linux, ports: &Attachment) -> Result<Attached> {
         let remote = &self.foreign()?.remote;

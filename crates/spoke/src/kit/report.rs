@@ -61,7 +61,7 @@ impl Report {
         Self { subject, cases: Vec::new(), figures: BTreeMap::new(), times: BTreeMap::new() }
     }
 
-    /// Runs `case` and adds what became of it.
+    /// Runs `case` and adds its result.
     pub(super) fn add(&mut self, case: &Case<'_>, mut run: Run<'_>) {
         let lacks = |need: &&&str| run.vars.get(**need).is_none_or(String::is_empty);
         if let Some(need) = case.needs.iter().find(lacks) {

@@ -7,7 +7,7 @@ use super::exchange::Exchange;
 use super::script::Script;
 use super::words;
 
-/// Why a case does not go on.
+/// Why a case does not continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The plugin violates what the case checks.

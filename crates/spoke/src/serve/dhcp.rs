@@ -76,7 +76,7 @@ impl Daemon {
     }
 }
 
-/// A lease that ends by itself is an event; what goes on is for who listens closely.
+/// A lease that ends without a call is an event; a renewal is a debug message.
 fn report(journal: &Journal, news: News) {
     let event = |what, id: &AttachmentId, message: String| {
         journal.report(&Event::new(what, host::now(), message).to(id));

@@ -50,7 +50,7 @@ impl Journal {
         self.log.say(Level::Warn, what, &[]);
     }
 
-    /// Something did not work, and the daemon goes on.
+    /// Something did not work, and the daemon continues.
     pub(crate) fn failed(&self, doing: &str, error: &Error) {
         self.report(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
     }

@@ -69,7 +69,7 @@ pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> 
     Ok(facts)
 }
 
-/// Which of Neutron's networks a network is made of; none where it is none of them.
+/// The network of Neutron that a network is made of; `None` where it is not Neutron's.
 pub(crate) fn cloud_of(network: &Network) -> Option<&ResourceRef> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Neutron(link)) => Some(&link.network),

@@ -44,7 +44,7 @@ struct Keeper<'a> {
     pending: BTreeMap<(String, String), PendingCleanup>,
     /// The lives of plugins that know the hosts.
     informed: BTreeMap<DriverName, Life>,
-    /// The hosts that are there no longer.
+    /// The hosts that exist no longer.
     gone: BTreeSet<IpAddr>,
     /// Whether the last check failed: that is reported once.
     is_troubled: bool,

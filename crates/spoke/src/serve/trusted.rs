@@ -1,4 +1,4 @@
-//! Files that a client of the daemon names. Who may talk to Docker need not be root, and a list of
+//! Files that a client of the daemon names. A client of Docker need not be root, and a list of
 //! plugins says what root executes: only root may have written it.
 
 use std::fs;

@@ -169,8 +169,8 @@ const UNTOLD: Mode = Mode::from_raw_mode(0o700);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl Open {
-    /// The file's contents; `None` where there is no file. Fails with `Invalid` where what is there is no
-    /// file of records.
+    /// The file's contents; `None` where there is no file. Fails with `Invalid` where what exists
+    /// is no file of records.
     pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match fs::openat(&self.directory, path, flags, Mode::empty()) {

@@ -57,7 +57,7 @@ enum Seen {
 
 impl Embedded {
     /// Watches what is below `prefixes`; makes the store's directories where they are missing. The
-    /// first [`Watch::wait`] reports every record that is there.
+    /// first [`Watch::wait`] reports every record that exists.
     pub fn watch(&self, prefixes: &[Prefix]) -> Result<Watch> {
         drop(self.lock(Reach::Both)?);
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! From bytes to values. Nothing is believed: lengths are compared with what is there, and depth and
+//! From bytes to values. Nothing is believed: lengths are compared with what exists, and depth and
 //! types are bounded.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! With which addresses packets leave a bridge's network, and who comes to it by routes.
+//! Source addresses of packets that leave a bridge's network, and clients that come to it by
+//! routes.
 
 use model::{Passage, Publisher, Result};
 use spec::Texts;

@@ -188,7 +188,7 @@ impl Undo {
         matches!(self, Undo::ReleasePool(..))
     }
 
-    /// Whether it gives an address back.
+    /// Whether it releases an address.
     pub(in super::super) fn is_address(&self) -> bool {
         matches!(self, Undo::ReleaseAddress(..))
     }
@@ -275,7 +275,7 @@ impl Undo {
         }
     }
 
-    /// Where it stands among the calls of a log file: those of a sandbox, of an endpoint, of addresses,
+    /// Its place among the calls of a log file: those of a sandbox, of an endpoint, of addresses,
     /// and of a network, as Docker sends them.
     pub(in super::super) fn class(&self) -> u8 {
         match self {

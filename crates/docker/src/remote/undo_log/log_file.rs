@@ -110,8 +110,8 @@ impl LogFile {
         self.record.boot.clone_from(&self.undo_log.boot);
     }
 
-    /// Puts it on disk as it is, in the part of the undo log where it belongs; a log file with nothing on
-    /// it is no more.
+    /// Puts it on disk as it is, in the part of the undo log where it belongs; a log file with
+    /// nothing on it is gone.
     pub(in super::super) fn save(&mut self) -> Result<()> {
         if self.is_empty() {
             return self.remove();
@@ -139,7 +139,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Whether another line goes to the file that is there.
+    /// Whether another line goes to the file that exists.
     fn is_appended(&self) -> Result<bool> {
         let Some((_, file)) = &self.there else { return Ok(false) };
         let length = file.metadata().map_err(|error| {

@@ -93,7 +93,7 @@ pub(in crate::cli) struct DisconnectArgs {
     pub(in crate::cli) force: bool,
 }
 
-/// A value that says by itself what is wrong with it.
+/// Parses a value whose error explains itself.
 pub(super) fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: model::Error| error.to_string())
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// A plugin that takes longer counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A longer answer is none of the plugin's.
+/// A longer answer is not the plugin's.
 const LARGEST: u64 = 64 << 10;
 
 const REQUEST: &[u8] = b"POST /Plugin.Activate HTTP/1.1\r\nHost: spoke\r\nContent-Length: 0\r\n\

@@ -119,8 +119,8 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
     }
 }
 
-/// The bridges that containers may be behind: those that are there; before there are any, those
-/// that will be, for which nothing can be let pass yet.
+/// The bridges that containers may be behind: those that exist; before there are any, those that
+/// will be, for which nothing can be let pass yet.
 pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
     let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
     let links = facts.by_name();

@@ -150,7 +150,7 @@ impl Directory {
         File::open(&kept_directory).and_then(|directory| directory.sync_all()).map_err(doing)
     }
 
-    /// Copies the program, unless it is there already.
+    /// Copies the program, unless it exists already.
     pub(super) fn place_program(&self, executable: &Path) -> Result<()> {
         let is_link = matches!(self.entry(PROGRAM)?, Entry::Ours);
         if !is_link && self.is_program(executable)? && !self.is_kept_file(PROGRAM)? {

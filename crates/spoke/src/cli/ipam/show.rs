@@ -1,4 +1,4 @@
-//! `spoke ipam show`: who has which address, and what is free.
+//! `spoke ipam show`: addresses with their holders, and free ones.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -94,8 +94,8 @@ pub(super) fn connect(
     }
 }
 
-/// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
-/// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
+/// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one
+/// has come and the default route is chosen (EndpointOperInfo). Nothing depends on it.
 pub(in crate::cli) fn look(
     engine: &Engine<'_>,
     container: &ContainerId,
@@ -225,7 +225,7 @@ pub(in crate::cli) fn addresses(wanted: &MadeArgs) -> Vec<IpAddr> {
     v4.into_iter().chain(wanted.ip6.map(IpAddr::V6)).collect()
 }
 
-/// The network's wiring with what is asked for.
+/// The network's wiring with the requested properties.
 pub(in crate::cli) fn wiring(
     wanted: &MadeArgs,
     network: &Network,

@@ -14,7 +14,7 @@ pub(super) enum State {
     Missing,
     /// The running program.
     Ours,
-    /// A link to another program of the same name, or to one that is no more.
+    /// A link to another program of the same name, or to one that is gone.
     Older,
     Foreign,
 }

@@ -16,7 +16,7 @@ pub(in crate::cli) struct RemoteView {
     pub(in crate::cli) parameters: serde_json::Value,
 }
 
-/// A container whose way out is a network.
+/// A container whose default route is a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct LedView {
     pub(in crate::cli) container: String,
