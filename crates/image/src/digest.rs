@@ -168,7 +168,11 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse::<Digest>().unwrap(), digest);
         for wrong in ["", "sha256:", "md5:00", "sha256:E3", &text[..70], &text.to_uppercase()] {
-            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+            assert_eq!(
+                wrong.parse::<Digest>().unwrap_err().kind(),
+                model::Kind::Invalid,
+                "{wrong}"
+            );
         }
     }
 }

@@ -213,8 +213,8 @@ mod tests {
             assert_eq!(locator.source(), &read(start));
             assert_eq!(locator.to_string(), text);
         }
-        assert!("a.b/c@sha256:00".parse::<Locator>().is_err());
-        assert!("a.b/c@sha1:00".parse::<Locator>().is_err());
+        assert_eq!("a.b/c@sha256:00".parse::<Locator>().unwrap_err().kind(), model::Kind::Invalid);
+        assert_eq!("a.b/c@sha1:00".parse::<Locator>().unwrap_err().kind(), model::Kind::Invalid);
     }
 
     #[test]

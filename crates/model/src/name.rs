@@ -170,7 +170,11 @@ mod tests {
     #[test]
     fn refuses_what_could_be_a_path() {
         for bad in ["", "/", "..", "a/b", "-x", ".hidden", "a b", "a\0"] {
-            assert!(bad.parse::<NetworkName>().is_err(), "{bad:?}");
+            assert_eq!(
+                bad.parse::<NetworkName>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad:?}"
+            );
         }
         for bad in [
             "",
@@ -186,7 +190,7 @@ mod tests {
             "all",
             "default",
         ] {
-            assert!(bad.parse::<IfName>().is_err(), "{bad:?}");
+            assert_eq!(bad.parse::<IfName>().unwrap_err().kind(), crate::Kind::Invalid, "{bad:?}");
         }
     }
 

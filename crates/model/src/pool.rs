@@ -1,4 +1,4 @@
-//! Where addresses come from, and who holds them.
+//! Sources of addresses, and their holders.
 
 mod remote;
 mod source;
@@ -108,8 +108,8 @@ pub enum Tenant {
         /// The record of that attachment.
         layer: Layer,
     },
-    /// A request of its own (libnetwork's RequestAddress); the address goes with a release of its
-    /// own, whatever becomes of the attachment that uses it.
+    /// A request of its own (libnetwork's RequestAddress). A release of its own frees the address,
+    /// independent of the attachment that uses it.
     Request {
         /// Where it was requested.
         subnet: SubnetId,
@@ -134,7 +134,7 @@ pub struct SubnetId {
 pub struct Subnet {
     /// Its name.
     pub id: SubnetId,
-    /// The network that it is for: one that is there already, or one to be made under this name.
+    /// The network that it is for: one that exists already, or one to be made under this name.
     pub network: NetworkName,
     /// The runtime that asked for it.
     pub runtime: Runtime,
@@ -204,7 +204,7 @@ pub struct Holder {
     pub quarantined: Option<Timestamp>,
 }
 
-/// An address kept back from [`Want::Any`], for good.
+/// An address kept back from [`Want::Any`], permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Where the address is unique.
@@ -251,8 +251,8 @@ pub enum Ipam {
     Dhcp(Dhcp),
     /// A third-party Docker IPAM plugin.
     Remote(RemoteIpam),
-    /// The runtime itself, which requested each of them from us before and gives it back by
-    /// itself (libnetwork with us as its IPAM driver).
+    /// The runtime itself, which requested each of them from us before and releases it by itself
+    /// (libnetwork with us as its IPAM driver).
     Requested {
         /// Each with its subnet's prefix length and gateway.
         leases: Vec<Lease>,
@@ -464,8 +464,14 @@ mod tests {
     fn refuses_ranges_that_lie_outside() {
         let subnet: IpNet = "10.0.0.0/24".parse().unwrap();
         let (inside, outside) = ("10.0.0.9".parse().unwrap(), "10.0.1.1".parse().unwrap());
-        assert!(Range::new(subnet, inside, outside, None).is_err());
-        assert!(Range::new(subnet, "10.0.0.10".parse().unwrap(), inside, None).is_err());
+        assert_eq!(
+            Range::new(subnet, inside, outside, None).unwrap_err().kind(),
+            crate::Kind::Invalid
+        );
+        assert_eq!(
+            Range::new(subnet, "10.0.0.10".parse().unwrap(), inside, None).unwrap_err().kind(),
+            crate::Kind::Invalid
+        );
     }
 
     #[test]

@@ -186,7 +186,7 @@ mod tests {
                    "lease_range": {"start_ip": "10.1.2.9", "end_ip": "10.1.2.5"}}),
             json!({"subnet": "10.1.2.0/24", "lease_range": {"start_ip": "fd00::1"}}),
         ] {
-            assert!(shown(wrong.clone()).is_err(), "{wrong}");
+            assert_eq!(shown(wrong.clone()).unwrap_err().kind(), model::Kind::Invalid, "{wrong}");
         }
     }
 
@@ -195,7 +195,15 @@ mod tests {
         let of = |route: serde_json::Value| super::route(&serde_json::from_value(route).unwrap());
         let one = of(json!({"destination": "10.9.0.0/24", "gateway": "10.1.2.9", "metric": 7}));
         assert_eq!(one.unwrap().priority, Some(7));
-        assert!(of(json!({"destination": "10.9.0.0/24"})).is_err());
-        assert!(of(json!({"destination": "10.9.0.0/24", "route_type": "blackhole"})).is_err());
+        assert_eq!(
+            of(json!({"destination": "10.9.0.0/24"})).unwrap_err().kind(),
+            model::Kind::Invalid
+        );
+        assert_eq!(
+            of(json!({"destination": "10.9.0.0/24", "route_type": "blackhole"}))
+                .unwrap_err()
+                .kind(),
+            model::Kind::Unsupported
+        );
     }
 }

@@ -266,7 +266,7 @@ mod tests {
             json!({"container_port": 1, "host_port": 1, "protocol": "icmp"}),
             json!({"container_port": 1, "host_port": 1, "host_ip": "here"}),
         ] {
-            assert!(ports(wrong.clone()).is_err(), "{wrong}");
+            assert_eq!(ports(wrong.clone()).unwrap_err().kind(), model::Kind::Invalid, "{wrong}");
         }
     }
 

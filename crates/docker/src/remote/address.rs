@@ -283,7 +283,7 @@ mod tests {
             "tcp://x:1\nHost: y",
             &long,
         ] {
-            assert!(Url::read(bad).is_err(), "{bad:?}");
+            assert_eq!(Url::read(bad).unwrap_err().kind(), model::Kind::Invalid, "{bad:?}");
         }
     }
 }

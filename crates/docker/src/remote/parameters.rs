@@ -169,9 +169,16 @@ mod tests {
     #[test]
     fn what_somebody_else_wrote_is_refused() {
         for text in ["[]", "{", "{\"ipv4\":1}", "{\"ipv4\":true,\"else\":1}", "null"] {
-            assert!(NetworkParameters::read(text).is_err(), "{text}");
+            assert_eq!(
+                NetworkParameters::read(text).unwrap_err().kind(),
+                model::Kind::Invalid,
+                "{text}"
+            );
         }
-        assert!(EndpointParameters::read(&" ".repeat(LONGEST + 1)).is_err());
+        assert_eq!(
+            EndpointParameters::read(&" ".repeat(LONGEST + 1)).unwrap_err().kind(),
+            model::Kind::Invalid
+        );
     }
 
     proptest! {

@@ -217,8 +217,8 @@ mod tests {
             json!({"Volumes": {"x": {}}}),
             json!({"Cmd": "sh"}),
         ] {
-            assert!(read(config.clone()).is_err(), "{config}");
+            assert_eq!(read(config.clone()).unwrap_err().kind(), model::Kind::Invalid, "{config}");
         }
-        assert!(Config::read(b"{}", &BTreeMap::new()).is_err());
+        assert_eq!(Config::read(b"{}", &BTreeMap::new()).unwrap_err().kind(), model::Kind::Invalid);
     }
 }

@@ -156,7 +156,7 @@ pub struct NeutronLink {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortSpec {
-    /// A port that is there already, to be used instead of a new one.
+    /// A port that exists already, to be used instead of a new one.
     pub port: Option<ResourceId>,
     /// Its security groups.
     pub security_groups: Option<Vec<ResourceRef>>,
@@ -350,14 +350,21 @@ mod tests {
         assert_eq!(id.parse::<ResourceRef>().unwrap(), ResourceRef::Id(id.parse().unwrap()));
         let name = "private-net-1-a-b";
         assert_eq!(name.parse::<ResourceRef>().unwrap(), ResourceRef::Name(name.parse().unwrap()));
-        assert!("".parse::<ResourceRef>().is_err() && "a\nb".parse::<ResourceRef>().is_err());
+        for bad in ["", "a\nb"] {
+            let error = bad.parse::<ResourceRef>().unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Invalid, "{bad:?}");
+        }
         assert_eq!(id.parse::<ResourceId>().unwrap().short(), "0f2c8d5e-6a");
     }
 
     #[test]
     fn scripts_are_no_paths() {
         for bad in ["", "../ovs", "OVS", "a b"] {
-            assert!(ScriptName::try_from(bad.to_owned()).is_err(), "{bad}");
+            assert_eq!(
+                ScriptName::try_from(bad.to_owned()).unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad}"
+            );
         }
         assert_eq!(ScriptName::try_from("midonet".to_owned()).unwrap().as_str(), "midonet");
     }

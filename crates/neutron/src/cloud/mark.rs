@@ -186,8 +186,8 @@ mod tests {
     fn what_may_have_been_made_is_looked_for() {
         let lost = || Err(Error::try_again("no answer"));
         assert_eq!(make(lost, || Ok(vec![1])).unwrap(), 1);
-        assert!(make(lost, || Ok(Vec::<u8>::new())).is_err());
+        assert_eq!(make(lost, || Ok(Vec::<u8>::new())).unwrap_err().kind(), model::Kind::TryAgain);
         let refused = || Err(Error::conflict("taken").with_status(409));
-        assert!(make(refused, || Ok(vec![1])).is_err());
+        assert_eq!(make(refused, || Ok(vec![1])).unwrap_err().kind(), model::Kind::Conflict);
     }
 }

@@ -150,8 +150,10 @@ mod tests {
             assert_eq!(unless_changed(refused(status)).unwrap(), Removed::Kept, "{status}");
         }
         for status in [401, 429, 500, 503] {
-            assert!(unless_changed(refused(status)).is_err(), "{status}");
+            let error = unless_changed(refused(status)).unwrap_err();
+            assert_eq!(error.status(), Some(status));
         }
-        assert!(unless_changed(Err(Error::try_again("nobody answers"))).is_err());
+        let error = unless_changed(Err(Error::try_again("nobody answers"))).unwrap_err();
+        assert_eq!(error.kind(), Kind::TryAgain);
     }
 }

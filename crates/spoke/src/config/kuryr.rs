@@ -205,7 +205,7 @@ mod tests {
         let scope = |said: Option<&str>| config.scope(&usual, &|_| said.map(str::to_owned));
         assert_eq!(scope(None).unwrap(), Scope::Global);
         assert_eq!(scope(Some("local")).unwrap(), Scope::Local);
-        assert!(scope(Some("world")).is_err());
+        assert_eq!(scope(Some("world")).unwrap_err().kind(), model::Kind::Invalid);
         let said = Plugin { is_global: true, ..Plugin::default() };
         let unsaid = KuryrConfig::default();
         assert_eq!(unsaid.scope(&said, &|_| None).unwrap(), Scope::Global, "kuryr.conf says it");

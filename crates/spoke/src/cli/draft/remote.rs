@@ -329,7 +329,7 @@ mod tests {
         taken.avoided.push("172.16.0.0/12".parse().unwrap());
         assert_eq!(predefined(&taken).unwrap().to_string(), "192.168.0.0/20");
         taken.avoided.push("192.168.0.0/16".parse().unwrap());
-        assert!(predefined(&taken).is_err());
+        assert_eq!(predefined(&taken).unwrap_err().kind(), model::Kind::Exhausted);
     }
 
     #[test]
