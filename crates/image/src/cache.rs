@@ -276,7 +276,7 @@ impl Cache {
         self.root.join("layers").join(name)
     }
 
-    /// The file that says what the layer `name` held.
+    /// The file with the digest of the layer `name`.
     fn tree(&self, name: &str) -> PathBuf {
         self.root.join("trees").join(format!("{name}.json"))
     }

@@ -27,7 +27,7 @@ pub struct Images {
     cache: Cache,
     policy: Policy,
     transport: Arc<Transport>,
-    /// Keys of which one must have signed every image, besides what the policy says.
+    /// Keys of which one must have signed every image, besides the policy's.
     keys: Vec<PathBuf>,
 }
 
@@ -46,7 +46,8 @@ impl Images {
         self.cache.directory()
     }
 
-    /// The same, for images that one of the keys in `files` must have signed, whatever the policy says.
+    /// The same, for images that one of the keys in `files` must have signed, in addition to the
+    /// policy.
     #[must_use]
     pub fn requiring(&self, files: &[PathBuf]) -> Self {
         Self { keys: files.to_vec(), ..self.clone() }

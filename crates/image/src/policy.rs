@@ -14,7 +14,7 @@ pub struct Policy {
     pub insecure: Vec<String>,
     /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
     pub auth: Option<PathBuf>,
-    /// Through whom servers are reached.
+    /// The proxies for servers.
     pub proxies: Proxies,
     /// How much is too much.
     pub limits: Limits,

@@ -33,7 +33,7 @@ const TRYING: Duration = Duration::from_secs(60);
 /// A server that asks for a longer pause is not waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What breaks off is fetched so often.
+/// How often an interrupted download is repeated.
 const DOWNLOADS: u32 = 3;
 
 /// Fetches, for all threads of this process.
@@ -107,7 +107,8 @@ impl Transport {
         }
     }
 
-    /// Fetches it into an empty file, again where that breaks off. Whether it is there.
+    /// Fetches it into an empty file, again where the download breaks off. Returns whether it
+    /// exists.
     ///
     /// # Errors
     /// As for [`bytes`](Self::bytes).

@@ -17,10 +17,10 @@ const DIALECT: Dialect = Dialect {
 
 /// More characters than these at once are not given.
 const MOST: u64 = 32;
-/// What random characters are chosen from.
+/// The alphabet of random characters.
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Gives one byte that nobody can foretell.
+/// Returns one unpredictable byte.
 pub type Random<'a> = &'a mut dyn FnMut() -> Result<u8>;
 
 /// The name of an interface, to be rendered for each pod.

@@ -103,7 +103,7 @@ impl LinkKind {
         self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 
-    /// What is the same for all links of the kind. This is the one place where every kind has a line.
+    /// The traits of the kind. This is the one place where every kind has a line.
     pub fn traits(&self) -> LinkTraits {
         let (name, form, device) = match self {
             LinkKind::Bridge(_) => ("bridge", Form::Pair, Some("veth")),
@@ -155,27 +155,27 @@ impl LinkKind {
     }
 }
 
-/// What is the same for all links of a kind.
+/// The common properties of all links of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTraits {
-    /// What lists call it.
+    /// Its name in lists.
     pub name: &'static str,
-    /// What it is, seen from this host.
+    /// Its form on this host.
     pub form: Form,
-    /// What the kernel calls the driver of its device; none where it makes none.
+    /// The kernel's name of its device's driver; `None` where it makes no device.
     pub device: Option<&'static str>,
 }
 
-/// What a link is, seen from this host.
+/// The form of a link on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A pair, with one end in the host's namespace.
     Pair,
     /// One device, made for the container, without an end in the host.
     Single,
-    /// A device that is there before the container and stays after it.
+    /// A device that exists before the container and stays after it.
     Lent,
-    /// What CNI plugins, Neutron or a Docker plugin make.
+    /// A link that CNI plugins, Neutron or a Docker plugin make.
     Foreign,
 }
 

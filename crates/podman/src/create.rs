@@ -14,7 +14,7 @@ use crate::verb::Context;
 use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
 
-/// The document, completed with what Podman did not say.
+/// The document, completed with what Podman omitted.
 pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value> {
     note_labels(&mut document);
     let config = &NetworkConfig::read(&document)?;

@@ -115,7 +115,7 @@ pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
 fn routes(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Vec<Route>> {
     let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
     let by_bridge = spec.kind == Some(KindSpec::Bridge) && spec.metric.is_none();
-    // A cloud's are told with the addresses.
+    // A cloud sends its routes with the addresses.
     let by_cloud = spec.source == Source::Cloud && spec.metric.is_some();
     let leads_out = spec.default_route() == DefaultRoute::Bridge;
     if leads_out && ((spec.source == Source::Book && !by_bridge) || by_cloud) {

@@ -1,5 +1,5 @@
-//! Who makes an attachment's parts: third-party plugins its link, where its network is theirs,
-//! Neutron its port, where its network is Neutron's, Docker plugins what they do, and the kernel's
+//! The makers of an attachment's parts: third-party CNI plugins make the link of a network of
+//! theirs, Neutron the port of a network of its own, Docker plugins their part, and the kernel's
 //! dataplane everything else. [`Dataplane::maker_of_link`] chooses, and nothing else does.
 
 mod chain;
@@ -59,8 +59,8 @@ impl Dataplane {
         &self.linux
     }
 
-    /// Who makes an attachment's link. A layer beside a link of Neutron's or of a Docker plugin's has
-    /// nothing of it.
+    /// The maker of an attachment's link. A layer beside a link of Neutron's or of a Docker
+    /// plugin's has no part of it.
     fn maker(&self, attachment: &Attachment) -> &dyn LinkDriver {
         let link = attachment.wiring.link.as_ref();
         let is_beside = match link.map(|link| &link.kind) {

@@ -75,7 +75,7 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
     })
 }
 
-/// Whether it says what only a bridge has.
+/// Whether it has an option that only a bridge has.
 pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
     spec.bridge.is_some()
         || spec.ingress.is_some()

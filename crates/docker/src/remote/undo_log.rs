@@ -34,13 +34,13 @@ pub(super) use entry::{
 use file::{Why, decode, is_at, is_no_file, open};
 pub(super) use log_file::LogFile;
 
-/// Of what a log file says; a later one is left alone.
+/// The version of a log file's contents; a later one is left alone.
 const VERSION: u32 = 1;
 /// The largest log file: an endpoint has a dozen calls, a network a few for each pool.
 const LONGEST: u64 = 4 << 20;
 /// Most log files are shorter, in bytes: these are read in one call.
 const USUAL: usize = 4 << 10;
-/// What a killed writer left is not in anybody's work after this.
+/// After this time the file of a killed writer is no longer in use.
 const STALE: Duration = Duration::from_hours(1);
 /// More files than this in the place of one log file are left where they are.
 const MOST_ODD: u32 = 100;

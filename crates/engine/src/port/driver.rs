@@ -52,11 +52,11 @@ pub enum Stray {
     Names(String),
 }
 
-/// What of the host belongs to no single attachment: namespaces, how they resolve names, and what is left
-/// over.
+/// The parts of the host that belong to no single attachment: namespaces, their resolver
+/// configuration, and strays.
 pub trait HostDataplane {
-    /// What the kernel calls the sandbox's namespace, where it can be told afterwards whether that is
-    /// there.
+    /// The kernel's identity of the sandbox's namespace, where that allows to check later whether
+    /// the namespace exists.
     fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
         let _ = sandbox;
         None
@@ -68,9 +68,10 @@ pub trait HostDataplane {
         false
     }
 
-    /// Has the namespaces of these records, which are attached, resolve names as they say, where a namespace
-    /// has a place for that; and no other one any more. `records` is asked once nobody else is at that, so
-    /// that whoever comes last knows all. Tells what stays as it is. Repeating it is no error.
+    /// Writes hosts files and resolver configuration into the namespaces of these records, which
+    /// are attached, where a namespace has files for that. Namespaces of no record lose them.
+    /// `records` is called under the driver's lock, so that the last caller has all records.
+    /// Returns what stays as it is. Repeating it is no error.
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
         let _ = records;
         Ok(Vec::new())
@@ -82,15 +83,15 @@ pub trait HostDataplane {
         Ok(Vec::new())
     }
 
-    /// What the namespace at `path` is called that has a place for how it resolves names, and what
-    /// containers were in it at last which are called otherwise; none where it has no such place.
+    /// The name of the namespace at `path` if it has files for its resolver configuration, and the
+    /// other names of containers that were in it last; `None` where it has no such files.
     fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
         let _ = path;
         None
     }
 
-    /// What Spoke made in the kernel that belongs to no record, and whether the container that it
-    /// was made for is proved to be gone. `records` is asked after the kernel.
+    /// What Spoke made in the kernel that belongs to no record, and whether its container is
+    /// provably gone. `records` is called after the kernel was read.
     fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
@@ -170,7 +171,7 @@ pub trait Driver: HostDataplane {
     /// The hardware address that the attachment's interface will have, or has.
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;
 
-    /// Whether what the network's attachments are made on is there now, such as a parent device.
+    /// Whether the network's base exists now, such as a parent device.
     fn status(&self, _network: &Network) -> Result<()> {
         Ok(())
     }
@@ -183,8 +184,9 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
-    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do next, for those
-    /// of [`model::GatewayRole::families`] of which [`Attached::routes`] has a way out.
+    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do
+    /// next, for those of [`model::GatewayRole::families`] for which [`Attached::routes`] has a
+    /// default route.
     fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         let _ = attachment;
         false

@@ -1,4 +1,4 @@
-//! The files of the cache that say what is in it.
+//! The files of the cache that describe its contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

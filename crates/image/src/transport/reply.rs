@@ -121,7 +121,7 @@ pub(super) fn is_passing(error: &ureq::Error) -> bool {
 
 /// The error of a call that got no answer. It may be the proxy that is meant.
 pub(super) fn failure(url: &Url, proxy: Option<&Proxy>, cause: &ureq::Error) -> Error {
-    // Who asks it, and by which password, is nobody's business.
+    // The user and password in it must not be shown.
     let through =
         proxy.map(|proxy| format!(" through the proxy {}:{}", proxy.host(), proxy.port()));
     Error::try_again(format!(

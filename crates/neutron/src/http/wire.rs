@@ -18,7 +18,7 @@ use crate::deadline;
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// How long a connection is kept that nobody uses.
+/// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(55);
 
 /// The shared state of all requests: idle connections, and the limit of concurrent requests.

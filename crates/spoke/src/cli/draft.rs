@@ -73,7 +73,7 @@ pub(super) fn network(
     Ok(spec.network(frame, spec.wiring(kind, host_context.backend)))
 }
 
-/// What every network of the command line has.
+/// The properties of every network of the command line.
 fn frame(wanted: &CreateArgs, host_context: &HostContext, ipam: Ipam) -> Frame {
     Frame {
         name: wanted.name.clone(),

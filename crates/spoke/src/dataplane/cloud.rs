@@ -109,7 +109,8 @@ impl LinkDriver for Cloud {
         self.part(linux, attachment, |attachment| linux.withdraw(attachment))
     }
 
-    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud for long.
+    /// All of it is tried, whatever the first result: no work on this host waits for the cloud for
+    /// long.
     fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         match self.neutron() {
             Ok(neutron) => neutron.promptly(|| self.detach_all(linux, attachment)),
@@ -155,7 +156,7 @@ impl LinkDriver for Cloud {
     }
 }
 
-/// What of the attachment the kernel knows.
+/// The kernel's part of the attachment.
 fn on_host(attachment: &Attachment) -> Result<Attachment> {
     Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
 }

@@ -73,7 +73,7 @@ impl Plugins {
         }
     }
 
-    /// Nobody chooses among several: the plugin's own way out is the sandbox's.
+    /// Without a choice among several the plugin's own default route is the sandbox's.
     fn set_gateway_by_itself(
         remote: &Remote,
         attachment: &Attachment,
@@ -101,7 +101,7 @@ impl Plugins {
         left.and(undone)
     }
 
-    /// What of the attachment the kernel knows.
+    /// The kernel's part of the attachment.
     fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;
         Ok(within(made.unwrap_or_else(|| rest(attachment))))
@@ -113,8 +113,8 @@ impl LinkDriver for Plugins {
         self.foreign()?.remote.offer(attachment)
     }
 
-    /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
-    /// before, or afterwards ([`LinkDriver::set_gateway`]).
+    /// The plugin first, then the kernel. A runtime that decides on the sandbox's default gateway
+    /// says so before, or afterwards ([`LinkDriver::set_gateway`]).
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         if is_ports(attachment) {
             return self.publish(linux, attachment);
@@ -146,7 +146,7 @@ impl LinkDriver for Plugins {
         Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
     }
 
-    /// The kernel first: what published ports lead to must be the way out already.
+    /// The kernel first: the default gateway must exist before published ports lead to it.
     fn set_gateway(
         &self,
         linux: &Linux,
@@ -171,7 +171,7 @@ impl LinkDriver for Plugins {
         self.part(attachment, |made| linux.withdraw(made))
     }
 
-    /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
+    /// All of it is tried, whatever the first result: no work on this host waits for a plugin.
     fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         if is_ports(attachment) {
             return self.unpublish(linux, attachment);
@@ -275,7 +275,7 @@ impl Plugins {
     }
 }
 
-/// libnetwork asks for it after each Join. Nothing depends on what it says.
+/// libnetwork asks for it after each Join. The answer has no effect.
 fn look(remote: &Remote, attachment: &Attachment) {
     let _ = remote.info(attachment);
 }

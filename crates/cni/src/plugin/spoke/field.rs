@@ -71,7 +71,7 @@ pub(super) fn refuse_senseless(root: &Object<'_>, driver: Driver) -> Result<()> 
     }
 }
 
-/// What is said that means the same to every front end. Fields of the reference plugins are read with
+/// The options that mean the same to every front end. Fields of the reference plugins are read with
 /// their link, as the reference reads them.
 pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
     let mut spec = NetworkSpec::default();

@@ -30,7 +30,7 @@ pub(super) fn passage(
     said: Option<Passage>,
 ) -> Result<Option<Passage>> {
     match (said, publisher) {
-        // What Docker publishes it publishes elsewhere, and we do not know which ports these are.
+        // Docker publishes elsewhere, and Spoke does not know these ports.
         (Some(_), Some(Publisher::Runtime)) => {
             Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]))
         }

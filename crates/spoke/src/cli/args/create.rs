@@ -51,16 +51,16 @@ pub(in crate::cli) struct CreateArgs {
     pub(in crate::cli) ranges: Vec<IpNet>,
     #[command(flatten)]
     pub(in crate::cli) flags: NetworkFlags,
-    /// Containers reach only each other and this host, and nobody else reaches them
+    /// Containers reach only each other and this host, and no other host reaches them
     #[arg(long)]
     pub(in crate::cli) internal: bool,
-    /// What you say of it; `spoke network ls --filter label=KEY` finds it
+    /// A label; `spoke network ls --filter label=KEY` finds it
     #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = super::connect::quoted::<Label>)]
     pub(in crate::cli) labels: Vec<Label>,
 }
 
 impl CreateArgs {
-    /// What is asked of the network.
+    /// The requested properties of the network.
     pub(in crate::cli) fn spec(&self) -> model::Result<NetworkSpec> {
         Ok(NetworkSpec {
             egress: if self.internal { EgressPolicy::Internal } else { EgressPolicy::Open },

@@ -283,7 +283,7 @@ fn id() -> Result<AliasId> {
     random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().parse()
 }
 
-/// Options that say something of Docker plugins only.
+/// Options of Docker plugins only.
 fn refuse_remote(wanted: &CreateArgs) -> Result<()> {
     let remote = &wanted.remote;
     let plugs = matches!(remote.ipam_driver, IpamDriver::Plugin(_));
