@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn what_is_no_object_is_refused() {
         for bad in [&b"[]"[..], b"7", b"}", b"\"{}\"", b"{]}", b"{\"a\"}", b"{\xff}"] {
-            assert_eq!(all(&[bad]).unwrap_err().kind(), model::Kind::TryAgain, "{bad:?}");
+            assert_eq!(all(&[bad]).unwrap_err().kind(), model::Kind::Invalid, "{bad:?}");
         }
         assert_eq!(all(&[b" \n{} {\"a\":\"}\\\"{\"}"]).unwrap().len(), 2);
         let deep = "{\"a\":".repeat(100_000) + &"}".repeat(100_000);
-        assert_eq!(all(&[deep.as_bytes()]).unwrap_err().kind(), model::Kind::TryAgain);
+        assert_eq!(all(&[deep.as_bytes()]).unwrap_err().kind(), model::Kind::Invalid);
     }
 
     #[test]

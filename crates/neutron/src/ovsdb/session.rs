@@ -243,7 +243,7 @@ mod tests {
         let word = json!({ "id": 1, "error": "canceled" });
         assert_eq!(answer(word).unwrap().unwrap_err().error, "canceled");
         for bad in [json!({ "id": 1 }), json!({ "id": 1, "result": 7 })] {
-            assert_eq!(answer(bad).unwrap_err().kind(), model::Kind::TryAgain);
+            assert_eq!(answer(bad).unwrap_err().kind(), model::Kind::Invalid);
         }
     }
 }
